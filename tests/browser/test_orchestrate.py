@@ -97,7 +97,7 @@ def test_autonomy_that_is_lowered_in_the_middle_counts_at_the_next_call(open_lab
     page = end(lab)
     screenshot(lab, "orchestrate-lowered", 1)
     foot = page.locator(".foot").inner_text()
-    assert "1 proposal told, and not done, as autonomy was manual" in foot
+    assert "1 proposal reported, and not done, because autonomy was manual" in foot
     assert lab.execute("print([step.decision for step in result.steps])").strip().endswith("'told']")
 
 
@@ -200,7 +200,7 @@ def test_a_restart_with_a_question_open_loses_nothing_and_does_nothing_twice(ope
     out.locator("section.q").filter(has_text="compress").wait_for()
     assert out.get_by_text("compress", exact=True).count() == 1  # in its question, and no second row
     screenshot(lab, "orchestrate-restarted", 2)
-    assert "Resumed where it was left." in out.inner_text()
+    assert "Resumed where it stopped." in out.inner_text()
     asked = out.locator("section.q").filter(has_text="compress")
     asked.get_by_role("button", name="Run compress").and_(out.locator("[aria-disabled=false]")).click()
     # it was approved, and not run: nobody knows whether that still holds

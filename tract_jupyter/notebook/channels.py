@@ -167,7 +167,7 @@ class NotebookChannel(Channel):
         if asked_by and is_unattended:
             return (
                 f"code cannot approve {pending.title!r} here: {asked_by}, and without a user, code decides only "
-                "requests of its own run. Decide it in '%tract inbox' of a live notebook, or in a terminal"
+                "the requests of its run. Decide it in '%tract inbox' of a live notebook, or in a terminal"
             )
         is_others = pending.is_definition and (bool(asked_by) or pending.actor != "user")
         if is_others and not pending.is_named and (is_unattended or not was_shown):
@@ -335,7 +335,7 @@ class NotebookChannel(Channel):
         except StoreClosedError:
             return
         except Exception:  # the store may be locked temporarily
-            _logger.exception("the store could not be looked at")
+            _logger.exception("the store could not be read")
             go_on = True
         if go_on:
             loop.call_later(WATCH_SECONDS, self._look, loop, look)

@@ -1,6 +1,6 @@
 """Formatters for IPython. The value types themselves do not depend on notebooks.
 
-Formatters are registered by type names. A type and its view are imported when the first value is shown.
+Formatters are registered by type names. The first display of a value imports its type and its view.
 """
 
 from __future__ import annotations
@@ -252,7 +252,7 @@ _PARTS: Final = {
     "toolkit.mcp.tools": "McpTools",
     "toolkit.workspace": "Workspace",
 }
-"""The parts of a tract. They are shown with their methods."""
+"""The parts of a tract. Their views list their methods."""
 
 
 def _show_dict(values: dict[object, object], **_: object) -> Any:

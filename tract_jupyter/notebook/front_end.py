@@ -45,7 +45,7 @@ class FrontEnd:
     def is_headless(self) -> bool:
         """True if a runner without a user executes this: a kernel whose cells take no input.
 
-        A kernel that ever ran a cell with input belongs to a user, whatever extensions also run cells in it.
+        A kernel that ever ran a cell with input belongs to a user, even if extensions also run cells in it.
         """
         if self._kernel is None or self.takes_input or self._was_live:
             return False

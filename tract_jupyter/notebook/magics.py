@@ -169,7 +169,7 @@ class TractMagics(Magics):
         %tract orchestrator  the runs of the orchestrator; show draws one again
         %tract runs       the newest runs: a model's call with the operations around it
         %tract run ID     one run as a graph; --prompt shows its prompt, --resume resumes it
-        %tract prompt T   the prompt for the message T; no model is asked
+        %tract prompt T   the prompt for the message T, without a request
         %tract profiles   the operations that runs use; %tract profile NAME --activate
         %tract ops        operations
         %tract tools      tools with their signatures
@@ -309,7 +309,7 @@ class TractMagics(Magics):
                 into: system
                 required: true
 
-        Tab completes fields, kinds, functions and tools. No code runs, and no model is asked.
+        Tab completes fields, kinds, functions and tools. No code runs, and nothing is sent to a model.
         """
         from tract_jupyter.notebook.profile_cell import save_profile
 

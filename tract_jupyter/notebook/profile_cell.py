@@ -1,6 +1,6 @@
 """The `%%tract_profile` cell: the profile of a run as YAML, with errors by line, and completion.
 
-No code of the cell runs, and no model is asked.
+No code of the cell runs, and nothing is sent to a model.
 """
 
 from __future__ import annotations

@@ -243,6 +243,6 @@ def _to_screen(kind: OutputKind, text: str) -> None:
 
 
 def _show_rest(run: ScriptRun) -> None:
-    """Show that output was left out, and the end of the output."""
+    """Show a note about omitted output, and the end of the output."""
     for output in run.capture.rest():
         _to_screen(output.kind, output.text)

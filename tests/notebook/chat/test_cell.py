@@ -164,7 +164,7 @@ def test_what_is_named_twice_is_sent_once(chat, tmp_path):
 def test_a_value_that_cannot_be_described_is_not_sent(chat):
     chat.run("class Bad:\n    def __repr__(self):\n        raise SystemExit\nbad = Bad()")
     result = chat.run("%%tract_chat --vars bad\nhi")
-    assert result.error == "bad cannot be described: SystemExit was raised on the way. Nothing was sent"
+    assert result.error == "bad cannot be described: SystemExit ?? was raised on the way. Nothing was sent"
     assert chat.namespace["asked"] == []
 
 
@@ -252,7 +252,7 @@ def test_an_answer_stays_where_asking_again_is_stopped_before_anything_came(chat
         f"def stop(*_, **__):\n    {end}\n    raise LLMError('the connection was closed')\nStreamingClient.chat = stop"
     )
     stopped = chat.run("%%tract_chat --retry\n")
-    assert "You stopped this turn the answer from before stays; --retry asks again" in stopped.text
+    assert "You stopped this turn the earlier answer stays; --retry repeats the message" in stopped.text
     assert "resume" not in stopped.text
     assert chat.run(SAID).text.strip() == "['Who sings?', 'Hello *you*.']"
     chat.run("StreamingClient.chat = usual\nreplies += ['A wren.']")
@@ -275,7 +275,7 @@ def test_what_was_done_is_kept_where_asking_again_fails_later(chat):
     chat.run("replies += [reply(None, call('status'))]")
     chat.run(FAILS)
     failed = chat.run("%%tract_chat --retry --direct\n")
-    assert "What was done is kept. %tract chat resume goes on from there" in failed.text
+    assert "Completed work is kept. %tract chat resume goes on from there" in failed.text
     assert "1 finished call was not made again" in chat.run("%%tract_chat --retry\n").text
 
 

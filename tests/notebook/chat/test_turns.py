@@ -299,7 +299,7 @@ def test_a_turn_that_was_resumed_says_so(chat, talk):
     log = stored_log(talk, find_turn(talk), to_go_on=True)
     talk.configure_llm(type("Model", (), {"chat": lambda self, messages, **options: reply("Sunny.")})())
     talk.chat(None, on_turn=log.add)
-    assert "Resumed where it was left. 1 finished call was not made again." in log.view().text()
+    assert "Resumed where it stopped. 1 finished call was not made again." in log.view().text()
     assert stored_view(talk).html() == log.view().html()
 
 
@@ -315,7 +315,7 @@ def test_calls_that_nobody_could_decide_wait(talk):
 
 def test_a_turn_that_was_left_says_how_to_go_on(talk):
     talk.user("Hi")
-    assert "Was left before its end %tract chat resume goes on" in stored_view(talk).foot_text()
+    assert "Did not finish %tract chat resume goes on" in stored_view(talk).foot_text()
 
 
 def test_a_cassette_is_named(talk):

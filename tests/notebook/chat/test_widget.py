@@ -291,7 +291,7 @@ def test_an_answer_that_came_too_late_is_told_who_was_faster(live, page, ticket)
     elsewhere.draw(asking(ticket))
     round_id = decide(Page(elsewhere), ticket)
     decide(page, ticket, "reject", round_id=round_id)
-    assert page.blocks["q"]["view"]["late"].startswith("Somebody else decided first")
+    assert page.blocks["q"]["view"]["late"].startswith("Another decision came first")
 
 
 def test_a_question_is_drawn_once_until_it_changes(live, page, ticket, monkeypatch):

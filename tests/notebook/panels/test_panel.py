@@ -36,7 +36,7 @@ def test_a_later_click_shows_who_decided_what_and_when(ticket):
     assert second.view["is_open"]  # nobody has told it
     click(second)
     assert not second.view["is_open"]
-    assert second.view["late"].startswith("Somebody else decided first: rejected by ")
+    assert second.view["late"].startswith("Another decision came first: rejected by ")
     assert "(panel), 20" in second.view["late"]
     assert "zebra" in second.view["body_html"]
 

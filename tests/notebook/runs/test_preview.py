@@ -85,7 +85,7 @@ def test_the_prompt_is_shown(shell, tract):
     assert result.ok, result.error
     assert "<script>" not in result.html
     for told in (
-        "nothing was asked",
+        "nothing was sent",
         "guide",
         "tokens",
         "your ScriptedClient",

@@ -114,7 +114,7 @@ def test_effects_that_were_not_committed_are_told():
         "error": {"code": "policy_error", "message": "not here"},
     }  # fmt: skip
     shown = run(op("a"), reports=({"hook": "before_main_llm", "order": ["a"], "entries": [entry]},))
-    said = "Its effect artifact.upsert was not committed. It wanted an effect that is not allowed here: not here."
+    said = "Its effect artifact.upsert was not committed. It requested an effect that is not allowed here: not here."
     assert said in html_of(shown)
     assert f"✕ a: {said}" in RunView(shown).to_text()
 

@@ -78,7 +78,7 @@ def _define(notebook: NotebookSession, agents: Agents, options: AgentOptions, bo
     if former is None:
         agent = agents.create(definition.name, **given)
         called = f"tools.agents.{python_name(agent.name)}(...)"
-        said = f"Defined {agent.name}: {called} calls it, and so may models that call agents."
+        said = f"Defined {agent.name}: {called} calls it. Models that may call agents can also call it."
     else:
         agent = agents.update(definition.name, **given)
         said = f"Changed {agent.name}, now version {agent.version}. Permissions of the old version do not count for it."

@@ -178,7 +178,7 @@ class DrawnTree(View):
     def foot(self) -> Foot:
         """Return the last line."""
         actions: tuple[Action, ...] = () if self.is_over else ("stop",)
-        hint = "%tract agents NAME tells more of one" if self.lines or self.past else ""
+        hint = "%tract agents NAME shows one agent" if self.lines or self.past else ""
         return Foot(element("span", hint, class_="dim"), actions)
 
     def html(self) -> Html:
@@ -241,7 +241,7 @@ def drawn_tree(watch: AgentWatch, turn_id: str = "") -> DrawnTree:
 
 
 def _newest(here: Iterable[Agent]) -> frozenset[tuple[str, int]]:
-    """Return the newest calls, whose conversations are shown."""
+    """Return the newest calls. The tree has their conversations."""
     calls = sorted((call for agent in here for call in agent.calls), key=lambda call: call.began)
     return frozenset((call.agent, call.number) for call in calls[-_TRANSCRIPTS:])
 
@@ -438,8 +438,8 @@ def _left_text(past: Iterable[Agent]) -> str:
         return ""
     were = "was" if len(left) == 1 else "were"
     return (
-        f"{one_line(', '.join(left), _SAID)} {were} unfinished at the end of an earlier session. Finished calls are "
-        "kept and not repeated, and the used budget still counts. "
+        f"{one_line(', '.join(left), _SAID)} {were} unfinished at the end of an earlier session. Finished calls are not "
+        "repeated, and the used budget still counts. "
         f"%tract agents resume {left[0]} resumes it."
     )
 

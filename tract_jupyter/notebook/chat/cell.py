@@ -141,7 +141,7 @@ def _has_answer(tract: Tract, turn: PastTurn) -> bool:
 def _check(text: str, options: ChatOptions) -> None:
     if options.retry and text:
         raise OperationError(
-            "--retry asks the last message again; leave the cell empty, or leave out --retry. Nothing was sent"
+            "--retry repeats the last message. Leave the cell empty, or leave out --retry. Nothing was sent"
         )
     if not (text or options.retry):
         raise OperationError(
@@ -342,7 +342,7 @@ class _Acts:
             self.tract.review.grants.end_rules()
             self.log.asks_again = True
             return self.log.view()
-        raise OperationError("%tract chat resume goes on with it")
+        raise OperationError("%tract chat resume resumes the turn")
 
     def start_new(self, view: DrawnTurn) -> DrawnTurn:
         """Undo this turn and start a new conversation; the earlier one keeps its branch."""
@@ -359,13 +359,13 @@ class _Acts:
         turn = next((one for one in self.tract.loop.turns() if one.question == view.turn_id), None)
         if turn is None:
             raise OperationError(
-                "this turn is not on the current branch any more; %tract switch goes to another one"
+                "this turn is no longer on the current branch. %tract switch changes the branch"
             )
         taken = {one.name for one in self.tract.list_branches()}
         name = next(f"fork-{number}" for number in range(1, len(taken) + 2) if f"fork-{number}" not in taken)
         last = turn.messages[-1].message.commit_hash if turn.messages else turn.question
         self.tract.branch(name, source=last)
-        view = replace(view, said=f"Branch {name} goes on from here, and is the current one.")
+        view = replace(view, said=f"Branch {name} starts here and is now the current branch.")
         if self.board is not None:
             self.notebook.turns.said(self.board.display, view)
         return view

@@ -62,7 +62,7 @@ const parsed = (html) => {
   return made.content;
 };
 
-const LEFT = '<span><i class="i i-stop"></i><b>Was left before its end</b></span>';
+const LEFT = '<span><i class="i i-stop"></i><b>Did not finish</b></span>';
 // The foot: the state of the turn, and the only buttons Stop, Undo and Fork. It belongs to a live view or a static page.
 function footOf(foot, turn, kernel) {
   const end = ELEMENT("span", { class: "end" });

@@ -1,7 +1,7 @@
 """Context that is sent with a message: variables, files and cells that the user names.
 
-Each is bounded, shown before it is sent, and stands before the text between marks of its own. Of a variable, nothing is
-called but what pandas, polars and numpy offer for their own tables, and the `repr` of others.
+Each context has a limit, appears in the output before it is sent, and precedes the text between marks. For a variable,
+only methods of pandas, polars and numpy tables run, and the `repr` of other values.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _CELL: Final = 80
 _FEW: Final = 20
 _KIB: Final = 1024
 _LONGEST_SECRET: Final = 8_000
-_LONGEST_NAME: Final = 100  # of a secret, with what separates them
+_LONGEST_NAME: Final = 100  # of a secret, with its separator
 
 
 def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
     """Return the context if it can be sent.
 
     Raises:
-        OperationError: it holds a secret, or may hold one and the user did not decide to send it.
+        OperationError: it has a secret, or may have one and `send_anyway` is false.
     """
     if why := why_not_sent(context.text):
         is_certain = bool(why_not_sent(context.text, send_anyway=True))
@@ -53,7 +53,7 @@ def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
 
 
 def _end_of(text: str, limit: int) -> int:
-    """Return a place near `limit` to cut a text. It is outside of secrets, which `_checked` finds then."""
+    """Return an index near `limit` that does not split a secret, so `_checked` can find it."""
     secrets = find_secrets(text[: limit + _LONGEST_SECRET])
     return next((one.end for one in secrets if one.start < limit < one.end), limit)
 
@@ -92,7 +92,7 @@ def variable_context(
         send_anyway: send texts that may hold a secret.
 
     Raises:
-        OperationError: one does not exist, or holds something like a secret.
+        OperationError: a variable does not exist, or its text seems to have a secret.
     """
     found = []
     for name in dict.fromkeys(names):
@@ -111,14 +111,14 @@ def variable_context(
             ) from None
         except BaseException as error:  # noqa: BLE001 # its own code describes it, and may raise anything
             raise OperationError(
-                f"{name} cannot be described: {type(error).__name__} was raised on the way. Nothing was sent"
+                f"{name} cannot be described: its code raised {type(error).__name__}. Nothing was sent"
             ) from None
         found.append(_checked(SentContext(name, what, text), send_anyway=send_anyway))
     return found
 
 
 def _described_in_time(value: Any) -> tuple[str, str]:
-    """Describe a value in a thread: its own code runs, and may wait or loop forever.
+    """Describe a value in a thread: its code runs, and may never end.
 
     Raises:
         TimeoutError: it takes too long.
@@ -284,12 +284,12 @@ def file_context(
     """Return texts of files, and the images and PDFs among them, which are attached.
 
     Args:
-        workspace: files outside of it are refused, also behind links.
+        workspace: files outside of it are refused, even through links.
         names: paths, relative to its first root.
         send_anyway: send texts that may hold a secret.
 
     Raises:
-        OperationError: one is outside, is not there, is too large, cannot be attached, or holds something like a
+        OperationError: a file is outside, does not exist, is too large, cannot be attached, or seems to have a
             secret.
     """
     try:
@@ -323,7 +323,7 @@ def cell_context(
         send_anyway: send texts that may hold a secret.
 
     Raises:
-        OperationError: there is no such cell, or one holds something like a secret.
+        OperationError: a cell does not exist, or seems to have a secret.
     """
     manager = shell.history_manager
     sources: list[str] = [] if manager is None else list(manager.input_hist_raw)
@@ -331,7 +331,7 @@ def cell_context(
     numbers = dict.fromkeys(number for name in names for number in _numbers(name, here))
     if len(numbers) > _MOST_CELLS:
         raise OperationError(
-            f"at most {_MOST_CELLS} cells are sent, and {len(numbers):,} were named. Nothing was sent"
+            f"--cells takes at most {_MOST_CELLS} cells, but it names {len(numbers):,}. Nothing was sent"
         )
     return [_checked(_cell_of(shell, sources, number), send_anyway=send_anyway) for number in numbers]
 
@@ -344,7 +344,7 @@ def error_context(shell: InteractiveShell, *, send_anyway: bool = False) -> list
         send_anyway: send texts that may hold a secret.
 
     Raises:
-        OperationError: no cell has failed, or the text holds something like a key.
+        OperationError: no cell has failed, or the text seems to have a key.
     """
     manager = shell.history_manager
     sources: list[str] = [] if manager is None else list(manager.input_hist_raw)

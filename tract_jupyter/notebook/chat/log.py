@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 E = TypeVar("E")
-_SAID: Final = 120  # characters of a message that is asked again
+_SAID: Final = 120  # characters of a repeated message
 
 
 @dataclass(eq=False)
@@ -71,7 +71,7 @@ class TurnLog:
         show_again: the command that shows the turn.
         named: the user's word for the turn.
         make_opening: makes the parts before the first event from the text. A chat's parts are the default.
-        make_call: makes the part of a call, of an id and the call.
+        make_call: makes the part of a call from an id and the call.
         finish: completes what `view` returns.
     """
 
@@ -132,7 +132,7 @@ class TurnLog:
     def on(self, kind: type[E], handler: Callable[[E], object], *, first: bool = False) -> None:
         """Call a handler with each event of a kind, after the other handlers or `first`.
 
-        A handler may be for a kind of event that a turn of chat does not have.
+        The kind may be one that chat turns do not have.
         """
         handlers = self._handlers.setdefault(kind, [])
         handlers.insert(0 if first else len(handlers), handler)
@@ -216,7 +216,7 @@ class TurnLog:
                     self._change(part.call.id, is_open=is_open, questions=questions)
 
     def tickets(self) -> list[Ticket]:
-        """Return the tickets that are shown here, in the order of the rows."""
+        """Return the tickets of this turn, in the order of the rows."""
         with self._lock:
             return [
                 ticket
@@ -383,11 +383,11 @@ class TurnLog:
         if event.is_resumed:
             done = sum(isinstance(part, CallPart) and part.ended is not None for part in self._parts)
             told = (
-                f"{counted(done, 'finished call')} {'was' if done == 1 else 'were'} not made again."
+                f"{counted(done, 'finished call')} {'was' if done == 1 else 'were'} not repeated."
                 if done
                 else ""
             )
-            self.note("Resumed where it was left.", told, icon="i-back")
+            self.note("Resumed where it stopped.", told, icon="i-back")
 
     def _take_request(self, event: RequestBegan) -> None:
         self._step = event.step
@@ -463,7 +463,7 @@ class TurnLog:
             kept = (
                 f"{STAYS[:1].upper()}{STAYS[1:]}."
                 if self._stays
-                else f"What was done is kept. {self.go_on} goes on from there."
+                else f"Completed work is kept. {self.go_on} resumes it."
             )
             title = f"The {self.named} did not finish."
             self.note(title, f"{event.note.rstrip('.')}. {kept}", "no")

@@ -1,6 +1,6 @@
 """Outputs of scripts of the kernel, collected while they run, for display under the row of their call.
 
-A widget is drawn in its row by the front end. Other displays that need scripts go to the cell, as any output does.
+The front end draws a widget in its row. Other displays that need scripts become outputs of the cell.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class _Stream:
 
 
 class _Bar:
-    """A progress bar of tqdm that is a widget, as text. The text of a bar that is closed or collected stays."""
+    """A tqdm progress bar, which is a widget, as text. The text stays after the bar is closed or collected."""
 
     kind = "bar"
 
@@ -153,7 +153,7 @@ class _Bar:
     def output(self) -> Output:
         if getattr(self._widget, "comm", None) is None:  # with `leave=False`
             text, self._has_ended = "", True
-        elif self._has_ended:  # its text would count the seconds since
+        elif self._has_ended:  # its text would count on
             return self.drawn
         else:
             try:
@@ -293,7 +293,7 @@ class ScriptOutputs:
         return not is_elsewhere
 
     def clear(self, *, wait: bool) -> None:
-        """Remove all outputs; `wait` until the next one comes."""
+        """Remove all outputs. With `wait`, the next output removes them."""
         with self._lock:
             self._clears = True
             if not wait:
@@ -311,7 +311,9 @@ class ScriptOutputs:
             self._left_out += 1
             return False
         if not self._room(size):
-            output = Output("note", f"Not shown: the outputs of a turn may have {size_text(MOST_OF_TURN)}.")
+            output = Output(
+                "note", f"Not shown: the outputs of a turn can have at most {size_text(MOST_OF_TURN)}."
+            )
         self._outputs.append(output)
         return True
 
@@ -324,7 +326,7 @@ class ScriptOutputs:
 
 
 def _is_interactive(data: Mapping[str, Any]) -> bool:
-    """Return True if a front end shows it with scripts."""
+    """Return True if a front end needs scripts to show it."""
     if any("widget-view" in kind for kind in data):
         return True
     html = data.get("text/html")
@@ -382,7 +384,7 @@ class TurnOutputs:
 
     @contextmanager
     def _displays_in(self, outputs: ScriptOutputs) -> Iterator[None]:
-        """Collect what this thread displays, but not the questions that the script asks."""
+        """Collect the displays of this thread, except for the requests of its script."""
         publisher: Any = self._shell.display_pub
         if not hasattr(publisher, "register_hook"):  # a terminal prints it
             yield
@@ -411,7 +413,7 @@ class TurnOutputs:
             publisher.unregister_hook(hook)
 
     def _show_value(self, run: ScriptRun, outputs: ScriptOutputs) -> None:
-        """Show the value of the last expression, as a cell does; a semicolon behind it hides it."""
+        """Show the value of the last expression like a cell. A semicolon after it hides the value."""
         if run.value is None or run.script.code.rstrip().endswith(";"):
             return
         formatter = self._shell.display_formatter
@@ -428,7 +430,7 @@ class TurnOutputs:
 
 
 def _show_figures() -> None:
-    """Show the figures that are open, as the end of a cell does; nothing if no inline backend is in use."""
+    """Show the open figures like the end of a cell. Without an inline backend, do nothing."""
     inline: Any = sys.modules.get("matplotlib_inline.backend_inline")
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if inline is None or pyplot is None or not pyplot.get_fignums():

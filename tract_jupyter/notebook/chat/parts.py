@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Decision, Ticket
 
 RUNS_SCRIPTS: Final = "notebook_execute"
-"""The tool that runs scripts, which have a row of their own."""
+"""The tool that runs scripts. Scripts have separate rows."""
 UNASKED: Final = "ran without asking: no findings, touches no files"
 _THOUGHT: Final = 20_000
 _FIRST_WORDS: Final = 100
@@ -188,7 +188,7 @@ class AskedInCall:
 
     @property
     def is_open(self) -> bool:
-        """True if the request is shown here and undecided."""
+        """True if the request has a row here and is undecided."""
         return self.ticket is not None and self.ticket.status.is_open
 
 
@@ -204,7 +204,7 @@ class CallPart:
     ticket: Ticket | None = None
     questions: tuple[AskedInCall, ...] = ()
     is_open: bool = False
-    """Its ticket is undecided. A copy, since the ticket itself changes."""
+    """True if its ticket is undecided. A copy, because the ticket changes."""
     asked: AskedQuestion | None = None
     """The decided request to run its script. It is made inside the call and is about the call."""
     work: tuple[AgentWork, ...] = ()
@@ -411,7 +411,7 @@ class CallPart:
     def _saw(self, limit: int) -> HtmlPart:
         ended = self.ended
         if ended is None:
-            told = "Running; its result shows here." if self.is_begun else "Not carried out yet."
+            told = "Running. The result will appear here." if self.is_begun else "Not run yet."
             return rows.dim(told), self._how_to_decide
         return rows.sub("What the model saw", tokens_text(ended.tokens)), result_html(ended.text, limit)
 

@@ -24,16 +24,16 @@ LONGEST_RESULT: Final = 4_000
 """Characters of a result that a live row shows."""
 _BRIEF: Final = 120  # characters of all arguments in a row
 _BRIEF_VALUE: Final = 48
-_WHOLE: Final = 40  # characters of arguments that no line cuts
+_WHOLE: Final = 40  # characters of arguments that every line shows in full
 _VALUE: Final = 4_000
 _REASON: Final = 200
 _CODE_LINES: Final = 400
 _MANY_TOOLS: Final = 12
 
 
-_MOST_READ: Final = 200_000  # characters of a result that is looked at for data
+_MOST_READ: Final = 200_000  # characters of a result that is parsed as data
 _MOST_ROWS, _MOST_COLUMNS, _DEEPEST, _MOST_VALUES = 50, 12, 3, 20
-_RESULT: Final = "result"  # the name under which a script tells the repr of its value
+_RESULT: Final = "result"  # the name of the repr of the value in a script's result
 
 
 def result_html(text: str, limit: int) -> Html:
@@ -46,7 +46,7 @@ def result_html(text: str, limit: int) -> Html:
 
 
 def _readable(text: str) -> list[Any]:
-    """Return the texts and the JSON values that a text is made of; each value is a line, or the whole text."""
+    """Split a text into texts and JSON values. A value is a line or the whole text."""
     parts: list[Any] = []
     lines: list[str] = []
     for line in [text] if _data(text) is not None else text.split("\n"):
@@ -65,7 +65,7 @@ def _joined(lines: list[str]) -> list[str]:
 
 
 def _data(text: str) -> dict[str, Any] | list[Any] | None:
-    """Return the JSON object or list that a text is; None for anything else."""
+    """Parse a text as a JSON object or list; None for any other text."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
@@ -76,7 +76,7 @@ def _data(text: str) -> dict[str, Any] | list[Any] | None:
 
 
 def _data_html(value: Any, depth: int = 0) -> HtmlPart:
-    """Return a value: an object as named values, a list of objects as a table, a text with its line ends."""
+    """Return a value as HTML: an object as named values, a list of objects as a table, a text with its line breaks."""
     if isinstance(value, dict) and value and depth < _DEEPEST:
         lines = (
             (shortened(name, _BRIEF), _data_html(_literal(one) if name == _RESULT else one, depth + 1))
@@ -120,7 +120,7 @@ def _literal(value: Any) -> Any:
 
 
 def tokens_text(tokens: int) -> str:
-    """Return a number of tokens with its word."""
+    """Return a number of tokens with its unit."""
     return counted(tokens, "token")
 
 
@@ -223,14 +223,14 @@ def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, 
     ]
     saw = element("div", result_html(answer, limit))
     stayed = (
-        rows.sub("What stayed in the notebook", f"about {tokens_text(kept)}"),
+        rows.sub("Kept in the notebook", f"about {tokens_text(kept)}"),
         table(results, has_names=True),
     )
     one_by_one, saved = script.get("one_by_one"), script_saved(script)
     told = (
         rows.dim(
-            f"{saved}: had the model made each call itself, about {one_by_one:,} tokens would have been sent, "
-            "with all results and, in each request, the descriptions of all tools."
+            f"{saved}. With direct calls, about {one_by_one:,} tokens would have been sent: all results and, "
+            "in each request, the descriptions of all tools."
         )
         if isinstance(one_by_one, int) and saved
         else None
@@ -250,7 +250,7 @@ def _tab_html(name: str, body: HtmlPart, about: str = "", *, is_open: bool = Fal
 
 
 def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> Html:
-    """Return a script with its lines numbered; those that called tools say how often, and how long that took."""
+    """Return a script with line numbers. Lines that called tools show the number of calls and their time."""
     lines = _highlighted(code)
     more = len(lines) - _CODE_LINES
     made = []

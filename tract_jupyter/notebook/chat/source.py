@@ -161,7 +161,7 @@ def find_turn(tract: Tract, name: str = "") -> PastTurn:
         found = _turn_with(tract.loop.turns(head), commit)
         if found is not None:
             return found
-    raise OperationError(f"commit {commit[:8]} is in no turn of a branch; %tract chat lists turns")
+    raise OperationError(f"commit {commit[:8]} is not in a turn of any branch; %tract chat lists the turns")
 
 
 def _turn_with(turns: list[PastTurn], commit: str) -> PastTurn | None:
@@ -185,7 +185,7 @@ def stored_log(tract: Tract, turn: PastTurn, *, to_go_on: bool = False) -> TurnL
 
 
 def stored_view(tract: Tract, name: str = "") -> DrawnTurn:
-    """Return a stored turn. The arguments are those of `find_turn`.
+    """Return a stored turn. See `find_turn` for the arguments.
 
     Raises:
         OperationError: there is no such turn.

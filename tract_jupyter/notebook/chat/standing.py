@@ -1,4 +1,4 @@
-"""Finished turns on display. Their feet follow when another cell undoes or continues a turn."""
+"""Finished turns on display. Their last lines change when another cell undoes or continues a turn."""
 
 from __future__ import annotations
 

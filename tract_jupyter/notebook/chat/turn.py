@@ -27,12 +27,12 @@ STYLE: Final = "chat/chat.css"
 _ALL_RESULTS: Final = 120_000  # characters of results that a saved turn keeps
 _LEAST_RESULT: Final = 300
 _UNTIL: Final = "chat(None)"
-"""The Python call that resumes a turn, as messages of the loop name it."""
+"""The Python call that resumes a turn, in messages of the loop."""
 GO_ON: Final = "%tract chat resume"
 """The command that resumes a turn."""
 SHOW: Final = "%tract chat show"
 """The command that shows a turn."""
-STAYS: Final = "the answer from before stays; --retry asks again"
+STAYS: Final = "the earlier answer stays; --retry repeats the message"
 """Note on a repeated turn without a new reply."""
 _LEAST_WAIT: Final = 1.0  # seconds
 _SMALLEST: Final = Decimal("0.001")
@@ -266,9 +266,9 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 def _stopped(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
     has_cut = any(isinstance(part, Prose) and part.is_cut for part in turn.parts)
-    kept = "the partial reply is kept, but not sent again; " if has_cut else ""
+    kept = "the partial reply stays here but is not sent again; " if has_cut else ""
     title = "Paused" if ended.note.startswith("paused") else f"You stopped this {turn.named}"
-    return "i-stop", title, f"{kept}{turn.go_on} goes on"
+    return "i-stop", title, f"{kept}{turn.go_on} resumes it"
 
 
 def _limited(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
@@ -292,7 +292,7 @@ def _failed(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa:
 
 
 def _left(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa: ARG001 # the same for each
-    return "i-stop", "Was left before its end", f"{turn.go_on} goes on"
+    return "i-stop", "Did not finish", f"{turn.go_on} resumes it"
 
 
 _ENDINGS: Final[dict[TurnOutcome | None, Callable[[TurnEnded, DrawnTurn], tuple[str, str, str]]]] = {

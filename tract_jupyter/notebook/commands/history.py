@@ -162,7 +162,7 @@ def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]
         shows_or_hides = (info.priority == Priority.SKIP) != (priority == Priority.SKIP)
         cost = tract.costs.of_rewrite(info.commit_hash) if shows_or_hides and not confirmed else None
         if cost:
-            told = f"This takes something from the model: {cost}."
+            told = f"This change has a cost: {cost}."
             later = f"Nothing has changed yet: %tract {verb} {' '.join(rest)} --yes does it."
             return GridView(f"{info.short_hash} would be {priority}: {info.message}", (told, later))
         from tract_jupyter.runs import RewriteWarning
@@ -193,7 +193,7 @@ def _compress(notebook: NotebookSession, words: list[str]) -> Any:
     again = " ".join(["%tract compress", *rest, "--yes"])
     told = (
         f"{plan}.",
-        f"This takes something from the model: {cost}." if cost else "",
+        f"This change has a cost: {cost}." if cost else "",
         f"Nothing has changed yet: {again} does it. %tract undo --yes takes it back.",
     )
     rows = tuple(

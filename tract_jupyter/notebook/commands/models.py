@@ -27,7 +27,7 @@ _BUDGET_USAGE: Final = "budget [N USD | N tokens | off]"
 _OFF: Final = "off"
 _QUESTION: Final = 60
 
-# --- which model is asked
+# --- the choice of models
 
 
 def _model(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -193,8 +193,8 @@ def _cost(notebook: NotebookSession, words: list[str]) -> GridView:
     budget = f"Budget: {report.budget}" if report.budget is not None else ""
     unpriced = sorted({line.model for line in report.unknown})
     unknown = (
-        f"The price of {', '.join(unpriced)} is unknown: tract.models.price({unpriced[0]!r}, input=..., output=...) "
-        "says it, in US dollars for a million tokens."
+        f"The price of {', '.join(unpriced)} is unknown. To set it: tract.models.price({unpriced[0]!r}, input=..., "
+        "output=...), in US dollars per million tokens."
         if unpriced
         else ""
     )

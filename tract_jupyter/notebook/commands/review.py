@@ -149,13 +149,13 @@ def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
         else:
             channel.print_in_full(ticket)
             told = not rest and tract.reviewer.ask_by_typing(ticket)
-    return _came_of_it(tract, ticket, told=told)
+    return _state_after(tract, ticket, told=told)
 
 
 def _turn_down(
     notebook: NotebookSession, stored: StoredPending, rest: str, why: TractError
 ) -> GridView | None:
-    """Reject a request that cannot be shown in its current state, if the line says so.
+    """Reject a request without a view if the line says so.
 
     Raises:
         OperationError: the line contains another answer.
@@ -174,7 +174,7 @@ def _turn_down(
         return GridView(f"{stored.title}: rejected")
     ticket = tract.reviewer.taken_up(shown)
     _take(notebook, ticket, rest)
-    return _came_of_it(tract, ticket, told=True)
+    return _state_after(tract, ticket, told=True)
 
 
 def _is_rejection(ticket: Ticket, answer: Answer) -> bool:
@@ -183,7 +183,7 @@ def _is_rejection(ticket: Ticket, answer: Answer) -> bool:
 
 
 def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
-    """Carry out the answer. Return False if it would approve a request that was not shown in full yet.
+    """Carry out the answer. Return False if it would approve a request that the user has not seen in full.
 
     Raises:
         OperationError: the answer is not valid, or it came too late.
@@ -202,7 +202,7 @@ def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
     return True
 
 
-def _came_of_it(tract: Tract, ticket: Ticket, *, told: bool) -> GridView | None:
+def _state_after(tract: Tract, ticket: Ticket, *, told: bool) -> GridView | None:
     """Return the state after the answer. For an open request, return the lines to type next."""
     if not ticket.status.is_open:
         display(record(ticket), raw=True)
@@ -335,7 +335,7 @@ def reviewed(tract: Tract, name: str) -> Pending:
 
 
 def _offered(tract: Tract, name: str) -> bool:
-    """Add the request to the inbox unless the user was asked before; return True if it is open."""
+    """Add the request to the inbox unless it was there before; return True if it is open."""
     try:
         pending, ledger = reviewed(tract, name), tract.reviewer.ledger
         if ledger.needs_asking(pending):
@@ -346,7 +346,7 @@ def _offered(tract: Tract, name: str) -> bool:
 
 
 def code_text(spec: OperationSpec, unreviewed: Collection[str]) -> str:
-    """Return where the code of an operation runs, and if it was not reviewed; empty for reviewed code in the kernel."""
+    """Return the place of an operation's code, and "not reviewed" without a review; empty for reviewed code in the kernel."""
     told = ["sandboxed"] if spec.is_sandboxed else []
     return ", ".join([*told, "not reviewed"] if spec.name in unreviewed else told)
 
@@ -512,7 +512,7 @@ def _grant_row(grant: Grant) -> tuple[str, ...]:
 
 def _covered(grant: Grant) -> str:
     covers = cut(grant.covers, _MAX_COVERS)
-    return f"{covers}; whatever {', '.join(grant.ignores)} is" if grant.ignores else covers
+    return f"{covers}; any {', '.join(grant.ignores)} is" if grant.ignores else covers
 
 
 def _grant_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:

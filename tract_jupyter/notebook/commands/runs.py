@@ -65,7 +65,7 @@ def _prompt(notebook: NotebookSession, words: list[str]) -> View:
 
 
 def _dry_run(notebook: NotebookSession, words: list[str]) -> View:
-    """Show the preview of one operation. No model is asked."""
+    """Show the preview of one operation. Nothing is sent."""
     from tract_jupyter.notebook.runs.preview import OperationPreviewView
 
     text, profile = _said([" ".join(words)])

@@ -208,7 +208,11 @@ def _mcp_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, s
 
 COMMANDS = (
     Command("ops", "list active operations, and stored ones without your approval", _ops),
-    Command("tools [WORD ...]", "list all tools with their signatures, or those with all words", _tools),
+    Command(
+        "tools [WORD ...]",
+        "list all tools with their signatures, or only tools that contain all words",
+        _tools,
+    ),
     Command(
         _MCP_USAGE, "use the tools of an MCP server; it is started for this session only", _mcp, (_mcp_words,)
     ),

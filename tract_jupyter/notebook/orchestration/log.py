@@ -163,7 +163,9 @@ class DrawnRun(DrawnTurn):
         said = [
             f"{counted(done, 'change')} made" if done else "Nothing was changed",
             f"{counted(refused, 'proposal')} rejected" if refused else "",
-            f"{counted(told, 'proposal')} told, and not done, as autonomy was manual" if told else "",
+            f"{counted(told, 'proposal')} reported, and not done, because autonomy was manual"
+            if told
+            else "",
         ]
         return "; ".join(filter(None, said))
 

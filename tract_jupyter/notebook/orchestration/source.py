@@ -28,7 +28,7 @@ def run_name(given: str | None) -> str | None:
 
 @contextmanager
 def conversation(orchestrator: Orchestrator, run: str | None) -> Iterator[tuple[Any, PastTurn | None]]:
-    """Open the conversation of a run, and give it with its turn. The turn is None if no model was asked.
+    """Open the conversation of a run, and return it with its turn. The turn is None if the run sent no request.
 
     Raises:
         OrchestratorError: the run does not exist.
@@ -83,7 +83,7 @@ def stored_run(tract: Tract, run: str | None = None) -> DrawnRun:
     """Return a stored run, the newest if `run` is None.
 
     Raises:
-        OperationError: no model was asked in the run.
+        OperationError: the run sent no request to a model.
         OrchestratorError: the run does not exist.
         StoreError: the store cannot be read.
     """

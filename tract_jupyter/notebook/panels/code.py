@@ -167,7 +167,7 @@ def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> Html
 
     Args:
         block: the code.
-        named: the name of the value, if the code is one that the user may change. It replaces the title, except of
+        named: the name of the value, if the user may change the code. It replaces the title, except for
             texts.
         listed: include the list of findings, even if each has a note below its line.
     """

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 _APPROVE = ReviewAction("approve", "Approve", Parameters("approve", []))
 _CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # requests to activate code
-TURN_DOWN = "%tract decide ID reject REASON rejects a request that cannot be shown."
+TURN_DOWN = "%tract decide ID reject REASON rejects such a request."
 _SHORT, _LONGEST, _CELL = (
     80,
     240,
@@ -99,12 +99,12 @@ class InboxRow:
         return self.ticket.pending.pending_id
 
     def refuse(self, why: str) -> None:
-        """Store why the last answer was not taken; empty if it was."""
+        """Store why the last answer was refused; empty if it was accepted."""
         self._refusal = (self.ticket.round_id, why)
 
     @property
     def refused(self) -> str:
-        """The reason why the last answer was not taken.
+        """The reason why the last answer was refused.
 
         It disappears with the next round, but stays after the decision.
         """
@@ -151,7 +151,7 @@ class InboxRow:
 
     @property
     def kind(self) -> str:
-        """The key of requests that may share one line; empty if the request stands alone.
+        """The key of requests that may share one line; empty for a separate line.
 
         They differ only in short values, and an approval binds to the same other content. So the user reads the code
         once.
@@ -454,10 +454,10 @@ class Inbox:
             self._output.put(self._panel.fallback(), raw=True)
         elif self.batch.is_quiet and self.batch.decided != self._recorded:
             self._recorded = self.batch.decided
-            self._output.put(self._panel)  # a saved notebook keeps the record beside the widget
+            self._output.put(self._panel)  # a saved notebook keeps the record next to the widget
 
     def add(self, ticket: Ticket) -> None:
-        """Do nothing. The row of a ticket is made after it is shown."""
+        """Do nothing. The inbox makes the row of a ticket afterwards."""
 
     # ---
 
@@ -491,7 +491,7 @@ class Inbox:
 
 
 def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:
-    """Return an open request that cannot be shown, with the reason."""
+    """Return an open request without a view, with the reason."""
     return UndecidableRequest(stored.pending_id, stored.title, str(error), local_time(stored.created_at))
 
 

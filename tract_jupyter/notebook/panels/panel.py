@@ -152,7 +152,7 @@ _SCOPES = {"session": "in this session", "always": "always, until revoked"}
 
 def _whom(actor: str) -> list[tuple[str, str]]:
     words = {whom: whom_in_words(actor, whom) for whom in ("this", "children", "anybody")}
-    return list({**words, "this": f"{actor} only", "anybody": "anybody who asks"}.items())
+    return list({**words, "this": f"{actor} only", "anybody": "any requester"}.items())
 
 
 def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
@@ -357,7 +357,7 @@ def _too_late(ticket: Ticket) -> str:
     decided = view_request(ticket).decided
     if decided is None or ticket.status.is_open:
         return "Not taken: the request has changed, or another answer came first. Review it again."
-    return f"Somebody else decided first: {decided_text(decided)}."
+    return f"Another decision came first: {decided_text(decided)}."
 
 
 def request_data(ticket: Ticket, *, brief_record: bool = False) -> dict[str, Any]:

@@ -209,7 +209,7 @@ def full_html(view: RequestView, *, why: bool = True, asked_by: bool = True) -> 
     foot = _foot_html(view)
     if not view.is_open:
         return fragment(*parts, foot)
-    reason = element("p", element("b", "Why you are asked:"), f" {view.why}", class_="why")
+    reason = element("p", element("b", "Reason for asking:"), f" {view.why}", class_="why")
     findings = [findings_html(block) for block in request.code if not is_listed(block)]
     asides = sorted(
         (piece for piece in body if piece.is_aside), key=lambda one: isinstance(one.content, CodeBlock)

@@ -60,7 +60,7 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
         run = tract.runs.get(run.run_id)  # its turn may have ended without it
     if run.status is RunStatus.RUNNING and not tract.runs.is_active(run.run_id):
         said = (
-            "The run is unfinished, and its process has ended. Its results are kept and not repeated: "
+            "The run is unfinished, and its process has ended. With the results so far, "
             f"%tract run {run.run_id[:8]} --resume resumes it."
         )
     return RunView(run, tuple(events), inspected(run, tract), said=said)
@@ -98,7 +98,9 @@ async def run_cell(notebook: NotebookSession, text: str, options: RunCellOptions
         )
     tract, abort = notebook.tract, StopSignal()
     if not text and tract.head is None:
-        raise OperationError("there is nothing to reply to: write it below %%tract_run. Nothing was sent")
+        raise OperationError(
+            "the cell and the context are empty. Write a message below %%tract_run. Nothing was sent"
+        )
     check_model(tract, options.model)
     display = RunDisplay(project, shows_all=notebook.front_end.has_kernel)
     worker = Worker(lambda: ask(tract, text, options, display, abort), "tract-run")

@@ -160,7 +160,7 @@ def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) ->
 
 
 def _main_svg(main: NodeState | None, x: float, height: float) -> Html:
-    """Return the node of the main call, where all operations before it meet."""
+    """Return the node of the main call. All earlier operations lead to it."""
     state = main or NodeState.PLANNED
     y = round(_HEAD + (height - _HEAD) / 2)
     said = "main call" if main is None else f"main call, {main_word(state)}"

@@ -39,7 +39,7 @@ _FAILED_AT = {
 }
 _ERRORS: Final[dict[str, str]] = {
     ErrorCode.VALIDATION: "Its result is not valid",
-    ErrorCode.POLICY: "It wanted an effect that is not allowed here",
+    ErrorCode.POLICY: "It requested an effect that is not allowed here",
     ErrorCode.ARTIFACT_CONFLICT: "It wrote more than one artifact",
     ErrorCode.DEPENDENCY_FAILED: "A dependency failed",
     ErrorCode.PROVIDER: "The provider failed",
@@ -84,7 +84,7 @@ def outcome(run: Run) -> str:
         )
     if run.status is RunStatus.ABORTED:
         if run.reply_commit is not None:
-            return "It was aborted after the reply, which is kept."
+            return "It was aborted after the reply. The reply stays."
         return "It was aborted. Nothing was committed afterwards."
     if run.status is not RunStatus.FAILED:
         return ""
@@ -178,7 +178,7 @@ def _always(text: str) -> Callable[[OperationRun, Skip], str]:
 
 _SKIPS: Final[dict[str, Callable[[OperationRun, Skip], str]]] = {
     SkippedReason.DISABLED: _always("It is switched off in the profile."),
-    SkippedReason.POLICY: _always("A policy did not let it run."),
+    SkippedReason.POLICY: _always("A policy blocked it."),
     SkippedReason.RUN_ABORTED: _always("The run was aborted before it began."),
     SkippedReason.FILTERED_OUT: _always("It was filtered out of this run."),
     SkippedReason.TRIGGER_MISMATCH: lambda one, _: (
@@ -296,7 +296,7 @@ class Picture:
 
 
 def picture(run: Run, events: Sequence[RunEvent] = (), now: float | None = None) -> Picture:
-    """Return the data of a run. Events add what is running.
+    """Return the data of a run. Events add the running operations.
 
     Without `now`, running operations end at the last known time.
     """
@@ -317,7 +317,7 @@ def planned(operations: Iterable[Operation]) -> list[OperationNode]:
 
 
 def commit_order(nodes: Iterable[OperationNode]) -> list[str]:
-    """Return ids in commit order: dependencies, then `order`, then id (R60). Operations in a cycle are left out."""
+    """Return ids in commit order: dependencies, then `order`, then id (R60). Operations in a cycle are omitted."""
     return ready_order([(node.id, node.order, node.depends_on) for node in nodes])[0]
 
 

@@ -46,7 +46,7 @@ class PreviewView(View):
 
     def to_html(self) -> Html:
         """Return the preview as self-contained HTML."""
-        title = "What would be sent now"
+        title = "Next request"
         stops = self.preview.why_not
         note = element("div", _sentence(stops), class_="note no") if stops else None
         body = _head_html(title), _lines_html(self._facts(), map(_imagined_html, self.preview.imagined)), note
@@ -59,7 +59,7 @@ class PreviewView(View):
 
     def to_text(self) -> str:
         """Return the same as lines."""
-        lines = ["What would be sent now (nothing was asked)"]
+        lines = ["Next request (nothing was sent)"]
         lines += [f"{name}: {value}" for name, value in self._facts()]
         lines += [f"{one.operation_id}: {_would(one)}; {_instead(one)}" for one in self.preview.imagined]
         lines += [_sentence(self.preview.why_not)] if self.preview.why_not else []
@@ -111,7 +111,7 @@ class OperationPreviewView(View):
 
     def to_text(self) -> str:
         """Return the same as lines."""
-        lines = [f"Dry run of {one_line(self.operation_id, _NAME)} (nothing was asked)"]
+        lines = [f"Dry run of {one_line(self.operation_id, _NAME)} (nothing was sent)"]
         lines += [f"{name}: {value}" for name, value in self._facts()]
         if self.imagined is not None:
             lines += [f"It {_would(self.imagined)}; {_instead(self.imagined)}"]
@@ -148,7 +148,7 @@ def _sent(one: Imagined) -> str:
 
 
 def _head_html(title: str) -> Html:
-    return element("p", element("b", title), " ", rows.badge("nothing was asked"))
+    return element("p", element("b", title), " ", rows.badge("nothing was sent"))
 
 
 def _lines_html(facts: list[tuple[str, str]], more: Iterable[Html]) -> Html:

@@ -112,7 +112,7 @@ def newest_first(commits: Iterable[CommitInfo]) -> list[CommitInfo]:
 def strands_of(ordered: Sequence[CommitInfo], branches: Sequence[BranchInfo]) -> dict[str, str]:
     """Return the line of development of each commit.
 
-    A branch owns the first parents of its tip, except those of an earlier branch.
+    A branch owns the first parents of its tip, unless an earlier branch owns them.
     """
     known = {info.commit_hash: info for info in ordered}
     strands: dict[str, str] = {}

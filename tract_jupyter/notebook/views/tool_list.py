@@ -77,7 +77,7 @@ class ToolRow:
 
 @dataclass(frozen=True)
 class ToolsView(View):
-    """Tools; only those with all `words`, if there are any."""
+    """Tools. With `words`, only tools that contain all of them."""
 
     tools: Sequence[ToolRow]
     prefix: str = "tools"
