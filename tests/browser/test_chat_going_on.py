@@ -55,7 +55,7 @@ def test_a_restart_with_a_question_open_loses_nothing_and_runs_nothing_twice(ope
     out.get_by_text("Approved save_table").wait_for()
     question(out, "delete_file")
     lab.restart()
-    out.get_by_text("%tract chat resume goes on with it").wait_for()
+    out.get_by_text("%tract chat resume continues it").wait_for()
     assert out.get_by_text("Waiting for you").count() == 0
     assert "%tract inbox" not in out.inner_text()
     assert out.locator("section.q").get_by_role("alert").inner_text() == LOST_ROW
@@ -90,7 +90,7 @@ def test_fork_from_here_goes_to_a_branch_of_its_own(open_lab, model, screenshot)
     lab.run_cell(2, wait=False)
     end(lab, 2)
     lab.output(1).get_by_role("button", name="Fork from here").click()
-    lab.output(1).get_by_text("Branch fork-1 goes on from here").wait_for()
+    lab.output(1).get_by_text("Branch fork-1 starts here").wait_for()
     screenshot(lab, "chat-forked", 1)
     model.reply("Three.").end()
     lab.run_cell(3, wait=False)

@@ -188,7 +188,7 @@ def test_a_restart_with_a_question_open_loses_nothing_and_does_nothing_twice(ope
     out.get_by_text("Approved annotate").wait_for()
     out.locator("section.q").filter(has_text="compress").wait_for()
     lab.restart()
-    out.get_by_text("%tract_orchestrate --resume goes on with it").wait_for()
+    out.get_by_text("%tract_orchestrate --resume continues it").wait_for()
     assert out.get_by_text("Waiting for you").count() == 0
     screenshot(lab, "orchestrate-lost", 1)
     load = SETUP.format(url=model.url).splitlines()

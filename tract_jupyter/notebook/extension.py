@@ -138,7 +138,10 @@ def _greeting(notebook: NotebookSession, names: list[str], taken: list[str]) -> 
     from tract_jupyter import __version__
 
     ready = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} ready" if names else "ready"
-    line = f"tract_jupyter {__version__}: {ready}; the context is stored in {notebook.store}. %tract help lists the commands."
+    line = (
+        f"tract_jupyter {__version__}: {ready}; the context is stored in {notebook.store}. "
+        "%tract help lists the commands."
+    )
     for name in taken:
         setting = "tract_name" if name == notebook.config.tract_name else "tools_name"
         line += (

@@ -197,7 +197,7 @@ def test_the_end_is_a_static_page_and_the_live_one_knows_it(live, page, outputs)
 
 def test_what_is_saved_in_the_middle_says_how_to_see_the_rest(live):
     data, _ = live._widget._repr_mimebundle_()
-    assert "%tract chat resume goes on with it" in data["text/plain"]
+    assert "%tract chat resume continues it" in data["text/plain"]
     assert data["text/plain"] in data["text/html"]
 
 

@@ -96,7 +96,7 @@ def test_a_row_that_cannot_be_decided_says_how_it_is_turned_down(tract, waiting)
     told = outline(inbox._panel.view["rest_html"]).text
     for text in (told, inbox.batch.record_text()):
         assert "'text' should be" in text
-        assert "%tract decide ID reject REASON rejects a request that cannot be shown." in text
+        assert "%tract decide ID reject REASON rejects such a request." in text
 
 
 def test_the_panel_is_opened_with_the_first_page(tract, waiting):

@@ -80,7 +80,7 @@ def test_a_run_that_failed_is_shown_with_one_line_of_error(shell, model):
 @pytest.mark.parametrize(
     ("cell", "told"),
     [
-        ("%%tract_run --regenerate\nAnd this?", "leave the cell empty"),
+        ("%%tract_run --regenerate\nAnd this?", "Leave the cell empty"),
         ("%%tract_run --profile reserch\nAnd this?", "There is no profile 'reserch'"),
         ("%%tract_run --nothing\nx", "%%tract_run has no option '--nothing'"),
     ],
@@ -181,9 +181,7 @@ def interrupted_hard(*_, **__):
 def test_a_crashed_run_says_how_to_go_on_and_does(shell, model):
     run_id = crash(shell, model)
     told = shell.run(f"%tract run {run_id}")
-    assert f"its process has ended. Its results are kept and not repeated: %tract run {run_id} --resume" in (
-        told.text
-    )
+    assert f"its process has ended. %tract run {run_id} --resume continues it" in (told.text)
     assert f"Run {run_id}: interrupted" in told.text
     assert ">interrupted<" in told.html
     assert re.search(rf"{run_id} .* interrupted ", shell.run("%tract runs").text)

@@ -438,8 +438,8 @@ def _left_text(past: Iterable[Agent]) -> str:
         return ""
     were = "was" if len(left) == 1 else "were"
     return (
-        f"{one_line(', '.join(left), _SAID)} {were} unfinished at the end of an earlier session. Finished calls are not "
-        "repeated, and the used budget still counts. "
+        f"{one_line(', '.join(left), _SAID)} {were} unfinished at the end of an earlier session. "
+        "Finished calls are not repeated, and the used budget still counts. "
         f"%tract agents resume {left[0]} resumes it."
     )
 

@@ -342,7 +342,7 @@ class _Acts:
             self.tract.review.grants.end_rules()
             self.log.asks_again = True
             return self.log.view()
-        raise OperationError("%tract chat resume resumes the turn")
+        raise OperationError("%tract chat resume continues the turn")
 
     def start_new(self, view: DrawnTurn) -> DrawnTurn:
         """Undo this turn and start a new conversation; the earlier one keeps its branch."""

@@ -463,7 +463,7 @@ class TurnLog:
             kept = (
                 f"{STAYS[:1].upper()}{STAYS[1:]}."
                 if self._stays
-                else f"Completed work is kept. {self.go_on} resumes it."
+                else f"Completed work stays. {self.go_on} continues the {self.named}."
             )
             title = f"The {self.named} did not finish."
             self.note(title, f"{event.note.rstrip('.')}. {kept}", "no")

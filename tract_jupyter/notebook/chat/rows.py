@@ -229,7 +229,7 @@ def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, 
     one_by_one, saved = script.get("one_by_one"), script_saved(script)
     told = (
         rows.dim(
-            f"{saved}. With direct calls, about {one_by_one:,} tokens would have been sent: all results and, "
+            f"{saved}. With direct calls, about {one_by_one:,} tokens would be sent: all results and, "
             "in each request, the descriptions of all tools."
         )
         if isinstance(one_by_one, int) and saved

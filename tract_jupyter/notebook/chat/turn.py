@@ -268,7 +268,7 @@ def _stopped(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
     has_cut = any(isinstance(part, Prose) and part.is_cut for part in turn.parts)
     kept = "the partial reply stays here but is not sent again; " if has_cut else ""
     title = "Paused" if ended.note.startswith("paused") else f"You stopped this {turn.named}"
-    return "i-stop", title, f"{kept}{turn.go_on} resumes it"
+    return "i-stop", title, f"{kept}{turn.go_on} continues it"
 
 
 def _limited(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
@@ -292,7 +292,7 @@ def _failed(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa:
 
 
 def _left(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa: ARG001 # the same for each
-    return "i-stop", "Did not finish", f"{turn.go_on} resumes it"
+    return "i-stop", "Did not finish", f"{turn.go_on} continues it"
 
 
 _ENDINGS: Final[dict[TurnOutcome | None, Callable[[TurnEnded, DrawnTurn], tuple[str, str, str]]]] = {

@@ -39,7 +39,7 @@ LEAST_SECONDS: Final = 0.05
 """The shortest time between two patches."""
 _SHARE: Final = 10  # at most this part of the time is spent on making patches
 _BEGUN: Final = (
-    "This was running when the notebook was saved. {show} shows the current state, {go_on} resumes it."
+    "This was running when the notebook was saved. {show} shows the current state, {go_on} continues it."
 )
 _PATIENCE: Final = 3.0  # seconds; until a page answers, it gets the complete state each time
 

@@ -346,7 +346,7 @@ def _offered(tract: Tract, name: str) -> bool:
 
 
 def code_text(spec: OperationSpec, unreviewed: Collection[str]) -> str:
-    """Return the place of an operation's code, and "not reviewed" without a review; empty for reviewed code in the kernel."""
+    """Return "sandboxed" and "not reviewed" if they apply to an operation; otherwise an empty text."""
     told = ["sandboxed"] if spec.is_sandboxed else []
     return ", ".join([*told, "not reviewed"] if spec.name in unreviewed else told)
 

@@ -60,8 +60,8 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
         run = tract.runs.get(run.run_id)  # its turn may have ended without it
     if run.status is RunStatus.RUNNING and not tract.runs.is_active(run.run_id):
         said = (
-            "The run is unfinished, and its process has ended. With the results so far, "
-            f"%tract run {run.run_id[:8]} --resume resumes it."
+            "The run is unfinished, and its process has ended. "
+            f"%tract run {run.run_id[:8]} --resume continues it and repeats no result."
         )
     return RunView(run, tuple(events), inspected(run, tract), said=said)
 
