@@ -80,7 +80,7 @@ def test_a_run_that_failed_is_shown_with_one_line_of_error(shell, model):
 @pytest.mark.parametrize(
     ("cell", "told"),
     [
-        ("%%tract_run --regenerate\nAnd this?", "Leave the cell empty"),
+        ("%%tract_run --regenerate\nAnd this?", "leave the cell empty"),
         ("%%tract_run --profile reserch\nAnd this?", "There is no profile 'reserch'"),
         ("%%tract_run --nothing\nx", "%%tract_run has no option '--nothing'"),
     ],
