@@ -218,8 +218,8 @@ class NotebookChannel(Channel):
         pending_id = ticket.pending.pending_id
         with meant_for_the_person():
             # without a kernel, an update prints the request again, so only update one place
-            for shown in self._places(ticket)[0 if self._front_end.has_kernel else -1 :]:
-                shown.refresh()
+            for place in self._places(ticket)[0 if self._front_end.has_kernel else -1 :]:
+                place.refresh()
             if pending_id not in self._shown or pending_id in self._moved:
                 self._moved.discard(pending_id)
                 self._put_up(ticket)
@@ -255,25 +255,25 @@ class NotebookChannel(Channel):
 
     def is_here(self, pending_id: str) -> bool:
         """Return True if a request is on display in the running cell."""
-        return any(shown.cell == _cell() for shown in self._shown.get(pending_id, ()))
+        return any(place.cell == _cell() for place in self._shown.get(pending_id, ()))
 
     def open_in(self, cell: int) -> int:
         """Return the number of open requests on display in a cell."""
         return sum(
-            any(shown.cell == cell and shown.ticket.status.is_open for shown in places)
+            any(place.cell == cell and place.ticket.status.is_open for place in places)
             for places in tuple(self._shown.values())
         )
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
         """Return True if the script of the panel has reached this kernel, or still has time for it."""
-        panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
+        panels = [place.panel for place in self._places(ticket) if place.panel is not None]
         return bool(panels) and (waited < PROBE_SECONDS or any(panel.ready for panel in panels))
 
     def is_left(self, ticket: Ticket) -> bool:
         """Return True if a panel was live and every page that showed one was closed."""
         from tract_jupyter.notebook.panels.panel import ReviewWidget
 
-        panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
+        panels = [place.panel for place in self._places(ticket) if place.panel is not None]
         return any(panel.ready for panel in panels) and not ReviewWidget.is_page_open()
 
     def prompt(
@@ -365,10 +365,10 @@ class NotebookChannel(Channel):
             self._loop = _running_loop() or self._loop
             board.add(ticket)
             return
-        shown = _ShownAlone(ticket, self._new_panel(ticket))
-        places.append(shown)
+        place = _ShownAlone(ticket, self._new_panel(ticket))
+        places.append(place)
         if self._front_end.has_kernel:
-            shown.put_up()
+            place.put_up()
         else:
             self._print_request(ticket)
 

@@ -66,8 +66,8 @@ class FrontEnd:
     @property
     def cell_id(self) -> str:
         """The id of the running cell; empty if the front end does not report it. JupyterLab and VS Code do."""
-        told = self._request().get("metadata", {}).get("cellId")
-        return told if isinstance(told, str) else ""
+        cell = self._request().get("metadata", {}).get("cellId")
+        return cell if isinstance(cell, str) else ""
 
     @property
     def can_click(self) -> bool:

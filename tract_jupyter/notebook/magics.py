@@ -239,12 +239,12 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.fire_line import parse_fire
 
-        given = parse_fire(line, {**self._notebook.shell.user_ns, **(local_ns or {})})
+        fire = parse_fire(line, {**self._notebook.shell.user_ns, **(local_ns or {})})
         tract = self._notebook.tract
         pending = tract.operations.fire(
-            given.operation, given.fields, review=given.review, offer=True, triggered_by="%tract_fire"
+            fire.operation, fire.fields, review=fire.review, offer=True, triggered_by="%tract_fire"
         )
-        if given.review:
+        if fire.review:
             tract.reviewer.show(pending)
         return pending
 

@@ -150,11 +150,11 @@ class _Bar:
 
 def progress_text(work: Work, seconds: float) -> str:
     """Return a line, with a bar of characters if the amount of work is known."""
-    told = f"{seconds:.0f} s"
+    elapsed = f"{seconds:.0f} s"
     if not work.total:
-        return f"{work.what} … {told}"
+        return f"{work.what} … {elapsed}"
     filled = round(_CELLS * _share(work))
-    return f"{work.what} [{'#' * filled}{'·' * (_CELLS - filled)}] {work.done:,} of {work.total:,}, {told}"
+    return f"{work.what} [{'#' * filled}{'·' * (_CELLS - filled)}] {work.done:,} of {work.total:,}, {elapsed}"
 
 
 def progress_html(work: Work, seconds: float) -> Html:

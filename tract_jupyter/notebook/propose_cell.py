@@ -63,19 +63,19 @@ async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
     if options.model is None and tract.llm is None and not tract.cassette.is_replaying:
         raise _refusal(f"no language model is configured; {HOW_TO_CHOOSE}, and --template needs none")
     stop = StopSignal()
-    shown = _Shown(notebook, WritingProgress(options.text))
+    view = _Shown(notebook, WritingProgress(options.text))
 
     def work() -> WrittenOperation:
         with nullcontext() if options.model is None else tract.models.lent(options.model):
             if not tract.cassette.is_replaying:
                 tract.models.check()
-            shown.begin()
+            view.begin()
             return tract.operations.write(
-                options.text, tries=options.tries, versions=options.versions, observer=shown, stop=stop,
+                options.text, tries=options.tries, versions=options.versions, observer=view, stop=stop,
                 triggered_by="%tract_propose",
             )  # fmt: skip
 
-    written = await _ended(notebook, work, shown, stop)
+    written = await _ended(notebook, work, view, stop)
     if options.out:
         notebook.shell.user_ns[options.out] = written
     if not written.is_active and not stop.is_set():
@@ -83,33 +83,33 @@ async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
 
 
 async def _ended(
-    notebook: NotebookSession, work: Callable[[], WrittenOperation], shown: _Shown, stop: StopSignal
+    notebook: NotebookSession, work: Callable[[], WrittenOperation], view: _Shown, stop: StopSignal
 ) -> WrittenOperation:
     """Wait for the end, and show it."""
     try:
-        written = await _result(notebook, work, shown, stop)
+        written = await _result(notebook, work, view, stop)
     except (KeyboardInterrupt, asyncio.CancelledError) as error:
-        shown.end(f"{STOPPED}; nothing was activated")
+        view.end(f"{STOPPED}; nothing was activated")
         in_one_line(error, QUEUED)
         raise
     except Exception as error:
-        shown.end(f"failed: {one_line(str(error), _ERROR)}")
-        if shown.is_up:
+        view.end(f"failed: {one_line(str(error), _ERROR)}")
+        if view.is_up:
             shown_above(error)
         raise
-    shown.end(written.note, written)
+    view.end(written.note, written)
     return written
 
 
 async def _result(
-    notebook: NotebookSession, work: Callable[[], WrittenOperation], shown: _Shown, stop: StopSignal
+    notebook: NotebookSession, work: Callable[[], WrittenOperation], view: _Shown, stop: StopSignal
 ) -> WrittenOperation:
     """Do the work, in a separate thread if the cell can await it."""
     if not notebook.front_end.has_kernel:  # prompts and Ctrl-C belong to the main thread
         return work()
     worker = Worker(work, "tract-propose")
     try:
-        return await worker.wait(shown.beat)
+        return await worker.wait(view.beat)
     except asyncio.CancelledError:
         stop.set(BY_PERSON)
         await worker.ended()
@@ -159,9 +159,9 @@ class WritingProgress(View):
 
     def to_html(self) -> Html:
         """Return the line."""
-        what, said = self._line()
-        cells = [rows.icon(self.state), rows.said(what), rows.cut(said)]
-        refused = sum(one.version is None for one in self.attempts)
+        what, note = self._line()
+        cells = [rows.icon(self.state), rows.said(what), rows.cut(note)]
+        refused = sum(attempt.version is None for attempt in self.attempts)
         rejected = len(self.attempts) - refused
         cells += [rows.badge(f"{refused} refused", "no")] if refused else []
         cells += [rows.badge(f"{rejected} rejected", "no")] if rejected else []
@@ -176,30 +176,30 @@ class WritingProgress(View):
 
     def to_text(self) -> str:
         """Return the same in plain text."""
-        what, said = self._line()
-        lines = [f"{what} {said} ({self._figures()})"]
-        lines += [" · ".join(filter(None, self._told(one))) for one in self.attempts]
+        what, note = self._line()
+        lines = [f"{what} {note} ({self._figures()})"]
+        lines += [" · ".join(filter(None, self._told(attempt))) for attempt in self.attempts]
         return printable("\n".join(lines))
 
-    def _told(self, one: WritingAttempt) -> tuple[str, str, str]:
-        if one.version is None:
-            return str(one.number), "refused", one_line(one.problem, 2 * _LINE)
-        return str(one.number), f"version {one.version} rejected", one_line(one.reason, 2 * _LINE)
+    def _told(self, attempt: WritingAttempt) -> tuple[str, str, str]:
+        if attempt.version is None:
+            return str(attempt.number), "refused", one_line(attempt.problem, 2 * _LINE)
+        return str(attempt.number), f"version {attempt.version} rejected", one_line(attempt.reason, 2 * _LINE)
 
     def _line(self) -> tuple[str, str]:
-        asked = f"“{one_line(self.text, _LINE)}”"
+        task = f"“{one_line(self.text, _LINE)}”"
         if self.state == "run":
             size = f": {self.characters:,} characters" if self.characters else ""
-            return f"The model writes version {self.version}{size}", asked
+            return f"The model writes version {self.version}{size}", task
         if self.state == "wait":
-            return f"Version {self.version} waits for you", asked
+            return f"Version {self.version} waits for you", task
         if self.state == "done":
             return f"{self.name} is active", f"%tract_fire {self.name} fires it"
         return "No operation", self.note
 
     def _figures(self) -> str:
-        told = counted(max(self.number, 1), "request")
-        return told if not self.tokens else f"{told}, {self.tokens:,} tokens"
+        requests = counted(max(self.number, 1), "request")
+        return requests if not self.tokens else f"{requests}, {self.tokens:,} tokens"
 
 
 class _Shown:

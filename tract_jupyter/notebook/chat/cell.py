@@ -165,10 +165,10 @@ def _tools(options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
 
     if options.plan:
         return []
-    found = get_profile(options.profile or CHAT_PROFILES[0])
+    profile = get_profile(options.profile or CHAT_PROFILES[0])
     if options.direct:
-        return found
-    return get_profile("code") if options.profile == "full" else found.as_code_mode()
+        return profile
+    return get_profile("code") if options.profile == "full" else profile.as_code_mode()
 
 
 def _tools_again(tract: Tract, turn: PastTurn, options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
@@ -253,14 +253,14 @@ async def _carry_out(
         def work() -> RunResponse:
             try:
                 with (
-                    asked(tract, options.model) as given,
+                    asked(tract, options.model) as model_options,
                     gathering(notebook, board),
                     showing_outputs(notebook, board),
                     notebook.agent_watch.shown_on(board),
                     within or nullcontext(),
                 ):
                     return tract.chat(
-                        message, attachments=attachments, tools=tools, on_turn=board.take, **given
+                        message, attachments=attachments, tools=tools, on_turn=board.take, **model_options
                     )
             except Exception as error:
                 if board.is_up:
@@ -356,13 +356,13 @@ class _Acts:
 
     def _fork(self, view: DrawnTurn) -> DrawnTurn:
         """Create a branch that ends with this turn, and switch to it."""
-        turn = next((one for one in self.tract.loop.turns() if one.question == view.turn_id), None)
+        turn = next((past for past in self.tract.loop.turns() if past.question == view.turn_id), None)
         if turn is None:
             raise OperationError(
                 "this turn is no longer on the current branch. %tract switch changes the branch"
             )
-        taken = {one.name for one in self.tract.list_branches()}
-        name = next(f"fork-{number}" for number in range(1, len(taken) + 2) if f"fork-{number}" not in taken)
+        names = {branch.name for branch in self.tract.list_branches()}
+        name = next(f"fork-{number}" for number in range(1, len(names) + 2) if f"fork-{number}" not in names)
         last = turn.messages[-1].message.commit_hash if turn.messages else turn.question
         self.tract.branch(name, source=last)
         view = replace(view, said=f"Branch {name} starts here and is now the current branch.")

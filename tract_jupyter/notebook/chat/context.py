@@ -55,7 +55,7 @@ def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
 def _end_of(text: str, limit: int) -> int:
     """Return an index near `limit` that does not split a secret, so `_checked` can find it."""
     secrets = find_secrets(text[: limit + _LONGEST_SECRET])
-    return next((one.end for one in secrets if one.start < limit < one.end), limit)
+    return next((secret.end for secret in secrets if secret.start < limit < secret.end), limit)
 
 
 def _cut(text: str) -> str:
@@ -64,9 +64,9 @@ def _cut(text: str) -> str:
         return text
     end, start = _end_of(text, _LONGEST // 2), len(text) - _LONGEST // 2
     before = max(0, start - _LONGEST_SECRET)
-    for one in find_secrets(text[before:]):
-        named = before + one.start - _LONGEST_NAME
-        if named < start < before + one.end:
+    for secret in find_secrets(text[before:]):
+        named = before + secret.start - _LONGEST_NAME
+        if named < start < before + secret.end:
             start = max(0, named)
     return text if end >= start else text[:end] + left_out(start - end) + text[start:]
 
@@ -94,10 +94,10 @@ def variable_context(
     Raises:
         OperationError: a variable does not exist, or its text seems to have a secret.
     """
-    found = []
+    contexts = []
     for name in dict.fromkeys(names):
         if name not in namespace:
-            known = [one for one in namespace if not one.startswith("_")]
+            known = [variable for variable in namespace if not variable.startswith("_")]
             raise OperationError(
                 f"there is no variable {shortened(name, 60)!r}.{nearest(name, known)} Nothing was sent"
             )
@@ -113,8 +113,8 @@ def variable_context(
             raise OperationError(
                 f"{name} cannot be described: its code raised {type(error).__name__}. Nothing was sent"
             ) from None
-        found.append(_checked(SentContext(name, what, text), send_anyway=send_anyway))
-    return found
+        contexts.append(_checked(SentContext(name, what, text), send_anyway=send_anyway))
+    return contexts
 
 
 def _described_in_time(value: Any) -> tuple[str, str]:
@@ -154,8 +154,8 @@ def _described(value: Any) -> tuple[str, str]:
         ("polars", "DataFrame", _polars_table),
         ("numpy", "ndarray", _numpy_array),
     ):
-        made = getattr(sys.modules.get(library), kind, None)
-        if made is not None and type(value) is made:
+        library_type = getattr(sys.modules.get(library), kind, None)
+        if library_type is not None and type(value) is library_type:
             what, text = describe(value)
             return what, _cut(text)
     return _plain(value)
@@ -163,23 +163,23 @@ def _described(value: Any) -> tuple[str, str]:
 
 def _pandas_table(value: Any) -> tuple[str, str]:
     rows, columns = value.shape
-    shown = list(value.columns[:_MOST_COLUMNS])
+    columns_sent = list(value.columns[:_MOST_COLUMNS])
     missing = value.iloc[:, :_MOST_COLUMNS].isna().sum().tolist()
     lines = [f"pandas DataFrame, {_shape(rows, columns)}", "columns:"]
     lines += [
         f"- {_cell(name)}: {dtype}{_missing(count, rows)}"
-        for name, dtype, count in zip(shown, value.dtypes[:_MOST_COLUMNS], missing, strict=False)
+        for name, dtype, count in zip(columns_sent, value.dtypes[:_MOST_COLUMNS], missing, strict=False)
     ]
-    lines += [f"- and {columns - len(shown):,} more"] if columns > len(shown) else []
+    lines += [f"- and {columns - len(columns_sent):,} more"] if columns > len(columns_sent) else []
     head = value.iloc[:_HEAD, :_MOST_COLUMNS]
-    lines += [f"{_first(rows)}:", *_rows(shown, head.itertuples(index=False, name=None))]
+    lines += [f"{_first(rows)}:", *_rows(columns_sent, head.itertuples(index=False, name=None))]
     size = int(value.memory_usage(index=False).sum())
     return f"DataFrame, {_shape(rows, columns)}; {_sent(rows, columns, size)}", "\n".join(lines)
 
 
 def _pandas_series(value: Any) -> tuple[str, str]:
     size = int(value.shape[0])
-    head = [_cell(one) for one in value.iloc[:_FEW].tolist()]
+    head = [_cell(item) for item in value.iloc[:_FEW].tolist()]
     text = f"pandas Series of {value.dtype}, {counted(size, 'value')}\nthe first: {', '.join(head)}"
     return f"Series, {counted(size, 'value')}; {_are_sent(min(size, _FEW))}", text
 
@@ -197,8 +197,8 @@ def _polars_table(value: Any) -> tuple[str, str]:
 
 
 def _numpy_array(value: Any) -> tuple[str, str]:
-    shape = " x ".join(f"{one:,}" for one in value.shape) or "a single value"
-    head = ", ".join(_cell(one) for one in value.ravel()[:_FEW].tolist())
+    shape = " x ".join(f"{item:,}" for item in value.shape) or "a single value"
+    head = ", ".join(_cell(item) for item in value.ravel()[:_FEW].tolist())
     return f"array, {shape} of {value.dtype}", f"numpy array, {shape} of {value.dtype}\nthe first: {head}"
 
 
@@ -212,15 +212,15 @@ def _plain(value: Any) -> tuple[str, str]:
         rest = "" if len(value) <= _LONGEST else f"\n… cut after {_LONGEST:,} of {size}"
         return f"{kind}, {size}", f"{kind}, {size}:\n{text}{rest}"
     if type(value) in {list, tuple, set, frozenset}:
-        items = [_shortened(_bounded(one)) for one in islice(value, _FEW)]
+        items = [_shortened(_bounded(item)) for item in islice(value, _FEW)]
         more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
-        said = f"{kind}, {counted(len(value), 'item')}"
-        return said, f"{said}:\n" + "\n".join(f"- {one}" for one in items) + more
+        summary = f"{kind}, {counted(len(value), 'item')}"
+        return summary, f"{summary}:\n" + "\n".join(f"- {item}" for item in items) + more
     if type(value) is dict:
-        pairs = [f"{_cell(key)}: {_shortened(_bounded(one))}" for key, one in islice(value.items(), _FEW)]
+        pairs = [f"{_cell(key)}: {_shortened(_bounded(item))}" for key, item in islice(value.items(), _FEW)]
         more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
-        said = f"{kind}, {counted(len(value), 'key')}"
-        return said, f"{said}:\n" + "\n".join(f"- {one}" for one in pairs) + more
+        summary = f"{kind}, {counted(len(value), 'key')}"
+        return summary, f"{summary}:\n" + "\n".join(f"- {item}" for item in pairs) + more
     return kind, f"{kind}:\n{_cut(safe_repr(value))}"
 
 
@@ -248,8 +248,8 @@ def _sent(rows: int, columns: int, size: int) -> str:
     sent = f"{which} and {counted(min(rows, _HEAD), 'row')} are sent"
     if rows <= _HEAD and columns <= _MOST_COLUMNS:
         return sent
-    left = f"{counted(rows - _HEAD, 'row')}" if rows > _HEAD else "the rest"
-    return f"{sent}, {left} of {_size_text(size)} are not"
+    omitted = f"{counted(rows - _HEAD, 'row')}" if rows > _HEAD else "the rest"
+    return f"{sent}, {omitted} of {_size_text(size)} are not"
 
 
 def _size_text(size: int) -> str:
@@ -296,8 +296,8 @@ def file_context(
         files = workspace.read(*dict.fromkeys(names), send_anyway=send_anyway)
     except AttachmentError as error:
         raise OperationError(f"{error}. Nothing was sent") from None
-    found = {one.attachment.name: one for one in files}.values()
-    return [_text_of(one) for one in found if one.text], [one for one in found if not one.text]
+    unique = {file.attachment.name: file for file in files}.values()
+    return [_text_of(file) for file in unique if file.text], [file for file in unique if not file.text]
 
 
 def _text_of(file: AttachedFile) -> SentContext:
@@ -327,8 +327,8 @@ def cell_context(
     """
     manager = shell.history_manager
     sources: list[str] = [] if manager is None else list(manager.input_hist_raw)
-    here = len(sources) - 1  # the cell that runs is the last one
-    numbers = dict.fromkeys(number for name in names for number in _numbers(name, here))
+    current = len(sources) - 1  # the cell that runs is the last one
+    numbers = dict.fromkeys(number for name in names for number in _numbers(name, current))
     if len(numbers) > _MOST_CELLS:
         raise OperationError(
             f"--cells takes at most {_MOST_CELLS} cells, but it names {len(numbers):,}. Nothing was sent"
@@ -358,25 +358,25 @@ def error_context(shell: InteractiveShell, *, send_anyway: bool = False) -> list
     return [_checked(_cell_of(shell, sources, max(failed)), send_anyway=send_anyway)]
 
 
-def _numbers(name: str, here: int) -> Iterable[int]:
+def _numbers(name: str, current: int) -> Iterable[int]:
     if name.isdecimal() and int(name) > 0:
-        if here <= 1:
+        if current <= 1:
             raise OperationError("no cell ran before this one. Nothing was sent")
-        if int(name) >= here:
-            before = here - 1
+        if int(name) >= current:
+            before = current - 1
             raise OperationError(
                 f"{counted(before, 'cell')} ran before this one: --cells {before} sends "
                 f"{'it' if before == 1 else 'all'}. Nothing was sent"
             )
-        return range(here - int(name), here)
-    found = _BY_NUMBER.fullmatch(name)
-    if found is None:
+        return range(current - int(name), current)
+    match = _BY_NUMBER.fullmatch(name)
+    if match is None:
         raise OperationError(
             f"--cells takes 3 for the last three cells, or [4] for In [4], or [4-6]; not {shortened(name, 40)!r}. "
             "Nothing was sent"
         )
-    first, last = int(found[1]), int(found[2] or found[1])
-    if not 1 <= first <= last < here:
+    first, last = int(match[1]), int(match[2] or match[1])
+    if not 1 <= first <= last < current:
         raise OperationError(f"there is no cell {name} before this one. Nothing was sent")
     return range(first, last + 1)
 
@@ -396,27 +396,27 @@ def _cell_of(shell: InteractiveShell, sources: list[str], number: int) -> SentCo
 
 def _error_of(shell: InteractiveShell, number: int) -> str:
     """Return the traceback of a cell as text; empty if the cell did not fail, or IPython does not keep it."""
-    kept = (getattr(shell.history_manager, "exceptions", None) or {}).get(number) or {}
-    return _ANSI.sub("", "\n".join(map(str, kept.get("traceback", ()))))
+    stored = (getattr(shell.history_manager, "exceptions", None) or {}).get(number) or {}
+    return _ANSI.sub("", "\n".join(map(str, stored.get("traceback", ()))))
 
 
 def _error_name(traceback: str) -> str:
     """Return the class of the error at the end of a traceback, such as `KeyError`."""
-    found = _ERROR_LINE.findall(traceback)
-    return found[-1] if found else "error"
+    names = _ERROR_LINE.findall(traceback)
+    return names[-1] if names else "error"
 
 
 def _output_of(shell: InteractiveShell, number: int) -> str:
     """Return the stored output of a cell as text: printed, displayed and returned."""
     manager = shell.history_manager
-    kept = getattr(manager, "outputs", None) or {}
+    outputs = getattr(manager, "outputs", None) or {}
     texts = []
-    for one in kept.get(number, ()):
-        bundle = getattr(one, "bundle", None) or {}
+    for output in outputs.get(number, ()):
+        bundle = getattr(output, "bundle", None) or {}
         for kind in ("stream", "text/plain"):
-            given = bundle.get(kind)
-            if given:
-                texts.append("".join(given) if isinstance(given, list) else str(given))
+            content = bundle.get(kind)
+            if content:
+                texts.append("".join(content) if isinstance(content, list) else str(content))
                 break
     if texts:
         return "\n".join(text.rstrip("\n") for text in texts)

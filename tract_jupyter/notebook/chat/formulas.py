@@ -70,8 +70,8 @@ def add_formulas(parser: MarkdownIt) -> None:
 
 def is_plain_formula(text: str) -> bool:
     """Return True if a formula has only known commands. They only draw symbols."""
-    known = all(found[1] in _COMMANDS if found[1] else bool(found[2]) for found in _COMMAND.finditer(text))
-    named = all(found[1] in _ENVIRONMENTS for found in _ENVIRONMENT.finditer(text))
+    known = all(match[1] in _COMMANDS if match[1] else bool(match[2]) for match in _COMMAND.finditer(text))
+    named = all(match[1] in _ENVIRONMENTS for match in _ENVIRONMENT.finditer(text))
     return (
         known
         and named
@@ -83,7 +83,7 @@ def is_plain_formula(text: str) -> bool:
 
 def _is_small(text: str) -> bool:
     """Return True if a formula has few levels, rows and spaces, and is cheap to draw."""
-    rows = [found.end() for found in _COMMAND.finditer(text) if found[0] == r"\\"]
+    rows = [match.end() for match in _COMMAND.finditer(text) if match[0] == r"\\"]
     if len(rows) > _MOST_ROWS or any(_LENGTH.match(text, end) for end in rows):
         return False
     return len(_SPACE.findall(text)) <= _MOST_SPACES and _levels(text) <= _DEEPEST
@@ -133,14 +133,14 @@ def _line(state: StateBlock, number: int) -> str:
 
 
 def _read_inline(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 # as its parser calls it
-    found = _INLINE.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "$\\" else None
-    if found is None:
+    match = _INLINE.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "$\\" else None
+    if match is None:
         return False
     if not silent:
         token = state.push("formula", "", 0)
-        token.content = found[2] or found[3] or found[4]
-        token.markup = found["double"] or "$"
-    state.pos = found.end()
+        token.content = match[2] or match[3] or match[4]
+        token.markup = match["double"] or "$"
+    state.pos = match.end()
     return True
 
 

@@ -155,9 +155,10 @@ class TurnLog:
                 self.note(self.continues, icon="i-back")
             sent = parse_message(text)[0]
             self._parts += [
-                ContextPart(f"x{number}", one, self.source.count(one.text)) for number, one in enumerate(sent)
+                ContextPart(f"x{number}", item, self.source.count(item.text))
+                for number, item in enumerate(sent)
             ]
-            self._parts += [AttachedPart(f"a{number}", one) for number, one in enumerate(attachments)]
+            self._parts += [AttachedPart(f"a{number}", item) for number, item in enumerate(attachments)]
 
     def ask_again(self, text: str) -> None:
         """Add a note that names the repeated message."""
@@ -183,13 +184,13 @@ class TurnLog:
                 self._change(part.call.id, ticket=ticket, is_open=ticket.status.is_open)
                 return
             question = AskedInCall(ticket.pending.pending_id, ticket, self._stored(ticket))
-            kept = [one for one in part.questions if one.pending_id != question.pending_id]
-            self._change(part.call.id, questions=(*kept, question))
+            others = [other for other in part.questions if other.pending_id != question.pending_id]
+            self._change(part.call.id, questions=(*others, question))
 
-    def take_work(self, work: WorkSource, agent: str, told: str) -> None:
+    def take_work(self, work: WorkSource, agent: str, task: str) -> None:
         """Show the work of an agent in the row of its call, or under the calling script."""
         with self._lock:
-            part = self._part_calling(agent, told)
+            part = self._part_calling(agent, task)
             if part is not None:
                 self._works.setdefault(part.call.id, []).append(work)
 
@@ -209,8 +210,10 @@ class TurnLog:
             for part in self._calls_made():
                 is_open = part.is_open if part.ticket is None else part.ticket.status.is_open
                 questions = tuple(
-                    one if one.ticket is None else replace(one, asked=self._stored(one.ticket))
-                    for one in part.questions
+                    question
+                    if question.ticket is None
+                    else replace(question, asked=self._stored(question.ticket))
+                    for question in part.questions
                 )
                 if (is_open, questions) != (part.is_open, part.questions):
                     self._change(part.call.id, is_open=is_open, questions=questions)
@@ -221,7 +224,7 @@ class TurnLog:
             return [
                 ticket
                 for part in self._calls_made()
-                for ticket in (part.ticket, *(one.ticket for one in part.questions))
+                for ticket in (part.ticket, *(question.ticket for question in part.questions))
                 if ticket is not None
             ]
 
@@ -382,12 +385,12 @@ class TurnLog:
         self._waits.clear()  # the time counts from here on
         if event.is_resumed:
             done = sum(isinstance(part, CallPart) and part.ended is not None for part in self._parts)
-            told = (
+            repeats = (
                 f"{counted(done, 'finished call')} {'was' if done == 1 else 'were'} not repeated."
                 if done
                 else ""
             )
-            self.note("Resumed where it stopped.", told, icon="i-back")
+            self.note("Resumed where it stopped.", repeats, icon="i-back")
 
     def _take_request(self, event: RequestBegan) -> None:
         self._step = event.step
@@ -440,19 +443,19 @@ class TurnLog:
         if part is None:
             return
         stored = {pending_id: self.source.asked(pending_id) for pending_id in event.asked}
-        known = {one.pending_id: one for one in part.questions}
-        own = None
-        for pending_id, asked in stored.items():
-            if asked is not None and asked.operation == RUN_SCRIPT and asked.decision is not None:
-                own = asked
+        known = {question.pending_id: question for question in part.questions}
+        script_request = None
+        for pending_id, request in stored.items():
+            if request is not None and request.operation == RUN_SCRIPT and request.decision is not None:
+                script_request = request
             else:
-                known[pending_id] = replace(known.get(pending_id, AskedInCall(pending_id)), asked=asked)
+                known[pending_id] = replace(known.get(pending_id, AskedInCall(pending_id)), asked=request)
         agent = agent_of(part.call)
         if agent and event.call_id not in self._works:
             work = self.source.work(agent, event.text)
             self._works |= {} if work is None else {event.call_id: [work]}
         self._change(
-            event.call_id, ended=self._without_waiting(event, stored.values()), is_open=False, asked=own,
+            event.call_id, ended=self._without_waiting(event, stored.values()), is_open=False, asked=script_request,
             questions=tuple(known.values()),
         )  # fmt: skip
 
@@ -460,13 +463,13 @@ class TurnLog:
         self._keep_growing()
         self._ended = event
         if event.outcome is TurnOutcome.ERROR:
-            kept = (
+            remedy = (
                 f"{STAYS[:1].upper()}{STAYS[1:]}."
                 if self._stays
                 else f"Completed work stays. {self.go_on} continues the {self.named}."
             )
             title = f"The {self.named} did not finish."
-            self.note(title, f"{event.note.rstrip('.')}. {kept}", "no")
+            self.note(title, f"{event.note.rstrip('.')}. {remedy}", "no")
 
     def _keep_growing(self) -> None:
         """Keep the text of an unfinished reply on display."""
@@ -484,7 +487,7 @@ def _are_same(now: Sequence[object], before: Sequence[object]) -> bool:
 
 def _waits(questions: Iterable[AskedQuestion | None]) -> list[tuple[datetime, datetime]]:
     """Return the waiting time of each request that a user decided."""
-    return [one.waited for one in questions if one is not None and one.waited is not None]
+    return [request.waited for request in questions if request is not None and request.waited is not None]
 
 
 def _covered(times: Iterable[tuple[datetime, datetime]]) -> float:

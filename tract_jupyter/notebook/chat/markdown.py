@@ -128,11 +128,11 @@ class MarkdownStream:
 
     def _settle(self) -> None:
         """Render the finished blocks. Another block follows them in complete lines."""
-        whole = self._last.rfind("\n") + 1
-        if whole <= self._settled:
+        complete = self._last.rfind("\n") + 1
+        if complete <= self._settled:
             return
         if not self._is_plain:
-            blocks = _blocks(self._last[:whole], self._left)
+            blocks = _blocks(self._last[:complete], self._left)
             self._is_plain = bool(blocks) and blocks[-1].is_rest
             self._finish(blocks[:-1], blocks[-1].begin if blocks else 0)
         if self._is_plain:
@@ -183,11 +183,11 @@ def _blocks(text: str, budget: int) -> list[_Block]:
 
 
 def _parsed(text: str, offset: int) -> Iterator[_Block]:
-    begins = [0, *(found.end() for found in re.finditer("\n", text)), len(text)]
-    tokens, found = list[Any](), list[Any]()
+    begins = [0, *(match.end() for match in re.finditer("\n", text)), len(text)]
+    tokens, parsed = list[Any](), list[Any]()
     parser = _parser()
-    parser.block.parse(text, parser, {}, found)
-    for token in found:
+    parser.block.parse(text, parser, {}, parsed)
+    for token in parsed:
         tokens.append(token)
         if token.level == 0 and token.nesting < 1:
             first, end = tokens[0].map
@@ -205,8 +205,8 @@ def _html(block: _Block, *, growing: bool = False) -> Html:
     for token in block.tokens:
         if token.type == "inline":
             token.children = _inline(token)
-    made = parser.renderer.render(block.tokens, parser.options, {"growing": growing})
-    return Html(printable(made).strip("\n"))  # here, because "&#8238;" is now a character
+    html = parser.renderer.render(block.tokens, parser.options, {"growing": growing})
+    return Html(printable(html).strip("\n"))  # here, because "&#8238;" is now a character
 
 
 def _typed(text: str) -> Html:
@@ -318,5 +318,5 @@ def _code(_renderer: Any, tokens: Sequence[Token], at: int, _options: Any, env: 
     name = token.info.split()[0].lower() if token.info.split() else ""
     text = token.content.removesuffix("\n")
     is_plain = name not in _LANGUAGES or (env.get("growing") and len(text) > _QUICK)
-    shown = text if is_plain else Html("\n").join(map(fragment, highlighted_lines(text, _LANGUAGES[name])))
-    return str(element("pre", element("code", shown), class_="out"))
+    code = text if is_plain else Html("\n").join(map(fragment, highlighted_lines(text, _LANGUAGES[name])))
+    return str(element("pre", element("code", code), class_="out"))

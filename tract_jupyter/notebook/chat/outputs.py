@@ -71,8 +71,8 @@ class Output:
     @property
     def plain(self) -> str:
         """The output as text."""
-        shown, more = _bounded(self.kind, self.text)
-        return printable("\n".join(filter(None, [without_codes(shown).rstrip("\n"), more])))
+        text, more = _bounded(self.kind, self.text)
+        return printable("\n".join(filter(None, [without_codes(text).rstrip("\n"), more])))
 
     def _display_html(self) -> Html:
         data: Mapping[str, Any] = self.data or {}
@@ -82,7 +82,7 @@ class Output:
         if isinstance(data.get("text/markdown"), str) and len(data["text/markdown"]) <= _MOST_PLAIN:
             stream = MarkdownStream()
             stream.append(data["text/markdown"])
-            return element("div", (one for _, one in stream.parts()), class_="prose")
+            return element("div", (part for _, part in stream.parts()), class_="prose")
         for kind in ("image/svg+xml", *_IMAGES):
             if isinstance(data.get(kind), str):
                 return self._image_html(kind, data[kind])
@@ -96,11 +96,11 @@ class Output:
         if not _BASE64.fullmatch(image):
             return _inner_html("display", self.text)
         sizes: Any = (self.metadata or {}).get(kind)
-        given = sizes if isinstance(sizes, dict) else {}
+        size_data = sizes if isinstance(sizes, dict) else {}
         size = {
-            name: f"{given[name]:.0f}"
+            name: f"{size_data[name]:.0f}"
             for name in ("width", "height")
-            if isinstance(given.get(name), int | float) and 0 < given[name] < _MOST_PIXELS
+            if isinstance(size_data.get(name), int | float) and 0 < size_data[name] < _MOST_PIXELS
         }
         source = f"data:{kind};base64,{''.join(image.split())}"
         return element("img", tabindex=0, alt=self.plain[:200], **size, src=source)
@@ -109,8 +109,8 @@ class Output:
 def _inner_html(kind: str, text: str) -> Html:
     if kind == "note":
         return rows.dim(text)
-    shown, more = _bounded(kind, text)
-    return fragment(element("pre", ansi_html(shown.rstrip())), rows.dim(more) if more else None)
+    beginning, more = _bounded(kind, text)
+    return fragment(element("pre", ansi_html(beginning.rstrip())), rows.dim(more) if more else None)
 
 
 def _bounded(kind: str, text: str) -> tuple[str, str]:
@@ -187,9 +187,9 @@ def _free(widget: Any) -> None:
     from tract_jupyter.notebook.panels.panel import honour_the_front_ends_subshell
 
     widgets = [widget]
-    for one in widgets:
-        widgets += [child for child in getattr(one, "children", ()) if child not in widgets]
-        honour_the_front_ends_subshell(getattr(one, "comm", None))
+    for inner in widgets:
+        widgets += [child for child in getattr(inner, "children", ()) if child not in widgets]
+        honour_the_front_ends_subshell(getattr(inner, "comm", None))
 
 
 def _widget_id(data: Mapping[str, Any]) -> str:
@@ -240,12 +240,12 @@ class ScriptOutputs:
     def now(self) -> tuple[Output, ...]:
         """Return the outputs; each is the same object until it changes."""
         with self._lock:
-            made = [one if isinstance(one, Output) else one.output() for one in self._outputs]
-            made = [one for one in made if one.text or one.data]
+            outputs = [output if isinstance(output, Output) else output.output() for output in self._outputs]
+            outputs = [output for output in outputs if output.text or output.data]
             if self._left_out:
                 what = counted(self._left_out, "more output")
-                made.append(Output("note", f"… {what} not shown. A script shows at most {MOST_OUTPUTS}."))
-            return tuple(made)
+                outputs.append(Output("note", f"… {what} not shown. A script shows at most {MOST_OUTPUTS}."))
+            return tuple(outputs)
 
     def write(self, kind: str, text: str) -> None:
         """Add text of a stream."""
@@ -269,7 +269,7 @@ class ScriptOutputs:
         if is_drawn:
             _free(_widget(data))
         is_elsewhere = not is_drawn and _is_interactive(data)
-        made = (
+        output = (
             Output("note", _ELSEWHERE)
             if is_elsewhere
             else Output("display", str(data.get("text/plain", "")), data, metadata)
@@ -280,12 +280,12 @@ class ScriptOutputs:
             if is_update and place is None:
                 return False
             self._clear_if_due()
-            size = len(made.html)
-            shown = bar or made
+            size = len(output.html)
+            new = bar or output
             if place is not None and place < len(self._outputs):
-                self._outputs[place] = shown
-            elif not is_elsewhere or made not in self._outputs[-1:]:
-                if not self._add(shown, size):
+                self._outputs[place] = new
+            elif not is_elsewhere or output not in self._outputs[-1:]:
+                if not self._add(new, size):
                     return not is_elsewhere
                 if display_id:
                     self._places[display_id] = len(self._outputs) - 1

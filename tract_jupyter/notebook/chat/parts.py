@@ -104,10 +104,10 @@ class AttachedPart:
         return self._row().text()
 
     def _row(self) -> Row:
-        one = self.attachment
+        attachment = self.attachment
         return Row(
-            "done", f"With {one.name}", brief=one.media_type, brief_text=one.media_type,
-            aside=size_text(one.size),
+            "done", f"With {attachment.name}", brief=attachment.media_type, brief_text=attachment.media_type,
+            aside=size_text(attachment.size),
         )  # fmt: skip
 
 
@@ -238,8 +238,8 @@ class CallPart:
 
     @property
     def _edits(self) -> Mapping[str, Any]:
-        made = self.decision
-        edits = {} if made is None else approval_terms(made.action, made.arguments).get("edits")
+        decision = self.decision
+        edits = {} if decision is None else approval_terms(decision.action, decision.arguments).get("edits")
         return edits if isinstance(edits, dict) else {}
 
     @property
@@ -272,15 +272,16 @@ class CallPart:
 
     def blocks(self, limit: int) -> list[TurnBlock]:
         """Return the row, and one for each output and request of its script."""
-        made = (
+        row = (
             [*self._live]
             if limit == LONGEST_RESULT
             else [TurnBlock(self.id, fragment(self.row(limit)), kind="row")]
         )
-        shown = [
-            TurnBlock(f"{self.id}.o{place}", one.html, kind="row") for place, one in enumerate(self.outputs)
+        outputs = [
+            TurnBlock(f"{self.id}.o{place}", output.html, kind="row")
+            for place, output in enumerate(self.outputs)
         ]
-        return [*made, *shown, *map(_question_block, self.questions)]
+        return [*row, *outputs, *map(_question_block, self.questions)]
 
     @cached_property
     def _live(self) -> tuple[TurnBlock, ...]:
@@ -290,17 +291,17 @@ class CallPart:
 
     def text(self) -> str:
         """Return the rows as text."""
-        asked = [asked_row(one.asked).text() for one in self.questions if one.asked is not None]
+        requests = [asked_row(item.asked).text() for item in self.questions if item.asked is not None]
         inner = [line for work in self.work for line in work.text().splitlines()]
         below = inner if self.is_script else inner[1:]  # the first line of an agent's own row says the same
         indent = "  " if self.is_script else ""
-        shown = [line for one in self.outputs for line in one.plain.splitlines()]
-        told = (
-            [f"    {line}" for line in shown]
-            + [f"  {line}" for line in asked]
+        outputs = [line for item in self.outputs for line in item.plain.splitlines()]
+        about = (
+            [f"    {line}" for line in outputs]
+            + [f"  {line}" for line in requests]
             + [f"{indent}{line}" for line in below]
         )
-        return "\n".join([self.row(0).text(), *told])
+        return "\n".join([self.row(0).text(), *about])
 
     def row(self, limit: int) -> Row:
         """Return the row. Results are cut after `limit` characters."""
@@ -350,11 +351,11 @@ class CallPart:
         )
         what = self._script_title(script, called)
         brief, place = script_brief(script, code), str(self.arguments.get("backend") or "")
-        said = element("span", brief, class_="ui") if brief.startswith("“") else brief
+        brief_html = element("span", brief, class_="ui") if brief.startswith("“") else brief
         answer = "" if ended is None else ended.text
         tokens = 0 if ended is None else ended.tokens
         return Row(
-            self.state, what, "", (Html(place_html(place)), " ", said), brief, self._badge,
+            self.state, what, "", (Html(place_html(place)), " ", brief_html), brief, self._badge,
             aside=script_saved(script), seconds=self._seconds,
             body=(
                 inner_rows(self.work, limit), self._change, script_html(code, script, answer, tokens, limit),
@@ -411,8 +412,8 @@ class CallPart:
     def _saw(self, limit: int) -> HtmlPart:
         ended = self.ended
         if ended is None:
-            told = "Running. The result will appear here." if self.is_begun else "Not run yet."
-            return rows.dim(told), self._how_to_decide
+            note = "Running. The result will appear here." if self.is_begun else "Not run yet."
+            return rows.dim(note), self._how_to_decide
         return rows.sub("What the model saw", tokens_text(ended.tokens)), result_html(ended.text, limit)
 
 
@@ -453,8 +454,8 @@ def _question_block(question: AskedInCall) -> TurnBlock:
     block_id = f"q.{question.pending_id}"
     if question.is_open:
         return TurnBlock(block_id, Html(), question.ticket, kind="question")
-    asked = None if question.asked is None else asked_row(question.asked)
-    return TurnBlock(block_id, fragment(asked), question.ticket, kind="row")
+    row = None if question.asked is None else asked_row(question.asked)
+    return TurnBlock(block_id, fragment(row), question.ticket, kind="row")
 
 
 class Part(Protocol):

@@ -257,8 +257,8 @@ class LiveTurn:
             }
             foot = view.foot()
             rest = {
-                "foot": str(foot.html), "actions": [[one, ACTIONS[one]] for one in foot.actions], "turn": view.turn_id,
-                "over": view.is_over, "told": self._told, "go_on": view.go_on,
+                "foot": str(foot.html), "actions": [[name, ACTIONS[name]] for name in foot.actions],
+                "turn": view.turn_id, "over": view.is_over, "told": self._told, "go_on": view.go_on,
             }  # fmt: skip
             self._widget.show([self._block(block) for block in blocks], rest)
             now = time.monotonic()
@@ -274,14 +274,14 @@ class LiveTurn:
         pending_id = ticket.pending.pending_id
         late = self._late.get(pending_id, ("", "", 0))
         state = (ticket.round_id, ticket.status, late)
-        before, made = self._drawn.get(pending_id, ((), {}))
+        before, data = self._drawn.get(pending_id, ((), {}))
         if before != state:
-            made = panel_data(ticket)
+            data = panel_data(ticket)
             round_id, why, number = late
             if why and (round_id == ticket.round_id or not ticket.status.is_open):
-                made |= {"late": why, "refused": number}
-            self._drawn[pending_id] = (state, made)
-        return made
+                data |= {"late": why, "refused": number}
+            self._drawn[pending_id] = (state, data)
+        return data
 
     def _take(self, content: dict[str, Any]) -> None:
         """Pass an answer to its ticket, and show the reason if it is refused."""

@@ -62,10 +62,10 @@ def _log(notebook: NotebookSession, words: list[str]) -> View:
     current_only, words = option(words, "--current")
     number = limit("log", words)
     tract = notebook.tract
-    drawn = _graph(tract, number, all_branches=not current_only)
+    drawing = _graph(tract, number, all_branches=not current_only)
     if not with_events:
-        return drawn
-    return ViewSequence((drawn, EventsView.of(tract.events(limit=number))))
+        return drawing
+    return ViewSequence((drawing, EventsView.of(tract.events(limit=number))))
 
 
 def _graph(tract: Tract, number: int, *, all_branches: bool) -> Graph:
@@ -162,9 +162,9 @@ def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]
         shows_or_hides = (info.priority == Priority.SKIP) != (priority == Priority.SKIP)
         cost = tract.costs.of_rewrite(info.commit_hash) if shows_or_hides and not confirmed else None
         if cost:
-            told = f"This change has a cost: {cost}."
+            warning = f"This change has a cost: {cost}."
             later = f"Nothing has changed yet: %tract {verb} {' '.join(rest)} --yes does it."
-            return GridView(f"{info.short_hash} would be {priority}: {info.message}", (told, later))
+            return GridView(f"{info.short_hash} would be {priority}: {info.message}", (warning, later))
         from tract_jupyter.runs import RewriteWarning
 
         with warnings.catch_warnings():
@@ -191,7 +191,7 @@ def _compress(notebook: NotebookSession, words: list[str]) -> Any:
         *(message.commit_hash for group in plan.groups for message in group.messages)
     )
     again = " ".join(["%tract compress", *rest, "--yes"])
-    told = (
+    lines = (
         f"{plan}.",
         f"This change has a cost: {cost}." if cost else "",
         f"Nothing has changed yet: {again} does it. %tract undo --yes takes it back.",
@@ -207,7 +207,7 @@ def _compress(notebook: NotebookSession, words: list[str]) -> Any:
     )
     heads = ("From", "Messages", "Tokens", "Begins with")
     grid = Grid(heads, rows, code=frozenset({"From"}), right=frozenset({"Messages", "Tokens"}))
-    return GridView("Messages to summarize", tuple(filter(None, told)), (grid,))
+    return GridView("Messages to summarize", tuple(filter(None, lines)), (grid,))
 
 
 def _undo(notebook: NotebookSession, words: list[str]) -> Any:
@@ -228,8 +228,8 @@ def _move(notebook: NotebookSession, words: list[str], *, redo: bool) -> Any:
         step = tract.redo() if redo else tract.undo()
         return _here(tract, f"{'Done again' if redo else 'Undone'}: {step}")
     step = tract.preview_undo(redo=redo)
-    told = (f"{step}", f"Nothing has moved yet: %tract {name} --yes does it.")
-    return ViewSequence((GridView(f"What {name} would do", told), DiffView(_difference(tract, step))))
+    lines = (f"{step}", f"Nothing has moved yet: %tract {name} --yes does it.")
+    return ViewSequence((GridView(f"What {name} would do", lines), DiffView(_difference(tract, step))))
 
 
 def _difference(tract: Tract, step: UndoStep) -> DiffResult:
@@ -238,10 +238,10 @@ def _difference(tract: Tract, step: UndoStep) -> DiffResult:
     return diff_contexts(now, then)
 
 
-def _here(tract: Tract, said: str) -> GridView:
+def _here(tract: Tract, title: str) -> GridView:
     status = tract.status()
     return GridView(
-        said, (f"{status.branch}: {counted(status.message_count, 'message')}, {status.tokens} tokens",)
+        title, (f"{status.branch}: {counted(status.message_count, 'message')}, {status.tokens} tokens",)
     )
 
 

@@ -54,8 +54,8 @@ def _profiles(notebook: NotebookSession, words: list[str]) -> GridView:
     rows = tuple(map(_listed_row, notebook.tract.profiles.list()))
     heads = ("", "Profile", "Operations", "State", "For")
     hint = "None yet. %%tract_profile NAME saves one; see %%tract_profile?"
-    told = () if rows else (hint,)
-    return GridView("Profiles", told, (Grid(heads, rows, right=frozenset({"Operations"})),))
+    notes = () if rows else (hint,)
+    return GridView("Profiles", notes, (Grid(heads, rows, right=frozenset({"Operations"})),))
 
 
 def _listed_row(entry: ProfileEntry) -> tuple[str, ...]:
@@ -95,22 +95,22 @@ def _parsed(words: list[str]) -> _Asked:
     ways = [word for word in words if word in _WAYS]
     names = [word for word in before if word not in _WAYS]
     adopt = "".join(after[1:2]) if after else None
-    asked = _Asked(" ".join(names), "--activate" in ways, "--off" in ways, adopt)
-    is_wrong = len(ways) > 1 or len(after) > 2 or asked.name.startswith("-")  # noqa: PLR2004 # it and a fingerprint
-    if is_wrong or bool(names) < (asked.activate or adopt is not None) or (asked.off and names):
+    request = _Asked(" ".join(names), "--activate" in ways, "--off" in ways, adopt)
+    is_wrong = len(ways) > 1 or len(after) > 2 or request.name.startswith("-")  # noqa: PLR2004 # it and a fingerprint
+    if is_wrong or bool(names) < (request.activate or adopt is not None) or (request.off and names):
         raise OperationError(f"usage: %tract {_USAGE}; got profile {' '.join(words)}")
-    return asked
+    return request
 
 
 def _profile(notebook: NotebookSession, words: list[str]) -> GridView | ProfileView:
-    asked, profiles = _parsed(words), notebook.tract.profiles
-    if asked.off:
+    request, profiles = _parsed(words), notebook.tract.profiles
+    if request.off:
         profiles.deactivate()
         return GridView("No profile is active: the context is sent without changes")
-    entry = _entry(notebook.tract, asked.name)
-    if asked.adopt is not None:
-        return _adopted(notebook.tract, entry, asked.adopt)
-    if asked.activate:
+    entry = _entry(notebook.tract, request.name)
+    if request.adopt is not None:
+        return _adopted(notebook.tract, entry, request.adopt)
+    if request.activate:
         profiles.activate(entry.name)
         return _shown(_entry(notebook.tract, entry.name), "Runs use it from now on.")
     return _shown(entry)
@@ -119,13 +119,13 @@ def _profile(notebook: NotebookSession, words: list[str]) -> GridView | ProfileV
 def _entry(tract: Tract, name: str) -> ProfileEntry:
     """Return a stored profile by its name, or the active one if the name is empty."""
     entries = tract.profiles.list()
-    found = [one for one in entries if (one.name == name if name else one.is_active)]
-    if found:
-        return found[0]
+    matches = [entry for entry in entries if (entry.name == name if name else entry.is_active)]
+    if matches:
+        return matches[0]
     if not name:
         raise OperationError("no profile is active; name one: %tract profiles lists them")
     raise UnknownProfileError(
-        f"there is no profile {name!r}; %tract profiles lists them.{nearest(name, [one.name for one in entries])}"
+        f"there is no profile {name!r}; %tract profiles lists them.{nearest(name, [entry.name for entry in entries])}"
     )
 
 
@@ -146,7 +146,7 @@ def _adopted(tract: Tract, entry: ProfileEntry, fingerprint: str) -> ProfileView
     return _shown(_entry(tract, entry.name), "It is now yours, and runs may use it.")
 
 
-def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
+def _shown(entry: ProfileEntry, note: str = "") -> ProfileView:
 
     profile = _read(entry)
     known = digest(dict(entry.data))
@@ -165,7 +165,7 @@ def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
         ("", "" if profile.enabled else "switched off"),
     ]
     if entry.quarantined:
-        said = (
+        note = (
             f"It is not used: {entry.quarantined}. Read its operations. "
             f"%tract profile {entry.name} --adopt {known[:_LEAST]} adopts exactly this version."
         )
@@ -175,21 +175,21 @@ def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
         profile.lint(),
         entry.is_active and not entry.quarantined,
         tuple((label, value) for label, value in facts if value),
-        said,
+        note,
         "not used" if entry.quarantined else "",
         to_be_read=bool(entry.quarantined),
     )
 
 
-def saved_view(tract: Tract, name: str, said: str) -> ProfileView:
+def saved_view(tract: Tract, name: str, note: str) -> ProfileView:
     """Return the view of a stored profile."""
-    return _shown(_entry(tract, name), said)
+    return _shown(_entry(tract, name), note)
 
 
-def unsaved_view(profile: OperationProfile, said: str) -> ProfileView:
+def unsaved_view(profile: OperationProfile, note: str) -> ProfileView:
     """Return the view of a profile that is not stored."""
     return ProfileView(
-        profile.name, profile.compile().operations, profile.lint(), said=said, standing="not saved"
+        profile.name, profile.compile().operations, profile.lint(), said=note, standing="not saved"
     )
 
 
@@ -210,11 +210,11 @@ def _read(entry: ProfileEntry) -> OperationProfile | None:
         return None
 
 
-def profile_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+def profile_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
     """Return the names of profiles, for completion."""
-    if any(not word.startswith("-") for word in given):
+    if any(not word.startswith("-") for word in typed):
         return []
-    return [(one.name, "profile") for one in notebook.tract.profiles.list()]
+    return [(profile.name, "profile") for profile in notebook.tract.profiles.list()]
 
 
 _NAME = 60
@@ -268,7 +268,9 @@ class ProfileView(View):
         lines += [self._grid().to_text()] if self.operations else ["It has no operations."]
         lines += [f"! {one_line(w.where, _NAME)}: {one_line(w.message, 400)}" for w in self.warnings]
         if self.to_be_read:
-            lines += [f"{one_line(one.id, _NAME)}: {_given(one)}" for one in self.operations]
+            lines += [
+                f"{one_line(operation.id, _NAME)}: {_given(operation)}" for operation in self.operations
+            ]
         return printable("\n".join(lines))
 
     @property
@@ -283,18 +285,18 @@ class ProfileView(View):
 
     def _warnings_html(self) -> Html | None:
         sign = mark(NodeState.WAITING, "!")
-        items = [reason_html(sign, one.where, one.message) for one in self.warnings]
+        items = [reason_html(sign, warning.where, warning.message) for warning in self.warnings]
         return reasons_html(items, "tract-profile-warnings") if items else None
 
     def _given_html(self) -> Html | None:
         if not self.operations:
             return None
-        given = (
-            (element("dt", one_line(one.id, _NAME)), element("dd", element("pre", _given(one))))
-            for one in self.operations
+        items = (
+            (element("dt", one_line(operation.id, _NAME)), element("dd", element("pre", _given(operation))))
+            for operation in self.operations
         )
         title, name = "Parameters", "tract-profile-given"
-        return section(title, "", element("dl", given), name, is_open=self.to_be_read)
+        return section(title, "", element("dl", items), name, is_open=self.to_be_read)
 
     def _grid(self) -> Grid:
         heads = ("Operation", "Kind", "Hooks", "Triggers", "Order", "After", "Artifact", "")
@@ -308,11 +310,11 @@ class ProfileView(View):
 
 def _given(operation: Operation) -> str:
     """Return the parameters of an operation, its conditions and its target as lines of JSON."""
-    given = operation.to_dict()
-    config = given["config"]
+    fields = operation.to_dict()
+    config = fields["config"]
     more = [
         (name, of[name])
-        for of, names in [(given["definition"], _ABOUT), (config, _MORE)]
+        for of, names in [(fields["definition"], _ABOUT), (config, _MORE)]
         for name in names
         if name in of
     ]

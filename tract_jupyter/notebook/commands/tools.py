@@ -30,7 +30,8 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
     quarantined = (
         *sorted(operations.quarantined.items()),
         *sorted(
-            (f"{one}/{name}", f"{why}. Until then, its requests come to you") for (one, name), why in handlers
+            (f"{operation}/{name}", f"{why}. Until then, its requests come to you")
+            for (operation, name), why in handlers
         ),
     )
     waiting = tuple(
@@ -124,14 +125,14 @@ def _timeout(words: list[str]) -> tuple[dict[str, Any], list[str]]:
     Raises:
         OperationError: the timeout is not a number.
     """
-    given, others = option_value(words, _TIMEOUT)
-    if given is None:
+    value, others = option_value(words, _TIMEOUT)
+    if value is None:
         return {}, words
-    if not re.fullmatch(r"\d+(\.\d+)?", given):
+    if not re.fullmatch(r"\d+(\.\d+)?", value):
         raise OperationError(
-            f"{_TIMEOUT} takes the seconds that a call may last without progress, such as {_TIMEOUT} 120. Got {given!r}"
+            f"{_TIMEOUT} takes the seconds that a call may last without progress, such as {_TIMEOUT} 120. Got {value!r}"
         )
-    return {"timeout": float(given)}, others
+    return {"timeout": float(value)}, others
 
 
 def _parted(words: list[str]) -> tuple[list[str], bool, list[str]]:
@@ -161,9 +162,9 @@ def _added(notebook: NotebookSession, server: McpServer) -> GridView:
         for tool in tract.executor.tools().values()
         if tool.namespace == server.name
     )
-    told = f"Started for this session only: {server.place}"
+    note = f"Started for this session only: {server.place}"
     return GridView(
-        f"MCP server {server.name}", (told,), (_function_grid(rows), _left_out(tract, server.name))
+        f"MCP server {server.name}", (note,), (_function_grid(rows), _left_out(tract, server.name))
     )
 
 
@@ -195,8 +196,8 @@ def _left_out(tract: Tract, name: str) -> Grid:
     return Grid(("Tool", "Why it cannot be used"), rows, f"Left out of {name}", code=frozenset({"Tool"}))
 
 
-def _mcp_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    match given:
+def _mcp_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    match typed:
         case []:
             return [(word, "option") for word in ("add", "list", "remove")]
         case ["remove"]:

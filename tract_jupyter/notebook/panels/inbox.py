@@ -90,8 +90,8 @@ class InboxRow:
     def __post_init__(self) -> None:
         # computed once: a check at each drawing would query the system about the process
         self._elsewhere = _waiting_elsewhere(self.stored)
-        is_here, told = self.stored.origin == this_process(), process_text(self.stored.origin)
-        self._asked_in = "" if is_here or self._elsewhere.startswith(told) else told
+        is_here, process = self.stored.origin == this_process(), process_text(self.stored.origin)
+        self._asked_in = "" if is_here or self._elsewhere.startswith(process) else process
 
     @property
     def pending_id(self) -> str:
@@ -156,8 +156,8 @@ class InboxRow:
         They differ only in short values, and an approval binds to the same other content. So the user reads the code
         once.
         """
-        drawn, kind = self._kind
-        if drawn != self.ticket.request.fingerprint:
+        state, kind = self._kind
+        if state != self.ticket.request.fingerprint:
             kind = self._new_kind()
             self._kind = (self.ticket.request.fingerprint, kind)
         return kind
@@ -167,9 +167,9 @@ class InboxRow:
         values = values_data(view_request(self.ticket))["values"]
         if self.must_be_opened or sum(len(value["text"]) for value in values) > _CELL:
             return ""
-        own = {key for value in values for key in value["keys"].split()}
+        value_keys = {key for value in values for key in value["keys"].split()}
         code = {piece.key for block in request.code for piece in shown_code(block).pieces()}
-        rest = frozenset(piece.key for piece in needed_pieces(request)) - own
+        rest = frozenset(piece.key for piece in needed_pieces(request)) - value_keys
         if not values or rest - code:
             return ""
         return digest([request.title, sorted(rest), [value["name"] for value in values]])[:16]
@@ -189,9 +189,9 @@ class InboxRow:
 
     def body(self) -> str:
         """Return the full request as HTML with its outcome. It is cached per round, because drawing code is slow."""
-        drawn, shown = self._body[0], (self.ticket.round_id, self.ticket.status.value)
-        if shown != drawn and (self.ticket.round_id or not drawn[0]):  # "" means between two rounds
-            self._body = (shown, body_html(self.ticket, why=False))
+        cached, state = self._body[0], (self.ticket.round_id, self.ticket.status.value)
+        if state != cached and (self.ticket.round_id or not cached[0]):  # "" means between two rounds
+            self._body = (state, body_html(self.ticket, why=False))
         return self._body[1]
 
     def name(self) -> str:
@@ -314,10 +314,10 @@ class InboxPages:
         """Return the same in plain text."""
         lines = [self._record_title]
         for row in self.rows:
-            said = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
+            details = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
             bound = [f"    {line}" for line in bound_lines(row.ticket.request)]
             how = [f"    {how_to_decide(row.pending_id)} decides it"] if row.ticket.status.is_open else []
-            lines += [f"  [{row.ticket.status}] {row.name()}", *said, *bound, *how]
+            lines += [f"  [{row.ticket.status}] {row.name()}", *details, *bound, *how]
         lines += [f"  cannot be decided here: {s.title} ({s.pending_id[:8]}): {s.why}" for s in self.stuck]
         lines += [f"  {TURN_DOWN}"] if self.stuck else []
         lines += [f"  not active: {name}: {why} ({command})" for name, why, command in self.quarantined]

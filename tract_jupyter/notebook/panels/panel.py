@@ -114,17 +114,17 @@ class ReviewWidget(anywidget.AnyWidget):
         return {**(data or {}), **self.fallback()}, metadata
 
 
-def read_arguments(given: Any) -> dict[str, Any] | None:
+def read_arguments(arguments: Any) -> dict[str, Any] | None:
     """Return the arguments of an answer; None if they are not valid.
 
     A script sends them as JSON text, because JavaScript rounds large numbers.
     """
-    if isinstance(given, str):
+    if isinstance(arguments, str):
         try:
-            given = json.loads(given)
+            arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             return None
-    return given if isinstance(given, dict) else None
+    return arguments if isinstance(arguments, dict) else None
 
 
 def read_seen(content: dict[str, Any]) -> frozenset[str]:
@@ -174,7 +174,7 @@ def action_form(action: ReviewAction) -> dict[str, Any]:
     """Return a button with its inputs."""
     inputs = [_input(parameter) for parameter in action.parameters]
     if action.style == "reject":
-        inputs = [{**made, "help": "", "placeholder": made["help"]} for made in inputs]
+        inputs = [{**item, "help": "", "placeholder": item["help"]} for item in inputs]
     return {
         "name": action.name,
         "label": action.label,
@@ -221,12 +221,12 @@ def _pattern_input(name: str, value: Any) -> dict[str, Any]:
 
 
 def _edit_input(parameter: Parameter) -> dict[str, Any]:
-    made = _input(parameter)
-    made["label"] = parameter.name  # as in the table above it, and in the code
-    made["required"] = made["kind"] in {"integer", "number", "json"} and not made["nullable"]
-    if len(made["text"]) > _LONGEST:
-        return {**made, "kind": "fixed", "text": "", "help": "too long to change here; change it in code"}
-    return made
+    item = _input(parameter)
+    item["label"] = parameter.name  # as in the table above it, and in the code
+    item["required"] = item["kind"] in {"integer", "number", "json"} and not item["nullable"]
+    if len(item["text"]) > _LONGEST:
+        return {**item, "kind": "fixed", "text": "", "help": "too long to change here; change it in code"}
+    return item
 
 
 def _input(parameter: Parameter) -> dict[str, Any]:
@@ -394,7 +394,7 @@ _BEGINNING = 60
 
 def values_data(view: RequestView) -> dict[str, Any]:
     """Return the line of values, or a sentence `about` them. With `is_brief`, values are shortened and have no keys."""
-    is_brief = sum(len(one.name) + len(one.text) for one in view.values) > _LONGEST_LINE
+    is_brief = sum(len(value.name) + len(value.text) for value in view.values) > _LONGEST_LINE
     values = []
     for name, text, keys in view.values:
         more = len(text) - _BEGINNING if is_brief and len(text) > _BEGINNING else 0
