@@ -1,4 +1,4 @@
-"""`%tract_orchestrate` in a real JupyterLab, with a model on a loopback port that says what the test tells it to."""
+"""`%tract_orchestrate` in a real JupyterLab, with a scripted model on a loopback port."""
 
 import pytest
 
@@ -203,7 +203,7 @@ def test_a_restart_with_a_question_open_loses_nothing_and_does_nothing_twice(ope
     assert "Resumed where it stopped." in out.inner_text()
     asked = out.locator("section.q").filter(has_text="compress")
     asked.get_by_role("button", name="Run compress").and_(out.locator("[aria-disabled=false]")).click()
-    # it was approved, and not run: nobody knows whether that still holds
+    # it was approved but not run, so it is unknown if the approval still holds
     asked = out.locator("section.q").filter(has_text="annotate")
     asked.get_by_role("button", name="Run annotate").and_(out.locator("[aria-disabled=false]")).click()
     model.reply("Done.").end()

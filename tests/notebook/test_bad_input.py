@@ -1,4 +1,4 @@
-"""What is wrong in the line or the cell of a magic is one sentence, and then nothing was sent, run or kept."""
+"""A mistake in a magic gives one sentence, and nothing was sent, run or stored."""
 
 from __future__ import annotations
 

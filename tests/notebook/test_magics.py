@@ -297,7 +297,7 @@ def test_a_models_json_is_shown_and_runs_nothing(shell, tmp_path):
 
 def test_quarantined_operations_are_listed_and_can_be_reviewed(shell, data_dir):
     shell.run(CELL)
-    (data_dir / "tract_jupyter" / "secret").write_bytes(b"x" * 32)  # somebody else
+    (data_dir / "tract_jupyter" / "secret").write_bytes(b"x" * 32)  # another user
     shell.run("%reload_ext tract_jupyter")
     assert "not approved" in shell.run("%tract").text
     assert "you have not approved it here" in shell.run("%tract ops").text

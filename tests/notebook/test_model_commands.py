@@ -27,7 +27,7 @@ def no_environment(monkeypatch):
 
 
 def typing(monkeypatch, answer):
-    """Have somebody type this where a key is asked for; an exception is raised."""
+    """Type this text at the request for a key; an exception is raised."""
     asked = []
 
     def ask(prompt):

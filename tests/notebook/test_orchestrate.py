@@ -1,4 +1,4 @@
-"""`%tract_orchestrate` without a front end: its line, what is shown at the end, and runs drawn again."""
+"""`%tract_orchestrate` without a front end: its line, its final view, and stored runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`%%tract_chat` and `%tract chat` in a shell: what is said, what is refused, what comes of it."""
+"""`%%tract_chat` and `%tract chat` in a shell: texts, refusals and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is sent with a message: bounded, between marks of its own, and nothing that was not named."""
+"""Context that is sent with a message: bounded, between marks, and only what the user named."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_repr_that_does_not_end_is_given_up(monkeypatch, slow, wrap):
 
 
 def test_a_table_is_its_columns_and_first_rows(monkeypatch):
-    """As pandas has it; the real one is tried where it is installed."""
+    """A stub of a pandas object. The real one is tested if pandas is installed."""
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": range(1_250_000), "b": ["x" * 200] * 1_250_000})
     (sent,) = variable_context({"df": frame}, ["df"])
@@ -163,7 +163,7 @@ def test_a_variable_that_there_is_not():
 
 @pytest.fixture
 def workspace(tmp_path):
-    """A workspace that is a folder of its own, with something beside it."""
+    """A workspace in a separate folder, with a file next to it."""
     folder = tmp_path / "work"
     folder.mkdir()
     (tmp_path / "outside.txt").write_text("secret")

@@ -1,4 +1,4 @@
-"""What a turn looks like: the same from its events and from the store, in every state, whatever a model wrote."""
+"""The view of a turn is the same from its events and from the store, in every state and for any text of a model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ALLOWED = frozenset({
 
 
 class Page(HTMLParser):
-    """What is in a page: elements, attributes, links."""
+    """The content of a page: elements, attributes, links."""
 
     def __init__(self, html):
         super().__init__()
@@ -179,7 +179,7 @@ def test_an_unknown_price_is_said_to_be_unknown(chat):
 
 
 class Waited(TractSource):
-    """Somebody read the question `p` for 53 seconds, and `q` in the last three of them and two more."""
+    """The user reads the request `p` for 53 seconds, and `q` during the last three of them and two more."""
 
     def asked(self, pending_id):
         begin = datetime(2026, 6, 1, tzinfo=UTC)
@@ -325,7 +325,7 @@ def test_a_cassette_is_named(talk):
     assert "Replayed from june.cassette" in log.view().foot_text()
 
 
-# --- what a model wrote
+# --- texts of a model
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

@@ -1,4 +1,4 @@
-"""A turn on a live page, without one: what is sent when, what it takes, and what is left at the end."""
+"""The widget of a turn, without a page: its messages, its answers, and its final state."""
 
 import json
 
@@ -10,7 +10,7 @@ from tract_jupyter.notebook.chat import LiveTurn, TurnBlock
 
 
 class Page:
-    """What a page makes of what it is sent."""
+    """A model of the page that applies the messages."""
 
     def __init__(self, live):
         self.widget = live._widget
@@ -55,7 +55,7 @@ class Page:
 
 @pytest.fixture
 def outputs(monkeypatch):
-    """What is on display: (what, data or None)."""
+    """The displayed content: (type, data or None)."""
     made = []
     place = "tract_jupyter.notebook.chat.widget"
     monkeypatch.setattr(f"{place}.display", lambda content, **_: made.append(("live", content)))
@@ -65,7 +65,7 @@ def outputs(monkeypatch):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that stands still, and timers that wait to be set off."""
+    """A clock that the test sets, and timers that the test fires."""
 
     class Clock:
         now = 100.0

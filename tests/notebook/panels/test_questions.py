@@ -1,4 +1,4 @@
-"""The list of what one step asks, without a front end: what it takes, and what becomes of its output."""
+"""The list of the requests of one step, without a front end: its answers, and its output after them."""
 
 import pytest
 

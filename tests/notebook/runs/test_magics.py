@@ -161,7 +161,7 @@ def interrupted(*_, **__):
     raise KeyboardInterrupt
 
 
-# --- going on
+# --- resuming
 
 
 def crash(shell, model):

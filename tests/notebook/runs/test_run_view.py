@@ -1,4 +1,4 @@
-"""A run as it is shown: graph, time line, reasons, and that any text is safe."""
+"""The view of a run: graph, timeline, reasons, and safe text."""
 
 import re
 
@@ -17,7 +17,7 @@ def html_of(shown, **parts):
 
 
 def nodes_of(html):
-    """The operations in the graph, as a screen reader is told."""
+    """The operations in the graph, as a screen reader reads them."""
     graph = html.partition('data-testid="tract-run-graph"')[2].partition("</svg>")[0]
     return [
         label

@@ -112,7 +112,7 @@ def test_others():
     ],
 )  # fmt: skip
 def test_how_a_run_ended(parts, said):
-    """R11, R12, E6: what it failed at, and for which operation."""
+    """R11, R12, E6: the phase of the failure and its operation."""
     assert outcome(run(op("a", status="error", error_code="timeout"), op("b"), **parts)) == said
 
 
