@@ -78,7 +78,7 @@ def test_a_restart_with_a_question_open_loses_nothing_and_runs_nothing_twice(ope
     end(lab, 2)
     assert lab.execute("print(done)").strip() == "['first', 'deleted']"
     assert lab.execute("print(len(tract.review.inbox()))").strip() == "0"
-    assert "Resumed where it was left" in bundle(lab, 2)["text/plain"]
+    assert "Resumed where it stopped" in bundle(lab, 2)["text/plain"]
     assert len(model.requests) == 2
 
 

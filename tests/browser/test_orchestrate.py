@@ -154,7 +154,7 @@ def test_stop_while_a_question_is_open(open_lab, model, screenshot):
     lab.run_cell(2, wait=False)
     resumed = end(lab, 2)
     screenshot(lab, "orchestrate-resumed", 2)
-    assert "Resumed where it was left" in bundle(lab, 2)["text/plain"]
+    assert "Resumed where it stopped" in bundle(lab, 2)["text/plain"]
     assert "Nothing was changed" in resumed.locator(".foot").inner_text()
 
 
