@@ -82,7 +82,7 @@ class _Text:
 _PRINTED = _Text()
 
 
-class _Shown:
+class _DisplayedTicket:
     """A place where a ticket is on display, with the context of its cell."""
 
     def __init__(self, ticket: Ticket, panel: Panel | SharedDisplay | None) -> None:
@@ -100,7 +100,7 @@ class _Shown:
             self.panel.refresh()
 
 
-class _ShownAlone(_Shown):
+class _SeparateDisplay(_DisplayedTicket):
     """A ticket in a separate output, which becomes its record."""
 
     def __init__(self, ticket: Ticket, panel: Panel | None) -> None:
@@ -135,7 +135,7 @@ class NotebookChannel(Channel):
         self._recorded = recorded
         self._changed = changed
         """Called after a request was shown or has changed."""
-        self._shown: dict[str, list[_Shown]] = {}
+        self._shown: dict[str, list[_DisplayedTicket]] = {}
         """The places of each ticket. The last one takes the answer."""
         self._moved: set[str] = set()
         self._printed: dict[str, str] = {}
@@ -345,7 +345,7 @@ class NotebookChannel(Channel):
         self._tasks.add(task)  # the loop itself keeps only a weak reference
         task.add_done_callback(self._tasks.discard)
 
-    def _places(self, ticket: Ticket) -> list[_Shown]:
+    def _places(self, ticket: Ticket) -> list[_DisplayedTicket]:
         return self._shown.get(ticket.pending.pending_id, [])
 
     def _print_request(self, ticket: Ticket, *, again: bool = False) -> None:
@@ -361,11 +361,11 @@ class NotebookChannel(Channel):
         places = self._shown.setdefault(ticket.pending.pending_id, [])
         board = _board.get()
         if board is not None:
-            places.append(_Shown(ticket, board))
+            places.append(_DisplayedTicket(ticket, board))
             self._loop = _running_loop() or self._loop
             board.add(ticket)
             return
-        place = _ShownAlone(ticket, self._new_panel(ticket))
+        place = _SeparateDisplay(ticket, self._new_panel(ticket))
         places.append(place)
         if self._front_end.has_kernel:
             place.put_up()

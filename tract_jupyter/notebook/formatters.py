@@ -144,7 +144,7 @@ def _show_list(values: list[object], **_: object) -> Any:
 def _show_fork(fork: Fork, **_: object) -> dict[str, str]:
     from tract_jupyter.runs import ForkTable
 
-    return _show_forks(ForkTable((fork,)), title=f"Fork {fork.name}", told=(str(fork),))
+    return _show_forks(ForkTable((fork,)), title=f"Fork {fork.name}", notes=(str(fork),))
 
 
 def _show_forks(

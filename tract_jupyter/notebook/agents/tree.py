@@ -226,17 +226,17 @@ def drawn_tree(watch: AgentWatch, turn_id: str = "") -> DrawnTree:
     """Return the current state of all agents."""
     agents = watch.tract.agents
     current = list(agents)
-    requests = _asked(watch)
+    requests = _open_requests(watch)
     newest, toolsets = _newest(current), agents.toolsets
     lines = tuple(
         _line(watch, agent, depth, requests.get(agent.name, ()), newest, toolsets)
         for agent, depth in _nested(current)
     )
     of_past = agents.past()
-    past = tuple((_past_line(agent), _typed(agent)) for agent in of_past)
+    past = tuple((_past_line(agent), _command_of(agent)) for agent in of_past)
     is_over = not any(call.state is CallState.RUNNING for agent in current for call in agent.calls)
     return DrawnTree(
-        turn_id or "agents", lines, past, _head(agents, current, lines), is_over, _left_text(of_past)
+        turn_id or "agents", lines, past, _head(agents, current, lines), is_over, _unfinished_text(of_past)
     )
 
 
@@ -277,7 +277,7 @@ def _is_below(name: str, other: str, above: Mapping[str, str]) -> bool:
     return False
 
 
-def _asked(watch: AgentWatch) -> dict[str, tuple[tuple[str, str], ...]]:
+def _open_requests(watch: AgentWatch) -> dict[str, tuple[tuple[str, str], ...]]:
     waiting: list[StoredPending] = watch.tract.review.ledger.waiting(_WAITING)
     requests: dict[str, tuple[tuple[str, str], ...]] = {}
     for stored in waiting:
@@ -301,7 +301,7 @@ def _line(
     used = {noun: meter.taken(noun) + sum(call.taken.get(noun, 0) for call in running) for noun in _NOUNS}
     limits = {noun: limit for noun in _NOUNS if (limit := getattr(meter.limits, noun)) is not None}
     tightest = max(limits, key=lambda noun: used[noun] / limits[noun], default="")
-    remaining = _left(tightest, used, limits)
+    remaining = _remaining_text(tightest, used, limits)
     works = {
         call.number: watch.work(call)
         for call in agent.calls
@@ -343,7 +343,7 @@ def _plain(answer: str) -> str:
     return markdown_text(answer)
 
 
-def _left(tightest: str, used: Mapping[str, float], limits: Mapping[str, float]) -> str:
+def _remaining_text(tightest: str, used: Mapping[str, float], limits: Mapping[str, float]) -> str:
     """Return the rest of the tightest limit in words."""
     if not tightest:
         return "no limit"
@@ -410,30 +410,30 @@ def _past_line(agent: Agent) -> AgentLine:
     else:
         state, word = ("idle", "not called") if last is None else _WORDS[last.state]
     detail = "" if last is None else (last.elsewhere or last.answer or last.note)
-    detail = _typed(agent) if _is_left(agent) else detail
+    detail = _command_of(agent) if _is_unfinished(agent) else detail
     numbers = {noun: sum(call.used.get(noun, 0) for call in calls) for noun in _NOUNS}
-    body = element("p", agent.definition.description), rows.dim(element("code", _typed(agent)))
+    body = element("p", agent.definition.description), rows.dim(element("code", _command_of(agent)))
     return AgentLine(
         agent.name, 0, state, word, one_line(detail, _SAID), version=agent.version, numbers=numbers, is_dim=True,
         body=body,
     )  # fmt: skip
 
 
-def _is_left(agent: Agent) -> bool:
+def _is_unfinished(agent: Agent) -> bool:
     """Return True if the last call is unfinished: stopped, failed, waiting, or ended with its process."""
     last = agent.calls[-1] if agent.calls else None
     is_open = last is not None and last.state.is_open and not last.elsewhere
     return is_open and agent.state is not AgentState.RETIRED
 
 
-def _typed(agent: Agent) -> str:
-    if _is_left(agent):
+def _command_of(agent: Agent) -> str:
+    if _is_unfinished(agent):
         return f"%tract agents resume {agent.name}"
     return f"%tract agents {agent.name}"
 
 
-def _left_text(past: Iterable[Agent]) -> str:
-    names = [agent.name for agent in past if _is_left(agent)]
+def _unfinished_text(past: Iterable[Agent]) -> str:
+    names = [agent.name for agent in past if _is_unfinished(agent)]
     if not names:
         return ""
     were = "was" if len(names) == 1 else "were"
@@ -472,10 +472,15 @@ class AgentPage(View):
             _past_line(agent)
             if is_past
             else _line(
-                watch, agent, 0, _asked(watch).get(agent.name, ()), newest, watch.tract.agents.toolsets
+                watch,
+                agent,
+                0,
+                _open_requests(watch).get(agent.name, ()),
+                newest,
+                watch.tract.agents.toolsets,
             )
         )
-        self._facts = self._told(watch, is_past=is_past)
+        self._facts = self._read_facts(watch, is_past=is_past)
 
     def to_html(self) -> Html:
         """Return the page as HTML."""
@@ -503,7 +508,7 @@ class AgentPage(View):
         lines += [work.text() for work in self._works]
         return printable("\n".join(lines))
 
-    def _told(self, watch: AgentWatch, *, is_past: bool) -> list[tuple[str, str]]:
+    def _read_facts(self, watch: AgentWatch, *, is_past: bool) -> list[tuple[str, str]]:
         agent, line = self._agent, self._line
         definition = agent.definition
         tools = ", ".join(sorted(watch.tract.agents.granted(definition))) or "none"

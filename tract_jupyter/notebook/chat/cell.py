@@ -72,7 +72,7 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
         await _retry(notebook, options)
         return
     tools = _tools(options)
-    sent, files = _sent(notebook, options)
+    sent, files = _contexts(notebook, options)
     message = message_with(sent, text)
     check_model(notebook.tract, options.model)
     log = TurnLog(
@@ -90,10 +90,10 @@ async def resume(notebook: NotebookSession, options: ChatOptions | None = None) 
         OperationError: there is no turn yet.
         TractError: see `run_cell`.
     """
-    await _go_on(notebook, find_turn(notebook.tract), options or ChatOptions())
+    await _resume_turn(notebook, find_turn(notebook.tract), options or ChatOptions())
 
 
-async def _go_on(notebook: NotebookSession, turn: PastTurn, options: ChatOptions) -> None:
+async def _resume_turn(notebook: NotebookSession, turn: PastTurn, options: ChatOptions) -> None:
     tract = notebook.tract
     check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
@@ -108,18 +108,18 @@ async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
     tract = notebook.tract
     turn = find_turn(tract)
     if not _has_answer(tract, turn):
-        await _go_on(notebook, turn, options)
+        await _resume_turn(notebook, turn, options)
         return
     check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
     log = TurnLog(TractSource(tract), replayed=replayed_from(tract), has_earlier=True)
     log.begin(turn.text, turn.attachments)
     log.ask_again(turn.text)
-    await _carry_out(notebook, None, log, options, tools, within=_taken_back(tract, turn))
+    await _carry_out(notebook, None, log, options, tools, within=_without_answer(tract, turn))
 
 
 @contextmanager
-def _taken_back(tract: Tract, turn: PastTurn) -> Iterator[None]:
+def _without_answer(tract: Tract, turn: PastTurn) -> Iterator[None]:
     """Remove the answer of a turn, and restore it if no new reply arrives."""
     answered = tract.head
     tract.reset(turn.question)
@@ -200,7 +200,9 @@ def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
     return get_profile(base) if base == name else get_profile(base).as_code_mode()
 
 
-def _sent(notebook: NotebookSession, options: ChatOptions) -> tuple[list[SentContext], list[AttachedFile]]:
+def _contexts(
+    notebook: NotebookSession, options: ChatOptions
+) -> tuple[list[SentContext], list[AttachedFile]]:
     """Return the context that goes with the text, and the images and PDFs among the files."""
     shell, decided = notebook.shell, {"send_anyway": options.send_anyway}
     sent = [SentContext("--plan", "nothing runs", PLAN)] if options.plan else []
@@ -246,7 +248,7 @@ async def _carry_out(
     log.most_steps = limits.steps
     log.model = options.model or log.model or _model_name(tract)
     with tract.loop.signal() as stop:
-        acts = _Acts(notebook, log, stop)
+        acts = _Actions(notebook, log, stop)
         board = TurnBoard(log, display_for(notebook, acts, log))
         acts.board = board
 
@@ -301,7 +303,7 @@ def asked(tract: Tract, model: str | None) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(eq=False)
-class _Acts:
+class _Actions:
     """The buttons in the foot of a turn. Runs in the main thread of the kernel."""
 
     notebook: NotebookSession

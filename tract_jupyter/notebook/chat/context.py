@@ -102,7 +102,7 @@ def variable_context(
                 f"there is no variable {shortened(name, 60)!r}.{nearest(name, known)} Nothing was sent"
             )
         try:
-            what, text = _described_in_time(namespace[name])
+            what, text = _describe_in_time(namespace[name])
         except (KeyboardInterrupt, OperationError):
             raise
         except TimeoutError:
@@ -117,7 +117,7 @@ def variable_context(
     return contexts
 
 
-def _described_in_time(value: Any) -> tuple[str, str]:
+def _describe_in_time(value: Any) -> tuple[str, str]:
     """Describe a value in a thread: its code runs, and may never end.
 
     Raises:
@@ -127,7 +127,7 @@ def _described_in_time(value: Any) -> tuple[str, str]:
 
     def describe() -> None:
         try:
-            result.append(_described(value))
+            result.append(_describe_known(value))
         except BaseException as error:  # noqa: BLE001 # the waiting cell raises it
             result.append(error)
 
@@ -146,7 +146,7 @@ def _described_in_time(value: Any) -> tuple[str, str]:
     return result[0]
 
 
-def _described(value: Any) -> tuple[str, str]:
+def _describe_known(value: Any) -> tuple[str, str]:
     """Return the kind of a value, and its description for the model."""
     for library, kind, describe in (
         ("pandas", "DataFrame", _pandas_table),
@@ -172,16 +172,16 @@ def _pandas_table(value: Any) -> tuple[str, str]:
     ]
     lines += [f"- and {columns - len(columns_sent):,} more"] if columns > len(columns_sent) else []
     head = value.iloc[:_HEAD, :_MOST_COLUMNS]
-    lines += [f"{_first(rows)}:", *_rows(columns_sent, head.itertuples(index=False, name=None))]
+    lines += [f"{_first_rows(rows)}:", *_rows(columns_sent, head.itertuples(index=False, name=None))]
     size = int(value.memory_usage(index=False).sum())
-    return f"DataFrame, {_shape(rows, columns)}; {_sent(rows, columns, size)}", "\n".join(lines)
+    return f"DataFrame, {_shape(rows, columns)}; {_sent_text(rows, columns, size)}", "\n".join(lines)
 
 
 def _pandas_series(value: Any) -> tuple[str, str]:
     size = int(value.shape[0])
     head = [_cell(item) for item in value.iloc[:_FEW].tolist()]
     text = f"pandas Series of {value.dtype}, {counted(size, 'value')}\nthe first: {', '.join(head)}"
-    return f"Series, {counted(size, 'value')}; {_are_sent(min(size, _FEW))}", text
+    return f"Series, {counted(size, 'value')}; {_sent_count(min(size, _FEW))}", text
 
 
 def _polars_table(value: Any) -> tuple[str, str]:
@@ -191,9 +191,9 @@ def _polars_table(value: Any) -> tuple[str, str]:
     lines = [f"polars DataFrame, {_shape(rows, columns)}", "columns:"]
     lines += [f"- {_cell(name)}: {dtype}" for name, dtype in schema]
     lines += [f"- and {columns - len(schema):,} more"] if columns > len(schema) else []
-    lines += [f"{_first(rows)}:", *_rows(names, value.select(names).head(_HEAD).rows())]
+    lines += [f"{_first_rows(rows)}:", *_rows(names, value.select(names).head(_HEAD).rows())]
     size = int(value.estimated_size())
-    return f"DataFrame, {_shape(rows, columns)}; {_sent(rows, columns, size)}", "\n".join(lines)
+    return f"DataFrame, {_shape(rows, columns)}; {_sent_text(rows, columns, size)}", "\n".join(lines)
 
 
 def _numpy_array(value: Any) -> tuple[str, str]:
@@ -233,16 +233,16 @@ def _bounded(value: Any) -> str:
     return safe_repr(value)
 
 
-def _first(rows: int) -> str:
+def _first_rows(rows: int) -> str:
     head = min(rows, _HEAD)
     return "the first row" if head == 1 else f"the first {head} rows"
 
 
-def _are_sent(count: int) -> str:
+def _sent_count(count: int) -> str:
     return f"{count:,} {'is' if count == 1 else 'are'} sent"
 
 
-def _sent(rows: int, columns: int, size: int) -> str:
+def _sent_text(rows: int, columns: int, size: int) -> str:
     """Return the sent and the omitted part of a table in words; `size` is in bytes."""
     which = "columns" if columns <= _MOST_COLUMNS else f"the first {_MOST_COLUMNS} columns"
     sent = f"{which} and {counted(min(rows, _HEAD), 'row')} are sent"

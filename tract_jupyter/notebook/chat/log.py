@@ -242,16 +242,16 @@ class TurnLog:
     def view(self) -> DrawnTurn:
         """Return the current state of the turn."""
         with self._lock:
-            self._look_at_clock()
-            self._look_at_works()
-            self._look_at_outputs()
+            self._update_waiting()
+            self._update_works()
+            self._update_outputs()
             parts = [*self._parts, *self._growing()]
             waiting = sum(ticket.status.is_open for ticket in self.tickets())
             seconds = self._seconds() if self._ended is None else self._ended.seconds
             turn = DrawnTurn(
                 self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
                 self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
-                go_on=self.go_on, named=self.named, stays=self._stays,
+                go_on=self.go_on, named=self.named, stays=self._keeps_answer,
                 continues=self.continues is not None, asks_again=self.asks_again,
             )  # fmt: skip
             return self.finish(turn)
@@ -259,11 +259,11 @@ class TurnLog:
     # ---
 
     @property
-    def _stays(self) -> bool:
+    def _keeps_answer(self) -> bool:
         """True if the earlier answer still counts, since no new reply has arrived."""
         return self.has_earlier and not self._replies
 
-    def _look_at_works(self) -> None:
+    def _update_works(self) -> None:
         """Update the work of the called agents."""
         for call_id, works in self._works.items():
             part = self._part(call_id)
@@ -271,7 +271,7 @@ class TurnLog:
             if part is not None and not _are_same(now, part.work):
                 self._change(call_id, work=now)
 
-    def _look_at_outputs(self) -> None:
+    def _update_outputs(self) -> None:
         """Update the outputs and running times of the scripts."""
         for call_id, outputs in self._outputs.items():
             part = self._part(call_id)
@@ -285,7 +285,7 @@ class TurnLog:
     def _seconds(self) -> float | None:
         return None if self._began is None else self.clock() - self._began
 
-    def _look_at_clock(self) -> None:
+    def _update_waiting(self) -> None:
         """Count the time with an open request."""
         is_open = any(ticket.status.is_open for ticket in self.tickets())
         if is_open and self._open_since is None:
@@ -465,7 +465,7 @@ class TurnLog:
         if event.outcome is TurnOutcome.ERROR:
             remedy = (
                 f"{STAYS[:1].upper()}{STAYS[1:]}."
-                if self._stays
+                if self._keeps_answer
                 else f"Completed work stays. {self.go_on} continues the {self.named}."
             )
             title = f"The {self.named} did not finish."

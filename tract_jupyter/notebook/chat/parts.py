@@ -243,7 +243,7 @@ class CallPart:
         return edits if isinstance(edits, dict) else {}
 
     @property
-    def _is_turned_down(self) -> bool:
+    def _is_rejected(self) -> bool:
         decision = self.decision
         return decision is not None and is_rejection(decision)
 
@@ -257,13 +257,13 @@ class CallPart:
     def state(self) -> str:
         """The progress, a key of `rows.ICONS`."""
         ended, decision = self.ended, self.decision
-        if decision is not None and self._is_turned_down and not self._is_withdrawn:
+        if decision is not None and self._is_rejected and not self._is_withdrawn:
             return "not run" if decision.action == "expire" else "refused"
         if ended is None:
             if self.is_open or (self.is_asked and not self.is_begun and decision is None):
                 return "asked"
             return "running" if self.is_begun else "idle"
-        if ended.is_error and _was_left(ended.text):
+        if ended.is_error and _is_unfinished(ended.text):
             return "stopped"
         if ended.is_error:
             return "failed" if ended.made and not ended.text.startswith(not_run("")) else "not run"
@@ -325,10 +325,10 @@ class CallPart:
         # the body does not repeat a complete line: a turn may have hundreds of calls
         is_said = says_all(self.arguments, text) and self.decision is None
         called = [] if is_said else [rows.sub("Called with"), arguments_html(self.arguments)]
-        what = _past(title) if self.state == "done" else title
+        what = _past_tense(title) if self.state == "done" else title
         return Row(
             self.state, what, self.call.name, brief, text, self._badge, tokens=self._tokens, seconds=self._seconds,
-            body=(called, self._saw(limit)),
+            body=(called, self._answer_html(limit)),
         )  # fmt: skip
 
     def _agent_row(self, limit: int) -> Row:
@@ -336,7 +336,7 @@ class CallPart:
         work = self.work[-1]
         state = work.row_state if self.ended is None else self.state
         row = work.row(limit)
-        saw = None if self.ended is None else self._saw(limit)
+        saw = None if self.ended is None else self._answer_html(limit)
         seconds = row.seconds if self.ended is None else self._seconds
         return row._replace(
             state=state, badge=work.badge or self._badge, seconds=seconds, body=(row.body, saw)
@@ -379,10 +379,10 @@ class CallPart:
         titles = {"running": "Running a script", "stopped": "Script stopped", "failed": "Script failed",
                   "not run": _NOT_RUN}  # fmt: skip
         title = titles.get(self.state) or (f"Ran {called}" if script and self.state == "done" else "Script")
-        is_told = self.state == "failed" or (title == _NOT_RUN and not self._is_turned_down)
+        is_told = self.state == "failed" or (title == _NOT_RUN and not self._is_rejected)
         if is_told and isinstance(error, str) and error not in {"", BY_PERSON}:
             return f"{title}: {one_line(error, _ERROR)}"
-        is_left = self.ended is not None and _was_left(self.ended.text)
+        is_left = self.ended is not None and _is_unfinished(self.ended.text)
         return f"{title}; its last call may still be running" if is_left else title
 
     @property
@@ -409,7 +409,7 @@ class CallPart:
         ticket = self.ticket
         return decide_html(ticket.pending.pending_id) if self.is_open and ticket is not None else None
 
-    def _saw(self, limit: int) -> HtmlPart:
+    def _answer_html(self, limit: int) -> HtmlPart:
         ended = self.ended
         if ended is None:
             note = "Running. The result will appear here." if self.is_begun else "Not run yet."
@@ -417,12 +417,12 @@ class CallPart:
         return rows.sub("What the model saw", tokens_text(ended.tokens)), result_html(ended.text, limit)
 
 
-def _was_left(text: str) -> bool:
+def _is_unfinished(text: str) -> bool:
     """Return True if the turn ended while a call ran. Its outcome is unknown."""
     return text.endswith(ended_running("")) or text.startswith(ended_reading(""))
 
 
-def _past(title: str) -> str:
+def _past_tense(title: str) -> str:
     """Return the past tense of a title such as `Create agent checker`."""
     verb, space, rest = title.partition(" ")
     return f"{verb}{'d' if verb.endswith('e') else 'ed'}{space}{rest}" if title else ""

@@ -51,7 +51,7 @@ def _page(notebook: NotebookSession, name: str) -> Any:
     from tract_jupyter.notebook.agents.tree import AgentPage
 
     agents = notebook.tract.agents
-    agent, is_past = _found(agents, name)
+    agent, is_past = _find_agent(agents, name)
     return AgentPage(notebook.agent_watch, agent, agents.calls_of(name), is_past=is_past)
 
 
@@ -60,7 +60,7 @@ def _show(notebook: NotebookSession, words: list[str]) -> TurnPage:
 
     name, number = _name_and_number("agents show NAME [N]", words)
     agents = notebook.tract.agents
-    _found(agents, name)
+    _find_agent(agents, name)
     calls = agents.calls_of(name)
     matches = [call for call in calls if number in (None, call.number)]
     if not calls:
@@ -80,7 +80,7 @@ def _stop(notebook: NotebookSession, words: list[str]) -> GridView:
     agents = notebook.tract.agents
     name = words[0] if words else None
     if name is not None:
-        _here(agents, name)
+        _active_agent(agents, name)
     agents.stop(name)
     return GridView("Agents", (f"{name or 'All agents'} {'is' if name else 'are'} stopping.",))
 
@@ -91,7 +91,7 @@ def _resume(notebook: NotebookSession, words: list[str]) -> Coroutine[Any, Any, 
 
     name, number = _name_and_number("agents resume NAME [N]", words)
     agents = notebook.tract.agents
-    _found(agents, name)
+    _find_agent(agents, name)
     left_call(agents, name, number)
     return resume(notebook, name, number)
 
@@ -99,7 +99,7 @@ def _resume(notebook: NotebookSession, words: list[str]) -> Coroutine[Any, Any, 
 def _retire(notebook: NotebookSession, words: list[str]) -> GridView:
     (name,) = arguments("agents retire NAME", words, 1, 1)
     agents = notebook.tract.agents
-    _here(agents, name)
+    _active_agent(agents, name)
     agents.retire(name)
     return GridView("Agents", (f"Retired {name}. Its calls can still be read: %tract agents {name}",))
 
@@ -117,7 +117,7 @@ def _promote(notebook: NotebookSession, words: list[str]) -> GridView:
     name, *rest = arguments("agents promote NAME PATH", words, 2, len(words) + 2)
     place = " ".join(rest)
     agents = notebook.tract.agents
-    _here(agents, name)
+    _active_agent(agents, name)
     path = agents.promote(name, place)
     return GridView(
         "Agents",
@@ -147,7 +147,7 @@ def _name_and_number(usage: str, words: list[str]) -> tuple[str, int | None]:
     return words[0], int(text)
 
 
-def _here(agents: Agents, name: str) -> Agent:
+def _active_agent(agents: Agents, name: str) -> Agent:
     """Return an agent of this session.
 
     Raises:
@@ -159,7 +159,7 @@ def _here(agents: Agents, name: str) -> Agent:
     return match
 
 
-def _found(agents: Agents, name: str) -> tuple[Agent, bool]:
+def _find_agent(agents: Agents, name: str) -> tuple[Agent, bool]:
     """Return an agent, and True if it belongs to an earlier session."""
     active = next((agent for agent in agents if agent.name == name), None)
     if active is not None:

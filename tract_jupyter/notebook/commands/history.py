@@ -93,7 +93,7 @@ def _branch(notebook: NotebookSession, words: list[str]) -> GridView:
     tract = notebook.tract
     if names:
         tract.branch(names[0], source=names[1] if len(names) > 1 else None)
-        return _here(tract, f"Switched to the new branch {names[0]}")
+        return _with_state(tract, f"Switched to the new branch {names[0]}")
     rows = tuple(
         (
             "→" if info.is_current else "",
@@ -108,7 +108,7 @@ def _branch(notebook: NotebookSession, words: list[str]) -> GridView:
 def _switch(notebook: NotebookSession, words: list[str]) -> GridView:
     (name,) = arguments("switch BRANCH", words, 1, 1)
     notebook.tract.switch(name)
-    return _here(notebook.tract, f"Switched to {notebook.tract.current_branch}")
+    return _with_state(notebook.tract, f"Switched to {notebook.tract.current_branch}")
 
 
 def _merge(notebook: NotebookSession, words: list[str]) -> GridView | None:
@@ -121,7 +121,7 @@ def _merge(notebook: NotebookSession, words: list[str]) -> GridView | None:
         tract.reviewer.show(tract.propose_merge(name, triggered_by="%tract merge"))
         return None
     how = {"fast_forward": "fast-forward", "clean": "no conflicts"}.get(merged.merge_type, "")
-    return _here(tract, f"Merged {name} into {merged.target_branch}{f': {how}' if how else ''}")
+    return _with_state(tract, f"Merged {name} into {merged.target_branch}{f': {how}' if how else ''}")
 
 
 def _checkout(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -129,8 +129,10 @@ def _checkout(notebook: NotebookSession, words: list[str]) -> GridView:
     tract = notebook.tract
     commit_hash = tract.checkout(name) or ""
     if tract.current_branch is None:
-        return _here(tract, f"HEAD is detached at {commit_hash[:8]}. %tract branch NAME continues from here")
-    return _here(tract, f"Switched to {tract.current_branch}")
+        return _with_state(
+            tract, f"HEAD is detached at {commit_hash[:8]}. %tract branch NAME continues from here"
+        )
+    return _with_state(tract, f"Switched to {tract.current_branch}")
 
 
 def _tag(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -170,7 +172,7 @@ def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RewriteWarning)  # the user confirmed it
             tract.annotate(info.commit_hash, priority, reason=" ".join(rest[1:]))
-        return _here(tract, f"{info.short_hash} is {priority} now: {info.message}")
+        return _with_state(tract, f"{info.short_hash} is {priority} now: {info.message}")
 
     return run
 
@@ -182,7 +184,7 @@ def _compress(notebook: NotebookSession, words: list[str]) -> Any:
     tract = notebook.tract
     first, last = (*names, None, None)[:2]
     if confirmed:
-        return _here(
+        return _with_state(
             tract,
             f"Compressed {tract.compress(from_commit=first, to_commit=last, triggered_by='%tract compress')}",
         )
@@ -226,7 +228,7 @@ def _move(notebook: NotebookSession, words: list[str], *, redo: bool) -> Any:
     tract = notebook.tract
     if confirmed:
         step = tract.redo() if redo else tract.undo()
-        return _here(tract, f"{'Done again' if redo else 'Undone'}: {step}")
+        return _with_state(tract, f"{'Done again' if redo else 'Undone'}: {step}")
     step = tract.preview_undo(redo=redo)
     lines = (f"{step}", f"Nothing has moved yet: %tract {name} --yes does it.")
     return ViewSequence((GridView(f"What {name} would do", lines), DiffView(_difference(tract, step))))
@@ -238,7 +240,7 @@ def _difference(tract: Tract, step: UndoStep) -> DiffResult:
     return diff_contexts(now, then)
 
 
-def _here(tract: Tract, title: str) -> GridView:
+def _with_state(tract: Tract, title: str) -> GridView:
     status = tract.status()
     return GridView(
         title, (f"{status.branch}: {counted(status.message_count, 'message')}, {status.tokens} tokens",)

@@ -37,7 +37,7 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
     is_local, rest = option(rest, "--local")
     models = notebook.tract.models
     if not rest and not (purpose or base_url or asks_key):
-        return _at_hand(notebook.tract, is_local=is_local)
+        return _overview(notebook.tract, is_local=is_local)
     if len(rest) != 1 or is_local:
         raise OperationError(f"usage: %tract {_MODEL_USAGE}; such as %tract model {EXAMPLE}")
     operation: Any = purpose
@@ -48,7 +48,7 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
             if purpose
             else "No model is chosen now."
         )
-        return GridView("Models", (off,), (_asked(notebook.tract),))
+        return GridView("Models", (off,), (_chosen_grid(notebook.tract),))
     before, costs = models.connection("chat"), notebook.tract.costs
     lost = 0 if before is None else costs.of_rewrite().replies
     chosen = models.use(rest[0], operation=operation, base_url=base_url)
@@ -59,7 +59,9 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
         cost = replace(costs.of_rewrite(), replies=lost)  # at the price of the new one
         lines = (f"With another model than before, {cost}.",) if cost else ()
     return GridView(
-        "Models", (*_advice(chosen, is_kept=not (purpose or base_url)), *lines), (_asked(notebook.tract),)
+        "Models",
+        (*_advice(chosen, is_kept=not (purpose or base_url)), *lines),
+        (_chosen_grid(notebook.tract),),
     )
 
 
@@ -107,18 +109,18 @@ def _advice(chosen: ModelConnection | None, *, is_kept: bool) -> tuple[str, ...]
     return (f"There is no key yet: %tract model {chosen.name} --key asks for it.", advice)
 
 
-def _at_hand(tract: Tract, *, is_local: bool) -> GridView:
+def _overview(tract: Tract, *, is_local: bool) -> GridView:
     nothing = "No model is chosen yet." if None not in tract.models.purposes else ""
     lines = (
         f"%tract model {EXAMPLE} chooses a model, --for compress only for summaries. --key asks for its key."
     )
-    grids = [_asked(tract), _registered(tract), _providers()]
+    grids = [_chosen_grid(tract), _registered(tract), _providers()]
     return GridView(
-        "Models", tuple(filter(None, (nothing, lines))), (*grids, *([_served()] if is_local else []))
+        "Models", tuple(filter(None, (nothing, lines))), (*grids, *([_local_models()] if is_local else []))
     )
 
 
-def _asked(tract: Tract) -> Grid:
+def _chosen_grid(tract: Tract) -> Grid:
     models, purposes = tract.models, tract.models.purposes
     rows = []
     for purpose in sorted(purposes, key=lambda purpose: purpose or ""):
@@ -162,7 +164,7 @@ def _key_state(provider: Provider) -> str:
     return f"{' or '.join(key.variables)} is not set" if provider.needs_key else "none needed"
 
 
-def _served() -> Grid:
+def _local_models() -> Grid:
     """Return the models of a local Ollama server."""
     ollama = PROVIDERS["ollama"]
     served = served_models(ollama.address())

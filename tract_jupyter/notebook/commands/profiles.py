@@ -80,7 +80,7 @@ def _state(entry: ProfileEntry, profile: OperationProfile | None) -> str:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ParsedLine:
     """The request of a `%tract profile` line. `adopt` is a fingerprint, empty if the user gave none."""
 
     name: str
@@ -89,13 +89,13 @@ class _Asked:
     adopt: str | None = None
 
 
-def _parsed(words: list[str]) -> _Asked:
+def _parse(words: list[str]) -> _ParsedLine:
     place = words.index("--adopt") if "--adopt" in words else len(words)
     before, after = words[:place], words[place:]
     ways = [word for word in words if word in _WAYS]
     names = [word for word in before if word not in _WAYS]
     adopt = "".join(after[1:2]) if after else None
-    request = _Asked(" ".join(names), "--activate" in ways, "--off" in ways, adopt)
+    request = _ParsedLine(" ".join(names), "--activate" in ways, "--off" in ways, adopt)
     is_wrong = len(ways) > 1 or len(after) > 2 or request.name.startswith("-")  # noqa: PLR2004 # it and a fingerprint
     if is_wrong or bool(names) < (request.activate or adopt is not None) or (request.off and names):
         raise OperationError(f"usage: %tract {_USAGE}; got profile {' '.join(words)}")
@@ -103,17 +103,17 @@ def _parsed(words: list[str]) -> _Asked:
 
 
 def _profile(notebook: NotebookSession, words: list[str]) -> GridView | ProfileView:
-    request, profiles = _parsed(words), notebook.tract.profiles
+    request, profiles = _parse(words), notebook.tract.profiles
     if request.off:
         profiles.deactivate()
         return GridView("No profile is active: the context is sent without changes")
     entry = _entry(notebook.tract, request.name)
     if request.adopt is not None:
-        return _adopted(notebook.tract, entry, request.adopt)
+        return _adopt(notebook.tract, entry, request.adopt)
     if request.activate:
         profiles.activate(entry.name)
-        return _shown(_entry(notebook.tract, entry.name), "Runs use it from now on.")
-    return _shown(entry)
+        return _view_of(_entry(notebook.tract, entry.name), "Runs use it from now on.")
+    return _view_of(entry)
 
 
 def _entry(tract: Tract, name: str) -> ProfileEntry:
@@ -129,12 +129,12 @@ def _entry(tract: Tract, name: str) -> ProfileEntry:
     )
 
 
-def _adopted(tract: Tract, entry: ProfileEntry, fingerprint: str) -> ProfileView:
+def _adopt(tract: Tract, entry: ProfileEntry, fingerprint: str) -> ProfileView:
     if not entry.quarantined:
-        return _shown(entry, "It is already yours. Nothing was changed.")
+        return _view_of(entry, "It is already yours. Nothing was changed.")
     known = digest(dict(entry.data))
     if not fingerprint:
-        return _shown(entry)
+        return _view_of(entry)
     if len(fingerprint) < _LEAST or not known.startswith(fingerprint.lower()):
         raise OperationError(
             f"the profile {entry.name!r} has another fingerprint and was not adopted. Read the current version: "
@@ -143,10 +143,10 @@ def _adopted(tract: Tract, entry: ProfileEntry, fingerprint: str) -> ProfileView
     if _read(entry) is None:
         raise OperationError(f"the profile {entry.name!r} cannot be read, so it cannot be adopted")
     tract.profiles.adopt(entry)
-    return _shown(_entry(tract, entry.name), "It is now yours, and runs may use it.")
+    return _view_of(_entry(tract, entry.name), "It is now yours, and runs may use it.")
 
 
-def _shown(entry: ProfileEntry, note: str = "") -> ProfileView:
+def _view_of(entry: ProfileEntry, note: str = "") -> ProfileView:
 
     profile = _read(entry)
     known = digest(dict(entry.data))
@@ -183,7 +183,7 @@ def _shown(entry: ProfileEntry, note: str = "") -> ProfileView:
 
 def saved_view(tract: Tract, name: str, note: str) -> ProfileView:
     """Return the view of a stored profile."""
-    return _shown(_entry(tract, name), note)
+    return _view_of(_entry(tract, name), note)
 
 
 def unsaved_view(profile: OperationProfile, note: str) -> ProfileView:
@@ -256,7 +256,7 @@ class ProfileView(View):
             self._graph_html(),
             self._warnings_html(),
             section("Operations", count, operations, None, is_open=self.to_be_read),
-            self._given_html(),
+            self._parameters_html(),
         )
         return run_page(body, "Profile", "tract-profile")
 
@@ -269,7 +269,8 @@ class ProfileView(View):
         lines += [f"! {one_line(w.where, _NAME)}: {one_line(w.message, 400)}" for w in self.warnings]
         if self.to_be_read:
             lines += [
-                f"{one_line(operation.id, _NAME)}: {_given(operation)}" for operation in self.operations
+                f"{one_line(operation.id, _NAME)}: {_parameters_text(operation)}"
+                for operation in self.operations
             ]
         return printable("\n".join(lines))
 
@@ -288,11 +289,14 @@ class ProfileView(View):
         items = [reason_html(sign, warning.where, warning.message) for warning in self.warnings]
         return reasons_html(items, "tract-profile-warnings") if items else None
 
-    def _given_html(self) -> Html | None:
+    def _parameters_html(self) -> Html | None:
         if not self.operations:
             return None
         items = (
-            (element("dt", one_line(operation.id, _NAME)), element("dd", element("pre", _given(operation))))
+            (
+                element("dt", one_line(operation.id, _NAME)),
+                element("dd", element("pre", _parameters_text(operation))),
+            )
             for operation in self.operations
         )
         title, name = "Parameters", "tract-profile-given"
@@ -308,7 +312,7 @@ class ProfileView(View):
         )
 
 
-def _given(operation: Operation) -> str:
+def _parameters_text(operation: Operation) -> str:
     """Return the parameters of an operation, its conditions and its target as lines of JSON."""
     fields = operation.to_dict()
     config = fields["config"]

@@ -135,13 +135,13 @@ def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
     """Show a request in full and ask about it, or take the answer from the line."""
     (line,) = words or [""]
     tract = notebook.tract
-    stored, rest = _found(tract, line.strip())
+    stored, rest = _find_request(tract, line.strip())
     if stored is None:
         return GridView("No requests need a decision.")
     try:
         ticket = tract.reviewer.taken_up(pending_of(tract, stored))
     except TractError as error:
-        return _turn_down(notebook, stored, rest, error)
+        return _reject(notebook, stored, rest, error)
     channel = cast("NotebookChannel", tract.reviewer.channel)
     with channel.in_text(ticket):
         if rest and _take(notebook, ticket, rest):
@@ -152,9 +152,7 @@ def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
     return _state_after(tract, ticket, is_done=is_done)
 
 
-def _turn_down(
-    notebook: NotebookSession, stored: StoredPending, rest: str, why: TractError
-) -> GridView | None:
+def _reject(notebook: NotebookSession, stored: StoredPending, rest: str, why: TractError) -> GridView | None:
     """Reject a request without a view if the line says so.
 
     Raises:
@@ -234,7 +232,7 @@ def _placeholder(parameter: Parameter) -> str:
 # --- which one
 
 
-def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
+def _find_request(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
     """Return the request that a line names, and the rest of the line. Without an id, it is the oldest request.
 
     Raises:
@@ -291,7 +289,7 @@ def _waiting_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[st
             (stored.pending_id[:8], f"{one_line(stored.title, _TITLE)}, {local_time(stored.created_at)}")
             for stored in tract.review.inbox()
         ]
-    stored, rest = _found(tract, " ".join(typed))
+    stored, rest = _find_request(tract, " ".join(typed))
     if stored is None or rest:
         return []
     request = pending_of(tract, stored).review_request()  # no ticket, because completion must not ask

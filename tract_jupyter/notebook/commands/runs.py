@@ -59,7 +59,7 @@ def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
 def _prompt(notebook: NotebookSession, words: list[str]) -> View:
     from tract_jupyter.notebook.runs.preview import PreviewView
 
-    text, profile = _said(words)
+    text, profile = _message_and_profile(words)
     tract = notebook.tract
     return PreviewView.of(tract, tract.runs.preview(text, profile=profile))
 
@@ -68,7 +68,7 @@ def _dry_run(notebook: NotebookSession, words: list[str]) -> View:
     """Show the preview of one operation. Nothing is sent."""
     from tract_jupyter.notebook.runs.preview import OperationPreviewView
 
-    text, profile = _said([" ".join(words)])
+    text, profile = _message_and_profile([" ".join(words)])
     name, _, rest = text.partition(" ")
     if not name or name.startswith("-"):
         raise OperationError(f"usage: %tract {_USAGE}; got run --dry {' '.join(words)}".rstrip())
@@ -76,7 +76,7 @@ def _dry_run(notebook: NotebookSession, words: list[str]) -> View:
     return OperationPreviewView.of(preview, name)
 
 
-def _said(words: list[str]) -> tuple[str, str | None]:
+def _message_and_profile(words: list[str]) -> tuple[str, str | None]:
     """Return the message, and the profile of the line.
 
     Raises:

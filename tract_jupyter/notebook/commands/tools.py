@@ -96,7 +96,7 @@ def _mcp(notebook: NotebookSession, words: list[str]) -> GridView:
                 f"MCP server {name} was removed", ("Its process has ended, and its tools were removed.",)
             )
         case ["add", name, *rest] if rest:
-            return _added(notebook, _add(tract, name, rest))
+            return _added_view(notebook, _add(tract, name, rest))
     raise OperationError(f"usage: %tract {_MCP_USAGE}; got mcp {' '.join(words)}")
 
 
@@ -106,7 +106,7 @@ def _add(tract: Tract, name: str, rest: list[str]) -> McpServer:
     Raises:
         OperationError: the words are neither a command nor a URL, or the timeout is not a number.
     """
-    options, dashes, command = _parted(rest)
+    options, dashes, command = _split_at_dashes(rest)
     trusts, others = option(options, _TRUST)
     timeout, others = _timeout(others)
     if dashes and command and not others:
@@ -135,7 +135,7 @@ def _timeout(words: list[str]) -> tuple[dict[str, Any], list[str]]:
     return {"timeout": float(value)}, others
 
 
-def _parted(words: list[str]) -> tuple[list[str], bool, list[str]]:
+def _split_at_dashes(words: list[str]) -> tuple[list[str], bool, list[str]]:
     """Split words at `--`: return the words before it, True if it exists, and the words after it."""
     if "--" not in words:
         return words, False, []
@@ -155,7 +155,7 @@ def _split(words: list[str]) -> list[str]:
         raise OperationError(f"the command cannot be read: {error}") from None
 
 
-def _added(notebook: NotebookSession, server: McpServer) -> GridView:
+def _added_view(notebook: NotebookSession, server: McpServer) -> GridView:
     tract, tools = notebook.tract, notebook.config.tools_name
     rows = tuple(
         (f"{tools}.{server.name}.{python_name(tool.own_name)}", tool.description.partition("\n")[0])

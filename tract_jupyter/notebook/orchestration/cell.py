@@ -62,15 +62,15 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
         Exception: the run failed, or waits for decisions; its display shows the reason.
     """
     orchestrator = _orchestrator(notebook, options)
-    log = _begun(notebook, orchestrator, options).log
+    log = _new_log(notebook, orchestrator, options).log
     notebook.lend_variables()
-    acts = _Acts(orchestrator)
+    acts = _Actions(orchestrator)
     board = TurnBoard(log, display_for(notebook, acts, log))
 
     def work() -> OrchestratorResult:
         try:
             with gathering(notebook, board):
-                return _carried_out(orchestrator, options, acts.following(board))
+                return _carry_out(orchestrator, options, acts.following(board))
         except Exception as error:
             log.fail(str(error)) if board.is_up else None
             raise
@@ -85,7 +85,7 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
     check_ended(result.outcome)
 
 
-def _carried_out(
+def _carry_out(
     orchestrator: Orchestrator, options: OrchestrateOptions, take: Callable[[TurnEvent], None]
 ) -> OrchestratorResult:
     if options.resume is not None:
@@ -123,7 +123,7 @@ def _orchestrator(notebook: NotebookSession, options: OrchestrateOptions) -> Orc
     )
 
 
-def _begun(
+def _new_log(
     notebook: NotebookSession, orchestrator: Orchestrator, options: OrchestrateOptions
 ) -> OrchestrationLog:
     """Return the log of a run before its first event."""
@@ -147,7 +147,7 @@ def _begun(
     return run
 
 
-class _Acts:
+class _Actions:
     """The button in the last line: it stops the run, even before the run has started."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:

@@ -159,9 +159,9 @@ class StepPart(CallPart):
         if self.alternatives:
             more += [rows.sub("Alternatives"), self._others()]
         badge = "reported, not run" if self.is_told else row.badge
-        return self._told_instead(row)._replace(body=(row.body, more), badge=badge)
+        return self._with_alternative(row)._replace(body=(row.body, more), badge=badge)
 
-    def _told_instead(self, row: Row) -> Row:
+    def _with_alternative(self, row: Row) -> Row:
         """Return a row that names the chosen alternative, if there is one."""
         chosen = self.chosen
         if chosen is None:

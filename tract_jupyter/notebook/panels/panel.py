@@ -150,7 +150,7 @@ _SHOWN = 60
 _SCOPES = {"session": "in this session", "always": "always, until revoked"}
 
 
-def _whom(actor: str) -> list[tuple[str, str]]:
+def _requester_choices(actor: str) -> list[tuple[str, str]]:
     words = {whom: whom_in_words(actor, whom) for whom in ("this", "children", "anybody")}
     return list({**words, "this": f"{actor} only", "anybody": "any requester"}.items())
 
@@ -202,7 +202,7 @@ def standing_form(subject: Subject | None, *, elsewhere: bool) -> dict[str, Any]
     return {
         "scopes": scopes,
         "values": [_pattern_input(name, value) for name, value in subject.values.items()],
-        "whom": _whom(subject.actor),
+        "whom": _requester_choices(subject.actor),
         "ignored": [
             {"name": name, "shown": show_value(value, _SHOWN)} for name, value in subject.ignored.items()
         ],
@@ -350,10 +350,10 @@ def take_answer(ticket: Ticket, content: dict[str, Any], *, is_again: bool) -> s
     if ticket.submit(answer, CHANNEL_NAME):
         return ""
     unseen = ticket.not_seen(answer) if ticket.is_asking(round_id) else ""
-    return unseen or ("" if is_again else _too_late(ticket))
+    return unseen or ("" if is_again else _late_text(ticket))
 
 
-def _too_late(ticket: Ticket) -> str:
+def _late_text(ticket: Ticket) -> str:
     decided = view_request(ticket).decided
     if decided is None or ticket.status.is_open:
         return "Not taken: the request has changed, or another answer came first. Review it again."

@@ -370,11 +370,11 @@ def _row(bar: Bar, number: int, seconds: float, left: float) -> Html:
         svg.text(end, middle, time, "tract-dim tract-end"),
         svg.text(end + _COMMIT - 4, middle, commit, "tract-dim tract-end"),
     ]
-    sentence = _said(bar)
+    sentence = _bar_sentence(bar)
     return svg.item(content, spoken=sentence, hover=sentence, look=f"tract-node tract-{bar.state}{of_main}")
 
 
-def _said(bar: Bar) -> str:
+def _bar_sentence(bar: Bar) -> str:
     times = f"from {duration(bar.start * 1000)} to {duration(bar.end * 1000)}"
     if bar.node is not None:
         return f"{spoken(bar.node)}, {times}"

@@ -62,7 +62,7 @@ class PreviewView(View):
         lines = ["Next request (nothing was sent)"]
         lines += [f"{name}: {value}" for name, value in self._facts()]
         lines += [
-            f"{imagined.operation_id}: {_would(imagined)}; {_instead(imagined)}"
+            f"{imagined.operation_id}: {_request_text(imagined)}; {_substitute_text(imagined)}"
             for imagined in self.preview.imagined
         ]
         lines += [_sentence(self.preview.why_not)] if self.preview.why_not else []
@@ -117,8 +117,8 @@ class OperationPreviewView(View):
         lines = [f"Dry run of {one_line(self.operation_id, _NAME)} (nothing was sent)"]
         lines += [f"{name}: {value}" for name, value in self._facts()]
         if self.imagined is not None:
-            lines += [f"It {_would(self.imagined)}; {_instead(self.imagined)}"]
-            lines += [f"  {line}" for line in _sent(self.imagined).split("\n")]
+            lines += [f"It {_request_text(self.imagined)}; {_substitute_text(self.imagined)}"]
+            lines += [f"  {line}" for line in _request_content(self.imagined).split("\n")]
         lines += [
             f"Effect {effect.get('type', '')}: {one_line(_json(effect), _LINE)}" for effect in self.effects
         ]
@@ -131,19 +131,19 @@ class OperationPreviewView(View):
         ]
 
 
-def _would(imagined: Imagined) -> str:
+def _request_text(imagined: Imagined) -> str:
     if imagined.messages:
         whom = f"the model {imagined.model}" if imagined.model else "the model"
         return f"would ask {whom}"
     return f"would call {one_line(imagined.call, _NAME)}"
 
 
-def _instead(imagined: Imagined) -> str:
+def _substitute_text(imagined: Imagined) -> str:
     value = imagined.instead if isinstance(imagined.instead, str) else _json(imagined.instead)
     return f"here it counts as {one_line(value, _NAME)}"
 
 
-def _sent(imagined: Imagined) -> str:
+def _request_content(imagined: Imagined) -> str:
     """Return the request: messages with their roles, or arguments."""
     if imagined.messages:
         return "\n\n".join(
@@ -163,10 +163,10 @@ def _lines_html(facts: list[tuple[str, str]], more: Iterable[Html]) -> Html:
 def _imagined_html(imagined: Imagined, *, is_open: bool = False) -> Html:
     cells = (
         rows.named(one_line(imagined.operation_id, _NAME)),
-        rows.cut(f"{_would(imagined)}; {_instead(imagined)}"),
+        rows.cut(f"{_request_text(imagined)}; {_substitute_text(imagined)}"),
         rows.badge(one_line(imagined.kind, _NAME)),
     )
-    return rows.row(cells, rows.out(shortened(_sent(imagined), _TEXT)), is_open=is_open)
+    return rows.row(cells, rows.out(shortened(_request_content(imagined), _TEXT)), is_open=is_open)
 
 
 def _effect_html(effect: Mapping[str, Any]) -> Html:

@@ -90,7 +90,7 @@ def _needed(
     classes: frozenset[str], tags: frozenset[str], attributes: frozenset[str], paths: tuple[str, ...]
 ) -> str:
     page = _Page(classes, tags, attributes)
-    rules = [needed for path in paths for needed in _kept(_rules(asset(path)), page)]
+    rules = [needed for path in paths for needed in _applicable(_rules(asset(path)), page)]
     moving = {name for rule in rules for name in _ANIMATION.findall(rule.body)} - {"none"}
     is_moving = bool(moving) or any("transition:" in rule.body for rule in rules if rule.head[0] != "@")
     rules = [
@@ -108,13 +108,13 @@ def _rules(css: str) -> tuple[_Rule, ...]:
     return tuple(_Rule(head.strip(), body.strip()) for head, body in _RULE.findall(plain))
 
 
-def _kept(rules: tuple[_Rule, ...], page: _Page) -> list[_Rule]:
+def _applicable(rules: tuple[_Rule, ...], page: _Page) -> list[_Rule]:
     needed = []
     for rule in rules:
         if rule.head.startswith("@keyframes"):
             needed.append(rule)
         elif rule.head.startswith("@"):
-            inner = _kept(_rules(rule.body), page)
+            inner = _applicable(_rules(rule.body), page)
             needed += [_Rule(rule.head, "".join(item.text for item in inner))] if inner else []
         else:
             head = ", ".join(item for item in _selectors(rule.head) if page.has(item))

@@ -26,7 +26,7 @@ _UNSAID: Final = frozenset({"tract_id", "token_counter"})  # the same in each ro
 
 def value_view(value: object) -> GridView:
     """Return a value as its sentence if it has one, else as a table of its fields."""
-    if _has_sentence(value):
+    if _has_description(value):
         sentence = str(value)
         heads = [getattr(value, name, None) for name in ("old_head", "new_head")]
         moved = " → ".join(head[:_SHORT_HASH] for head in heads if head)
@@ -110,7 +110,7 @@ def _cell(value: Any, limit: int) -> str:
     written = next((write for kind, write in _WRITTEN.items() if isinstance(value, kind)), None)
     if written is not None:
         return written(value)
-    if is_shown(value) and not _has_sentence(value):
+    if is_shown(value) and not _has_description(value):
         value = _fields(value)
     if isinstance(value, dict):
         cells = {name: _cell(part, limit) for name, part in value.items()}
@@ -134,7 +134,7 @@ _WRITTEN: Final[Mapping[type, Callable[[Any], str]]] = {
 }
 
 
-def _has_sentence(value: object) -> bool:
+def _has_description(value: object) -> bool:
     """Return True if the text of a value describes it. The text of a reply or an output is its content instead."""
     kind = type(value)
     base_type = next(base for base in kind.__mro__ if "__str__" in vars(base))
