@@ -97,7 +97,7 @@ def test_autonomy_that_is_lowered_in_the_middle_counts_at_the_next_call(open_lab
     page = end(lab)
     screenshot(lab, "orchestrate-lowered", 1)
     foot = page.locator(".foot").inner_text()
-    assert "1 proposal reported, and not done, because autonomy was manual" in foot
+    assert "1 proposal reported but not executed, because autonomy was manual" in foot
     assert lab.execute("print([step.decision for step in result.steps])").strip().endswith("'told']")
 
 

@@ -179,7 +179,7 @@ def test_at_the_level_manual_a_call_is_told(shell, model):
     shown = shell.run("%tract_orchestrate --autonomy manual").text
     assert "manual: it reports its proposals and changes nothing" in shown
     assert "reported, not run" in shown
-    assert "Nothing was changed; 1 proposal reported, and not done, because autonomy was manual" in shown
+    assert "Nothing was changed; 1 proposal reported but not executed, because autonomy was manual" in shown
 
 
 def test_where_nobody_can_be_asked_it_waits_and_is_gone_on_with(shell, model):

@@ -163,7 +163,7 @@ class DrawnRun(DrawnTurn):
         sentences = [
             f"{counted(done, 'change')} made" if done else "Nothing was changed",
             f"{counted(refused, 'proposal')} rejected" if refused else "",
-            f"{counted(reported, 'proposal')} reported, and not done, because autonomy was manual"
+            f"{counted(reported, 'proposal')} reported but not executed, because autonomy was manual"
             if reported
             else "",
         ]
