@@ -312,7 +312,7 @@ class TurnLog:
         parts: list[Part] = []
         number = self._replies
         if self._thought:
-            parts.append(Thought(f"t{number}", "".join(self._thought), is_going_on=self._stream is None))
+            parts.append(Thought(f"t{number}", "".join(self._thought), is_running=self._stream is None))
         if self._stream is not None:
             text = "".join(self._streamed)
             parts.append(Prose(f"r{number}", text, tuple(self._stream.parts()), is_growing=True))

@@ -143,13 +143,13 @@ class Thought:
 
     id: str
     source: str
-    is_going_on: bool = False
+    is_running: bool = False
 
     def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it has a bound of its own
         """Return the row."""
         words = one_line(self.source, _FIRST_WORDS)
         row = Row(
-            "running" if self.is_going_on else "done", "Thinking" if self.is_going_on else "Thought",
+            "running" if self.is_running else "done", "Thinking" if self.is_running else "Thought",
             brief=element("span", words, class_="dim"), body=rows.out(self.source, _THOUGHT),
         )  # fmt: skip
         return [TurnBlock(self.id, fragment(row), kind="row")]
