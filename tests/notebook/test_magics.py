@@ -146,7 +146,7 @@ def test_an_edited_proposal_shows_what_changed_and_leaves_the_active_version(she
         ("%%tract_operation x\ndef a(pending):\n    y = 1\n    break\n", "line 4.*outside loop"),
         ("%%tract_operation approve\na: int = 1", "'approve' is reserved"),
         ("%%tract_operation merge\na: int = 1", "built-in operation"),
-        ("%%tract_operation x-y\na: int = 1", "not a name for an operation"),
+        ("%%tract_operation x-y\na: int = 1", "not a valid name for an operation"),
         ("%%tract_operation x\na: strng = 1", "Did you mean"),
         ("%%tract_operation x --json\n{", "not valid JSON"),
         ("%%tract_operation\na: int = 1", "name the operation"),

@@ -437,7 +437,7 @@ def test_without_an_error_nothing_is_sent(chat):
 def test_a_traceback_with_a_key_is_not_sent(kernel):
     kernel.run(MODEL)
     kernel.run("raise ValueError('sk-' + 'ab1' * 12)")
-    assert "holds something like a key" in kernel.run("%%tract_chat --error\n").error
+    assert "contains a likely key" in kernel.run("%%tract_chat --error\n").error
 
 
 class Display:

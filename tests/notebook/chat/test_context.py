@@ -173,7 +173,7 @@ def workspace(tmp_path):
 
 
 def test_a_key_is_not_sent(workspace):
-    with pytest.raises(OperationError, match="something like a key"):
+    with pytest.raises(OperationError, match="a likely key"):
         variable_context({"x": KEY}, ["x"])
     (workspace.default / "a.txt").write_text(f"hello\nkey = {KEY}\n")
     with pytest.raises(OperationError, match="line 2"):
@@ -193,10 +193,10 @@ def test_a_secret_of_a_cell_is_not_sent(source, output, is_certain):
         input_hist_raw=["", source, "%%tract_chat"], outputs={}, output_hist_reprs={1: output}
     )
     shell = SimpleNamespace(history_manager=manager)
-    with pytest.raises(OperationError, match="something like a key" if is_certain else "may hold a secret"):
+    with pytest.raises(OperationError, match="a likely key" if is_certain else "may contain a secret"):
         cell_context(shell, ["1"])
     if is_certain:
-        with pytest.raises(OperationError, match="something like a key"):
+        with pytest.raises(OperationError, match="a likely key"):
             cell_context(shell, ["1"], send_anyway=True)
     else:
         (sent,) = cell_context(shell, ["1"], send_anyway=True)
@@ -218,7 +218,7 @@ def test_a_secret_of_a_cell_is_not_sent(source, output, is_certain):
     ids=["text", "bytes", "first half", "second half", "block", "item", "value", "name"],
 )
 def test_a_secret_is_found_where_a_text_is_cut(value):
-    with pytest.raises(OperationError, match="something like a key"):
+    with pytest.raises(OperationError, match="a likely key"):
         variable_context({"x": value}, ["x"])
 
 

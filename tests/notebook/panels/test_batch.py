@@ -79,7 +79,7 @@ def test_each_row_says_what_and_why(tract, waiting):
     first, _ = inbox._panel.view["rows"]
     assert first["title"] == "note"
     assert [(one["name"], one["text"]) for one in first["values"]] == [("text", "'<one>'")]
-    assert "note asks a person" in first["why"]
+    assert "note asks the user" in first["why"]
     assert first["waits"] == "no cell waits for it"
     assert not first["must_be_opened"]
     assert "&lt;one&gt;" in inbox._panel.bodies[first["pending_id"]]
@@ -355,7 +355,7 @@ def test_code_was_faster(tract, waiting):
     assert not row["is_open"]
     assert row["refused"] == ""
     assert "too late for you" in row["said"]
-    assert "it is decided already; the first decision counts" in row["said"]
+    assert "it is already decided; the first decision counts" in row["said"]
 
 
 def test_another_panel_was_faster(tract, waiting):

@@ -51,7 +51,7 @@ class TractView(View):
         return cls(
             tract.status(),
             tuple(tract.list_branches()),
-            "; ".join(purpose.removeprefix("Asked").lstrip(": ") for purpose in purposes),
+            "; ".join(purpose.removeprefix("In use").lstrip(": ") for purpose in purposes),
             tract.costs(),
             _scripts(tract),
         )
