@@ -1,4 +1,4 @@
-"""What tests of `%%tract_chat` begin with: a notebook whose model says what the test tells it to."""
+"""The start of tests of `%%tract_chat`: a notebook with a scripted model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def start(open_lab, model, *more, chat=CHAT, viewport=(1240, 1000), setup="", **
 
 
 def end(lab, cell=1):
-    """Wait for the end of a chat cell, and return what it shows then: its static page."""
+    """Wait for the end of a chat cell, and return its static page."""
     assert lab.wait_cell(cell), lab.text(cell)
     page = lab.output(cell).locator(".tract.turn[data-turn]")
     page.wait_for()

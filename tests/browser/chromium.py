@@ -64,9 +64,9 @@ class Chromium:
         self._kept: list[Page] = []
 
     def page(self, viewport: tuple[int, int] = VIEWPORT) -> Page:
-        """A page that knows `driver.js`: one that was kept, or a new one with a profile of its own.
+        """A page with `driver.js`: an earlier one, or a new one with a separate profile.
 
-        Loading JupyterLab takes longer than most tests, so it is not loaded anew for each of them.
+        Loading JupyterLab takes longer than most tests, so tests share a page.
         """
         if not self._kept:
             return self.new_page(viewport)
@@ -84,7 +84,7 @@ class Chromium:
         return taken
 
     def new_page(self, viewport: tuple[int, int] = VIEWPORT) -> Page:
-        """A page with a profile of its own, which shows nothing yet."""
+        """An empty page with a separate profile."""
         context = self._browser.new_context(
             color_scheme="light",
             reduced_motion="reduce",

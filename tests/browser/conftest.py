@@ -132,7 +132,7 @@ def open_lab(request: pytest.FixtureRequest, lab_server: LabServer, browser: Chr
         path = folder / str(len(labs)) / name
         write_notebook(path, *sources, kernel=kernel)
         lab_server.reset_settings()
-        # a page that was kept shows JupyterLab
+        # an earlier page shows JupyterLab
         page = browser.page(viewport) if app == "lab" else browser.new_page(viewport)
         lab = Lab(page, lab_server, path, kernel, app)
         lab.reads = reads
@@ -181,7 +181,7 @@ def _file_name(text: str) -> str:
 
 
 def _keep_evidence(node: pytest.Item, labs: list[Lab], server: LabServer) -> None:
-    """Save what the failed test's pages showed; never hides the failure behind an error of its own."""
+    """Save the pages of a failed test. An error here never hides the failure."""
     folder = ARTIFACTS / "failures" / _file_name(node.nodeid)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "server.log").write_text(server.log(), encoding="utf-8")

@@ -1,10 +1,10 @@
-"""Contrast of what a page shows, computed: each text against what stands behind it.
+"""The computed contrast of a page: each text against its background.
 
     assert not poor_contrast(lab.output(1))                          # every text at least 4.5:1
     assert not poor_contrast(page.locator("main"), least=7)
 
 Colours are resolved by the browser itself, so `color-mix`, variables, transparency and `opacity` count as they look. A
-background that is a picture is passed over: what stands behind it counts. Icons (masks) have no text; their word does.
+background that is a picture is ignored, and the layer behind it counts. Icons (masks) have no text; their word does.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def poor_contrast(place: Locator, least: float = LEAST) -> list[str]:
     """Return each visible text of `place` below that contrast, the worst first, like `3.91 button.reject "Reject…"`.
 
     Args:
-        place: where to look: one element, such as `lab.output(1)`; what is folded there is not looked at.
+        place: the element to check, such as `lab.output(1)`. Folded parts are ignored.
         least: the contrast that is enough, 1 (none) to 21 (black on white).
 
-    Controls that are disabled are passed over, as WCAG does; those with `aria-disabled` are not.
+    Disabled controls are ignored, as in WCAG. Controls with `aria-disabled` are checked.
     """
     texts: list[str] = place.evaluate(_MEASURE, least)
     return texts

@@ -53,16 +53,16 @@ _STATE_OF_REQUESTS = """all => all.map(q => ({
 class Lab:
     """A notebook in JupyterLab, or in Notebook 7. Cells are counted from 0; times are in seconds.
 
-    Nothing here sleeps: every method returns when what it asked for is the case, and raises
-    `TimeoutError`, saying what the cell showed, when it never was.
+    No method sleeps. Each returns when its condition is true, and raises
+    `TimeoutError` with the content of the cell if it never is.
 
     Attributes:
-        page: The Playwright page, for whatever this class does not offer.
+        page: The Playwright page, for methods that this class does not have.
         server: The server it talks to.
         path: The notebook's file.
         store: The file of the notebook's context.
         app: What shows it.
-        reads: Whether somebody reads on in every panel that asks for it, as most tests are about what follows.
+        reads: True if the driver reads every panel to the end, because most tests are about later steps.
         console: The browser's console so far, "type: text" each, with uncaught errors.
     """
 
@@ -96,7 +96,7 @@ class Lab:
         """Open the notebook and wait for its kernel; the front end is loaded if the page does not show it yet.
 
         Args:
-            wait: False if a cell still runs, and goes on.
+            wait: False if a cell is running and continues.
         """
         if not self.page.evaluate("window.jupyterapp !== undefined"):
             self._load()
@@ -205,7 +205,7 @@ class Lab:
     # Kernel
 
     def execute(self, code: str, *, timeout: float = TIMEOUT) -> str:
-        """Run code in the kernel outside any cell and return what it printed.
+        """Run code in the kernel outside any cell, and return its printed text.
 
         Raises:
             KernelCodeError: The code raised.
@@ -253,7 +253,7 @@ class Lab:
         return self.page.locator(".jp-Notebook .jp-Cell").nth(index)
 
     def output(self, index: int) -> Locator:
-        """A cell's output area in the page: what is searched here is never the source."""
+        """A cell's output area in the page, without the source."""
         return self.cell(index).locator(".jp-Cell-outputArea")
 
     def button(self, name: str, cell: int | None = None) -> Locator:
@@ -275,7 +275,7 @@ class Lab:
         field.press("Enter")
 
     def change(self, cell: int, name: str, value: str) -> None:
-        """Change a value of the first question of a cell's output: in its line, or in the form beneath."""
+        """Change a value of the first request in a cell's output: in its line, or in the form below."""
         question = self.output(cell).locator("section.q").first
         in_line = question.get_by_role("button", name=f"Change {name}", exact=True)
         in_form = question.locator(".edits .in:not([hidden])").get_by_label(name, exact=True)

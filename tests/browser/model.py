@@ -1,4 +1,4 @@
-"""A model on a loopback port that says what a test tells it to, when the test does; and a port that nothing should ask."""
+"""A scripted model on a loopback port, and a port that must get no requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ USAGE = {
 
 
 class Reply:
-    """What the model says to one request, piece by piece; nothing more comes before `end`."""
+    """The reply to one request, piece by piece. It stays open until `end`."""
 
     def __init__(self) -> None:
         self._pieces: queue.Queue[dict[str, Any] | str | None] = queue.Queue()
@@ -65,7 +65,7 @@ class Loopback:
     """A server on a loopback port, from `with` to its end.
 
     Attributes:
-        url: where it is asked.
+        url: its address.
     """
 
     def __init__(self, handler: type[BaseHTTPRequestHandler], path: str = "") -> None:
@@ -87,7 +87,7 @@ class Loopback:
 class ScriptedModel(Loopback):
     """An endpoint for chat completions; each request is answered by the next reply, and waits until there is one.
 
-    Where agents work side by side, `hear` their words first: who was told one of them first has replies of its own.
+    If agents work at the same time, call `hear` with their words first. An agent whose task has one gets separate replies.
 
     Attributes:
         requests: the bodies that came.
@@ -121,7 +121,7 @@ class ScriptedModel(Loopback):
         self._replies |= {word: queue.Queue() for word in words}
 
     def reply(self, *texts: str, to: str = "") -> Reply:
-        """Answer the next request, of those who were told the word `to` first; it goes on until `end`."""
+        """Answer the next request of the agent with the word `to` in its task. The reply continues until `end`."""
         made = Reply().say(*texts)
         self._replies[to].put(made)
         return made
@@ -158,7 +158,7 @@ class Beacon(Loopback):
     """A port that counts who asks it for anything.
 
     Attributes:
-        hits: the paths that were asked for.
+        hits: the requested paths.
     """
 
     def __init__(self) -> None:

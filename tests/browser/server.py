@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LIGHT = "JupyterLab Light"
 DARK = "JupyterLab Dark"
 
-# What a person may have configured, fixed here so that tests see the same Lab every time.
+# Settings that a user may have changed, fixed here so tests see the same Lab every time.
 SETTINGS: dict[str, dict[str, Any]] = {
     "apputils-extension/notification": {
         "fetchNews": "false",
@@ -160,7 +160,7 @@ class LabServer:
             file.write_text(json.dumps(values), encoding="utf-8")
 
     def log(self) -> str:
-        """What the server and its kernels wrote so far."""
+        """The output of the server and its kernels so far."""
         return self._log_path.read_text(errors="replace") if self._log_path.exists() else ""
 
     def _command(self) -> list[str]:

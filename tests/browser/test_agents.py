@@ -1,4 +1,4 @@
-"""Agents in a real JupyterLab, with a model on a loopback port that says what the test tells it to."""
+"""Agents in a real JupyterLab, with a scripted model on a loopback port."""
 
 import pytest
 
@@ -38,8 +38,10 @@ def test_a_creation_is_approved_with_edited_instructions_and_its_model_is_told_t
     ).wait_for()
     assert "asks before delete_file" in question.inner_text()
     why = question.locator("p.why")
-    assert why.text_content().startswith("Why you are asked: The model wants")
-    assert why.evaluate("why => getComputedStyle(why).paddingLeft") == "0px"  # it stands where the rest does
+    assert why.text_content().startswith("Reason for asking: The model wants")
+    assert (
+        why.evaluate("why => getComputedStyle(why).paddingLeft") == "0px"
+    )  # it is in the same place as the rest
     assert poor_contrast(out) == []
     screenshot(lab, f"agents-question-{name}", 1)
     question.get_by_role("button", name="Change the text").click()

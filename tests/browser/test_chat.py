@@ -1,4 +1,4 @@
-"""`%%tract_chat` in a real JupyterLab, with a model on a loopback port that says what the test tells it to."""
+"""`%%tract_chat` in a real JupyterLab, with a scripted model on a loopback port."""
 
 from pathlib import Path
 
@@ -349,11 +349,11 @@ def test_buttons_and_foot_keep_their_form_where_the_page_is_narrow(open_lab, mod
     screenshot(lab, "chat-foot-700", 1)
 
 
-# --- what a model may write
+# --- texts of a model
 
 
 def payloads(url):
-    """What runs or loads something, wherever HTML or Markdown is shown as it is."""
+    """HTML and Markdown that would run or load something if it were shown unchanged."""
     return "\n\n".join(
         [
             f"<script>window.pwned = 1; fetch('{url}/script')</script>", f"<img src='{url}/img' onerror='window.pwned = 1'>",

@@ -1,4 +1,4 @@
-"""`%%tract_chat` in a real JupyterLab, where a turn is not left in peace: other notebooks, restarts, forks, keys alone."""
+"""`%%tract_chat` in a real JupyterLab with interruptions: other notebooks, restarts, forks, keyboard use."""
 
 from tests.browser.chat import CHAT, SETUP, bundle, end, start, stopped
 from tests.browser.model import ScriptedModel
@@ -28,7 +28,7 @@ def test_what_is_decided_in_another_notebook_goes_on_in_the_cell(open_lab, model
     assert other.run_cell(1), other.text(1)
     board = other.output(1)
     board.get_by_text("2 waiting").first.wait_for()
-    other.page.wait_for_timeout(400)  # as long as a line has to stand to count
+    other.page.wait_for_timeout(400)  # the time that a line must be visible to count
     board.locator("button.act").first.click()
     out.get_by_text("Approved save_table").wait_for()
     screenshot(lab, "chat-decided-elsewhere", 1)
@@ -55,7 +55,7 @@ def test_a_restart_with_a_question_open_loses_nothing_and_runs_nothing_twice(ope
     out.get_by_text("Approved save_table").wait_for()
     question(out, "delete_file")
     lab.restart()
-    out.get_by_text("%tract chat resume goes on with it").wait_for()
+    out.get_by_text("%tract chat resume continues it").wait_for()
     assert out.get_by_text("Waiting for you").count() == 0
     assert "%tract inbox" not in out.inner_text()
     assert out.locator("section.q").get_by_role("alert").inner_text() == LOST_ROW
@@ -72,13 +72,13 @@ def test_a_restart_with_a_question_open_loses_nothing_and_runs_nothing_twice(ope
     asked = question(out, "delete_file")
     screenshot(lab, "chat-resumed", 2)
     asked.get_by_role("button", name="Run delete_file").click()
-    # it was approved, and not run: nobody knows whether that still holds
+    # it was approved but not run, so it is unknown if the approval still holds
     question(out, "save_table").get_by_role("button", name="Run save_table").click()
     model.reply("Done.").end()
     end(lab, 2)
     assert lab.execute("print(done)").strip() == "['first', 'deleted']"
     assert lab.execute("print(len(tract.review.inbox()))").strip() == "0"
-    assert "Resumed where it was left" in bundle(lab, 2)["text/plain"]
+    assert "Resumed where it stopped" in bundle(lab, 2)["text/plain"]
     assert len(model.requests) == 2
 
 
@@ -90,7 +90,7 @@ def test_fork_from_here_goes_to_a_branch_of_its_own(open_lab, model, screenshot)
     lab.run_cell(2, wait=False)
     end(lab, 2)
     lab.output(1).get_by_role("button", name="Fork from here").click()
-    lab.output(1).get_by_text("Branch fork-1 goes on from here").wait_for()
+    lab.output(1).get_by_text("Branch fork-1 starts here").wait_for()
     screenshot(lab, "chat-forked", 1)
     model.reply("Three.").end()
     lab.run_cell(3, wait=False)
@@ -126,7 +126,7 @@ def test_two_notebooks_on_one_store_stream_at_once(open_lab, model):
 
 
 def press_until(lab, key, name):
-    """Press a key until the control of that name has the focus, as somebody without a pointer does."""
+    """Press a key until the control of that name has the focus, like a user without a pointer."""
     for _ in range(40):
         if lab.page.evaluate(
             "name => (document.activeElement?.ariaLabel ?? document.activeElement?.textContent)?.startsWith(name)",

@@ -1,4 +1,4 @@
-"""The helper that computes contrast: what it finds, and what it passes over."""
+"""The helper that computes contrast: its results, and the elements that it ignores."""
 
 import pytest
 

@@ -160,7 +160,7 @@ def test_themes_switch(open_lab, screenshot):
         assert screenshot(lab, f"driver-{name.split()[1].lower()}").stat().st_size > 10_000
     assert len(set(seen.values())) == 2
     assert screenshot(lab, "driver-cell", cell=0).exists()
-    lab.theme(DARK)  # what is left behind must not reach the next test
+    lab.theme(DARK)  # leftovers must not reach the next test
 
 
 def test_every_notebook_has_its_own_folder_kernel_and_fresh_settings(open_lab):

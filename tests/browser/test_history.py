@@ -1,4 +1,4 @@
-"""What a person sees of the history in a real JupyterLab: the graph, a context, a difference, undo."""
+"""The history in a real JupyterLab: the graph, a context, a difference, undo."""
 
 TALK = """\
 %load_ext tract_jupyter

@@ -1,4 +1,4 @@
-"""What a turn brings into view, and how its outputs are bounded, in a real JupyterLab."""
+"""The scrolling of a turn, and the size of its outputs, in a real JupyterLab."""
 
 import pytest
 

@@ -29,7 +29,7 @@ MAIL_OPERATION = NOTE.replace("note", "mail").replace("text: str", "to: str")
 
 
 class Person:
-    """Somebody at the keyboard: one key each 0.35 s, as long as a line has to stand to count.
+    """A user at the keyboard: one key every 0.35 s, the time that a line must be visible to count.
 
     Attributes:
         keys: how many were pressed.
@@ -89,7 +89,7 @@ def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, reque
     board.locator("input.kind").focus()
     for key in "dda":  # deletes the cell elsewhere
         lab.page.keyboard.press(key)
-    person.press("ArrowRight")  # what would run is the same for all of them: it is read once
+    person.press("ArrowRight")  # the code is the same for all of them, so it is read once
     person.press("ArrowDown", "ArrowDown", "Shift+ArrowDown", "Shift+ArrowDown")
     board.get_by_text("3 selected", exact=True).wait_for()
     screenshot(lab, f"inbox-selected-{kind}", 4)
@@ -98,7 +98,7 @@ def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, reque
     person.type("abdd no")
     person.press("Enter")
     board.get_by_text("Inbox: 29 waiting, 3 decided").wait_for()
-    board.locator("input:focus").wait_for()  # it went on to the next one by itself
+    board.locator("input:focus").wait_for()  # the focus moved to the next one
     person.press("ArrowUp", "ArrowUp", "ArrowUp")
     board.locator("input.kind").focus()
     person.press("Space")
@@ -141,7 +141,7 @@ def test_a_key_that_is_held_down_decides_once(open_lab):
         lab.run_cell(cell)
     board = lab.output(5).locator("[data-testid=tract-batch]")
     boxes = board.locator(".select")
-    for number in range(3):  # what is unfolded is read by whoever reads on
+    for number in range(3):  # reading on includes the unfolded part
         board.locator(".fold").nth(number).click()
     board.locator(".item .act", has_text="Run").nth(2).wait_for()
     lab.page.wait_for_function(ALL_SEEN)
@@ -164,6 +164,6 @@ def test_keys_in_an_output_without_a_script_are_no_commands_of_the_notebook(open
     lab.output(1).locator("summary").first.focus()
     for key in "ddabx":
         lab.page.keyboard.press(key)
-    lab.page.keyboard.press("Enter")  # it unfolds what has the focus
+    lab.page.keyboard.press("Enter")  # it unfolds the focused row
     lab.output(1).locator("details[open]").first.wait_for()
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 3

@@ -176,7 +176,7 @@ def test_an_action_that_raises_shows_the_line_and_can_be_tried_again(open_lab, s
     note.get_by_text("no luck").wait_for()
     assert "<action:citation_check.burst>, line 2: raise ValueError('no luck')" in note.inner_text()
     assert lab.output(2).get_by_role("status").inner_text() == "failed"
-    assert lab.output(2).get_by_label("Limit").input_value() == "3"  # what was typed is kept
+    assert lab.output(2).get_by_label("Limit").input_value() == "3"  # the typed text stays
     screenshot(lab, "failed")
     lab.run_cell(3)
     assert "failed, ValueError: no luck" in lab.text(3)

@@ -1,4 +1,4 @@
-"""A merge with conflicts as a person decides it in JupyterLab, and the line that says what waits."""
+"""A merge with conflicts that a user decides in JupyterLab, and the line with the number of open requests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""`%tract_orchestrate` in a real JupyterLab, with a model on a loopback port that says what the test tells it to."""
+"""`%tract_orchestrate` in a real JupyterLab, with a scripted model on a loopback port."""
 
 import pytest
 
@@ -97,7 +97,7 @@ def test_autonomy_that_is_lowered_in_the_middle_counts_at_the_next_call(open_lab
     page = end(lab)
     screenshot(lab, "orchestrate-lowered", 1)
     foot = page.locator(".foot").inner_text()
-    assert "1 proposal told, and not done, as autonomy was manual" in foot
+    assert "1 proposal reported but not executed, because autonomy was manual" in foot
     assert lab.execute("print([step.decision for step in result.steps])").strip().endswith("'told']")
 
 
@@ -154,7 +154,7 @@ def test_stop_while_a_question_is_open(open_lab, model, screenshot):
     lab.run_cell(2, wait=False)
     resumed = end(lab, 2)
     screenshot(lab, "orchestrate-resumed", 2)
-    assert "Resumed where it was left" in bundle(lab, 2)["text/plain"]
+    assert "Resumed where it stopped" in bundle(lab, 2)["text/plain"]
     assert "Nothing was changed" in resumed.locator(".foot").inner_text()
 
 
@@ -188,7 +188,7 @@ def test_a_restart_with_a_question_open_loses_nothing_and_does_nothing_twice(ope
     out.get_by_text("Approved annotate").wait_for()
     out.locator("section.q").filter(has_text="compress").wait_for()
     lab.restart()
-    out.get_by_text("%tract_orchestrate --resume goes on with it").wait_for()
+    out.get_by_text("%tract_orchestrate --resume continues it").wait_for()
     assert out.get_by_text("Waiting for you").count() == 0
     screenshot(lab, "orchestrate-lost", 1)
     load = SETUP.format(url=model.url).splitlines()
@@ -200,10 +200,10 @@ def test_a_restart_with_a_question_open_loses_nothing_and_does_nothing_twice(ope
     out.locator("section.q").filter(has_text="compress").wait_for()
     assert out.get_by_text("compress", exact=True).count() == 1  # in its question, and no second row
     screenshot(lab, "orchestrate-restarted", 2)
-    assert "Resumed where it was left." in out.inner_text()
+    assert "Resumed where it stopped." in out.inner_text()
     asked = out.locator("section.q").filter(has_text="compress")
     asked.get_by_role("button", name="Run compress").and_(out.locator("[aria-disabled=false]")).click()
-    # it was approved, and not run: nobody knows whether that still holds
+    # it was approved but not run, so it is unknown if the approval still holds
     asked = out.locator("section.q").filter(has_text="annotate")
     asked.get_by_role("button", name="Run annotate").and_(out.locator("[aria-disabled=false]")).click()
     model.reply("Done.").end()

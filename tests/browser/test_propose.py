@@ -1,4 +1,4 @@
-"""`%tract_propose` in a real JupyterLab: a model's operation is read, rejected with a reason, written anew, activated, fired."""
+"""`%tract_propose` in a real JupyterLab: a model's operation is read, rejected with a reason, rewritten, activated and fired."""
 
 import json
 

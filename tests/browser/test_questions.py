@@ -1,4 +1,4 @@
-"""What one step of a model asks, in one list with buttons for each and for all, in a real JupyterLab."""
+"""The requests of one step in one list, with buttons for each and for all, in a real JupyterLab."""
 
 import pytest
 

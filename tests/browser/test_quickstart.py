@@ -1,4 +1,4 @@
-"""The tutorial, as the README opens it: a person's walk through it, and what is left in the saved notebook."""
+"""The tutorial from the README: a user's walk through it, and the saved notebook."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def test_a_person_walks_through_the_tutorial(walk, screenshot, request):
     lab = walk.lab
     opened, ours = lab.save(), read_notebook(NOTEBOOKS / "quickstart.ipynb")
     for notebook in (opened, ours):
-        notebook.metadata.language_info.pop("version")  # that of whoever opens it
+        notebook.metadata.language_info.pop("version")  # the secret of the user who opens it
     assert opened == ours  # opening it changes nothing
     walk.run_to(walk.clean)
     assert lab.output(walk.clean).locator(".result img[src^='data:image/png;']").is_visible()

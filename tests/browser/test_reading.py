@@ -26,14 +26,14 @@ NOTHING_YET = "print(p.status)"
 
 
 def read_on(lab, cell):
-    """Read to the end as a person would who presses one button; gives what was said on the way."""
+    """Read to the end like a user who presses one button; return the texts on the way."""
     output, said = lab.output(cell), []
     lab.unfold(cell)
     more, left = output.locator(".next"), output.locator(".reading .left")
     while more.is_visible():
         before = left.inner_text()
         said.append(before)
-        with suppress(PlaywrightTimeoutError):  # the last lines may have just stood long enough
+        with suppress(PlaywrightTimeoutError):  # the last lines may already count
             more.click(timeout=5_000)
         output.get_by_text(before, exact=True).wait_for(state="detached")
         assert len(said) < 200
@@ -55,7 +55,7 @@ def test_an_operation_of_two_thousand_lines(open_lab, screenshot, viewport, name
     assert code.locator(".c").count() == 2_001  # with the line that would define it
     lab.output(1).locator(".scroll").evaluate(
         "box => { box.scrollTop = box.scrollHeight; }"
-    )  # a jump to the end leaves what it jumped over
+    )  # a jump to the end leaves a gap
     lab.page.wait_for_timeout(700)
     assert activate.get_attribute("aria-disabled") == "true"
     activate.dispatch_event("click")
@@ -151,7 +151,7 @@ FIRE_TWO = """for text in ("short", "x" * 5_000):
 
 
 def press_until(lab, button, is_so, most=80):
-    """Press a button that leads on to what is unread, as often as it takes: what it leads to is to stand a moment."""
+    """Press the button for unread lines until all are read. Each stretch must be visible for a moment."""
     for _ in range(most):
         if is_so():
             return
@@ -173,7 +173,7 @@ def test_the_rows_of_the_inbox_are_read_to_the_end_too(open_lab, screenshot):
     assert approve.get_attribute("aria-disabled") == "true"
     screenshot(lab, "reading-inbox", 3)
     code = board.locator(".code").first
-    press_until(lab, approve, code.is_visible)  # opens what is not read yet, and decides nothing
+    press_until(lab, approve, code.is_visible)  # opens the unread part, and decides nothing
     rows.nth(0).get_by_role("checkbox").uncheck()
     lone = board.get_by_role("button", name="Run note", exact=True)
     press_until(lab, lone, lambda: lone.get_attribute("aria-disabled") == "false")

@@ -1,4 +1,4 @@
-"""What a person can do with a request but say yes or no, clicked in a real JupyterLab."""
+"""Actions on a request other than approving and rejecting, in a real JupyterLab."""
 
 import pytest
 
@@ -139,7 +139,7 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     rows, cells = board.locator(".item"), board.locator(".same > label")
     assert (rows.count(), cells.count()) == (2, 3)  # three that differ in a value only
     sweep = board.get_by_role("checkbox", name="Activate sweep")
-    assert sweep.is_disabled()  # nobody has read its code yet
+    assert sweep.is_disabled()  # its code is unread
     assert "critical" in rows.nth(1).inner_text()
     screenshot(lab, f"review-inbox-{request.node.callspec.id}", 4)
     for number in (0, 1):
@@ -148,7 +148,7 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     rows.nth(0).locator(".fold").click()
     lab.button("Run 2 × note", 4).click()
     board.locator(".same > label[data-status=approved]").nth(1).wait_for()
-    lab.wait_output(4, "Inbox: 2 of 4 decided")  # a message of its own, after what the rows say
+    lab.wait_output(4, "Inbox: 2 of 4 decided")  # a separate message, after those of the rows
     saved = next(o["data"] for o in lab.outputs(4) if "application/vnd.jupyter.widget-view+json" in o["data"])
     assert "Inbox: 2 of 4 decided" in str(saved["text/html"])  # what another program shows of it
     cells.nth(2).get_by_role("checkbox").check()
@@ -265,7 +265,7 @@ def test_pages_by_keyboard_alone(open_lab, screenshot):
     for place in ("3 to 4 of 5", "1 to 2 of 5"):
         lab.page.keyboard.press("Enter")
         board.get_by_text(place).wait_for()
-    assert first.is_checked()  # what was selected is kept
+    assert first.is_checked()  # the selection stays
     assert board.locator(".code").first.is_visible()
     lab.button("Reject 1…", 3).click()
     lab.page.keyboard.type("abdd no")  # single keys are commands of the notebook elsewhere
@@ -293,7 +293,7 @@ def test_a_reason_is_typed_on_while_something_else_is_decided(open_lab, screensh
     first.get_by_role("button", name="Approve without running").dispatch_event(
         "click", {"detail": 1}
     )  # without the focus
-    lab.output(3).locator("[data-testid=tract-batch]:not([data-earlier])").wait_for()  # it is drawn anew
+    lab.output(3).locator("[data-testid=tract-batch]:not([data-earlier])").wait_for()  # it is drawn again
     board.locator("input[name=reason]:focus").wait_for()
     lab.page.keyboard.type("dd")
     screenshot(lab, "review-typing", 3)

@@ -1,4 +1,4 @@
-"""A question as a row of three lines, in a real JupyterLab: its height, its keys, where the focus goes, what is missing."""
+"""A request as a row of three lines, in a real JupyterLab: its height, its keys, the focus, missing parts."""
 
 import pytest
 
@@ -90,7 +90,7 @@ def test_a_question_has_three_lines(sized, screenshot):
     top = lab.button("Activate", 1).bounding_box()
     row.locator(".unfold").click()
     assert height(row) <= UNFOLDED
-    assert lab.button("Activate", 1).bounding_box() == top  # the buttons stay where they are
+    assert lab.button("Activate", 1).bounding_box() == top  # the buttons do not move
     row.focus()
     read_all(row)
     screenshot(lab, f"{name}-unfolded", 1)
@@ -123,7 +123,7 @@ def test_a_call_is_changed_in_its_place(sized, screenshot):
     lab.run_cell(1)
     lab.run_cell(2, wait=False)
     row = lab.output(2).locator(".q")
-    lab.output(2).locator(".do > .primary[aria-disabled=false]").wait_for()  # each value stands there in full
+    lab.output(2).locator(".do > .primary[aria-disabled=false]").wait_for()  # each value is complete
     assert height(row) <= TALLEST
     assert not poor_contrast(lab.output(2))
     screenshot(lab, f"{name}-call", 2)
@@ -347,7 +347,7 @@ def ask_for_scripts(open_lab, *codes):
 def test_short_code_is_on_display_at_once_and_changed_in_its_place(open_lab, screenshot):
     lab, row = ask_for_scripts(open_lab, "top = 3\nnames = ['a', 'b']\nprint(top, names)")
     row.locator("div.code[data-name]").wait_for()
-    row.get_by_text("All 3 lines were shown").wait_for()  # nobody has unfolded anything
+    row.get_by_text("All 3 lines were shown").wait_for()  # nothing is unfolded
     row.locator(".do > .primary[aria-disabled=false]").wait_for()
     assert row.locator(".with").inner_text().startswith("No use of files")
     assert row.locator(".what > b").inner_text() == "Run a script"

@@ -113,7 +113,7 @@ def test_the_stop_button_aborts_the_run(open_lab, screenshot):
     )  # fmt: skip
     for cell in range(4):
         assert lab.run_cell(cell), lab.text(cell)
-    lab.run_cell(4, wait=False)  # while a person is asked
+    lab.run_cell(4, wait=False)  # while a request is open
     lab.button("Approve without running", 4).wait_for()
     lab.interrupt()
     assert not lab.wait_cell(4)
@@ -121,7 +121,7 @@ def test_the_stop_button_aborts_the_run(open_lab, screenshot):
     lab.output(4).get_by_text("the run has ended").first.wait_for()
     screenshot(lab, "run-stopped", 4)
     lab.execute("model.seconds = 6")
-    lab.run_cell(5, wait=False)  # while the model is asked
+    lab.run_cell(5, wait=False)  # during the request to the model
     lab.output(5).get_by_text("the main call is running").wait_for()
     screenshot(lab, "run-live", 5)
     lab.interrupt()

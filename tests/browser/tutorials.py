@@ -147,7 +147,7 @@ TUTORIALS: dict[str, tuple[Cell, ...]] = {
             ),
         ),
         Cell("run.tokens_before", shows=(HOOPOE,)),
-        Cell("%tract autonomy manual", shows=("1 proposal told, and not done",)),
+        Cell("%tract autonomy manual", shows=("1 proposal reported but not executed",)),
         Cell("tract.reset(diary)", shows=("48 messages",)),
     ),
     "runs": (

@@ -1,4 +1,4 @@
-"""A shell in this process for what needs no front end, and a real kernel for what does."""
+"""A shell in this process for tests without a front end, and a real kernel for the others."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @dataclass
 class Result:
-    """What a cell printed, displayed and raised."""
+    """The printed, displayed and raised output of a cell."""
 
     ok: bool
     text: str
@@ -78,10 +78,10 @@ class Shell:
 
 @pytest.fixture
 def bare_shell(tmp_path, monkeypatch):
-    """IPython in a folder of its own, without the extension."""
+    """IPython in a separate folder, without the extension."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns where it is not the one in use
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns if it is not the active shell
     InteractiveShell.clear_instance()
     config = Config()
     config.HistoryManager.enabled = False
@@ -149,7 +149,7 @@ class Kernel:
 
 @pytest.fixture(scope="module")
 def kernel(tmp_path_factory):
-    """A kernel with the extension loaded, in a folder of its own; shared by the tests of a file."""
+    """A kernel with the extension, in a separate folder. The tests of a file share it."""
     folder = tmp_path_factory.mktemp("kernel")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # jupyter_client leaves its sockets to the collector

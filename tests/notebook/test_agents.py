@@ -1,4 +1,4 @@
-"""Agents in a notebook without a front end: the tree of them, one by hand, one from a file, and what a person says."""
+"""Agents in a notebook without a front end: their tree, definitions by cell and by file, and commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAYLOAD = "<img src=x onerror=alert(1)>\x1b[31m\u202eevil"
 
 
 class Team:
-    """A model that answers by the first word of what it was told first; `boss` is who was told nothing."""
+    """A model that answers by the first word of its task; `boss` is the one without a task."""
 
     def __init__(self, **replies):
         self.replies = {name: list(given) for name, given in replies.items()}
@@ -158,7 +158,7 @@ def test_a_row_says_in_words_what_was_done_with_an_agent(shell, team):
 def test_what_waits_is_said_below_the_agent_that_asks(shell, team):
     team(One=[reply(None, call("write", {"text": "ab"}))])
     shell.run("%%tract_agent one --tools write\nOne writes.")
-    assert not shell.run("tools.agents.one('ab?')").ok  # nobody can be asked here
+    assert not shell.run("tools.agents.one('ab?')").ok  # no user is available here
     shown = shell.run("%tract agents")
     assert re.search("waits: Call tool write; %tract decide [0-9a-f]{8} decides it", shown.text)
     assert "1 waits for you" in shown.text
@@ -377,7 +377,7 @@ def test_a_file_is_shown_with_what_it_may_do_before_it_is_adopted(shell, team, t
     assert "No approval is needed." in shown.text
     assert "asks before write" in shown.text
     assert "It mentions approval." in shown.text
-    assert shell.namespace["tract"].agents.names == []  # nobody has decided
+    assert shell.namespace["tract"].agents.names == []  # undecided
     (waiting,) = shell.namespace["tract"].review.inbox()
     assert waiting.title == "Adopt agent one"
 

@@ -1,4 +1,4 @@
-"""`%tract autonomy`: seen and set, and what is typed wrong."""
+"""`%tract autonomy`: show and set the level, and mistakes."""
 
 from __future__ import annotations
 

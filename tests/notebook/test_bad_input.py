@@ -1,4 +1,4 @@
-"""What is wrong in the line or the cell of a magic is one sentence, and then nothing was sent, run or kept."""
+"""A mistake in a magic gives one sentence, and nothing was sent, run or stored."""
 
 from __future__ import annotations
 
@@ -69,11 +69,11 @@ def test_a_model_of_an_unknown_provider(refused, model):
     [
         ("%%tract_chat\n", "Write a message below %%tract_chat"),
         ("%%tract_chat\n  \n\n", "Write a message below %%tract_chat"),
-        ("%%tract_run\n", "there is nothing to reply to: write it below %%tract_run"),
-        ("%%tract_run\n \n", "there is nothing to reply to: write it below %%tract_run"),
+        ("%%tract_run\n", "Write a message below %%tract_run"),
+        ("%%tract_run\n \n", "Write a message below %%tract_run"),
         ("%%tract_script\n", "the cell body is empty"),  # by IPython
-        ("%%tract_script\n \n", "there is nothing to run: write the script below %%tract_script"),
-        ("%%tract_script --sandbox\n \n", "there is nothing to run"),
+        ("%%tract_script\n \n", "Write the script below %%tract_script"),
+        ("%%tract_script --sandbox\n \n", "no code"),
         ("%%tract_operation\n", "the cell body is empty"),
         ("%%tract_operation\n \n", "name the operation: %%tract_operation citation_check"),
         ("%%tract_operation empty\n \n", "the cell defines nothing"),
@@ -86,8 +86,8 @@ def test_a_model_of_an_unknown_provider(refused, model):
         ("%%tract_check\n \n", "needs code"),
         ("%tract_check", "needs code"),
         ("%tract_fire", "name the operation"),
-        ("%tract_propose", "say what the operation is to do"),
-        ("%%tract_propose\n \n", "say what the operation is to do"),
+        ("%tract_propose", "describe the operation"),
+        ("%%tract_propose\n \n", "describe the operation"),
     ],
 )
 def test_nothing_is_in_the_cell(refused, cell, told):

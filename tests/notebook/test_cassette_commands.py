@@ -13,7 +13,7 @@ def head(shell):
 
 @pytest.fixture
 def opened(shell):
-    """Begin the session anew: as the kernel does that is started again, with an empty store."""
+    """Restart the session like a new kernel with an empty store."""
 
     def begin():
         shell.run("%config TractJupyter.store = ':memory:'")

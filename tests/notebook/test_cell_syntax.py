@@ -1,4 +1,4 @@
-"""Parsing a `%%tract_operation` cell: nothing runs, the author's text is kept, errors name the line."""
+"""Parsing a `%%tract_operation` cell: nothing runs, the author's text stays unchanged, errors name the line."""
 
 import json
 
@@ -132,7 +132,7 @@ def test_what_is_no_definition_is_refused_with_its_line(cell, line, words):
     ("yaml", "fields:\n  must: {type: int, required: true}\n  may: {type: int}"),
 ])  # fmt: skip
 def test_what_must_be_given(form, cell):
-    """In Python what has no default; in data what says so."""
+    """In Python, a field without a default is required. In data, a flag says so."""
     parameters = parse_cell("x", cell, form).spec.parameters()
     assert {p.name: p.required for p in parameters} == {"must": True, "may": False}
     assert parameters.validate({"must": 1}) == {"must": 1, "may": None}

@@ -1,4 +1,4 @@
-"""Where a request is put on display."""
+"""The display of requests."""
 
 import asyncio
 import threading
@@ -38,7 +38,7 @@ ASKS = "pending.tract.reviewer.show(pending.tract.fire('then', review=True))\npe
 
 @pytest.fixture
 def shown(monkeypatch):
-    """The titles of what was displayed in outputs of its own."""
+    """The titles of the separate outputs."""
     titles = []
     place = "tract_jupyter.notebook.output"
     monkeypatch.setattr(f"{place}.display", lambda panel, **_: titles.append(panel.view["title"]))
@@ -85,7 +85,7 @@ def test_what_a_click_on_a_gathered_one_asks_later_is_not_gathered(tract, spec, 
 
 @pytest.fixture
 def quarantined(tract, spec):
-    """A stored operation that nobody here has approved."""
+    """A stored operation without an approval."""
     tract.register_operation(spec(fields={}))
     tract.operations.revoke("citation_check")
     return tract.operations.review_quarantined("citation_check")
@@ -127,7 +127,7 @@ def test_code_approves_no_definition_that_has_changed_since_it_was_read(tract, s
 
 
 class Approving:
-    """A model that approves what it is asked about."""
+    """A model that approves every request."""
 
     def chat(self, messages, **_options):
         call = {"id": "1", "type": "function", "function": {"name": "approve", "arguments": "{}"}}

@@ -1,4 +1,4 @@
-"""`%%tract_check`: what the analysis finds in a cell that does not run, knowing the cells that ran."""
+"""`%%tract_check`: the findings in a cell that does not run, after cells that ran."""
 
 import json
 import re
@@ -11,7 +11,7 @@ DANGEROUS = 'import os\nos.system("touch ran")\n'
 
 @pytest.fixture
 def session(shell):
-    """A shell whose cells go into its history, as those of a notebook do."""
+    """A shell with a history of its cells, as in a notebook."""
 
     def run(cell):
         before = shell.ip.run_cell

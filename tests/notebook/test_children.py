@@ -18,7 +18,7 @@ def test_the_notebooks_tract_spawns_from_the_first_cell(shell):
         "tract.session.collapse(child, tract, content='found'); print(tract.log()[0].message)"
     ).ok
     assert "SessionError" in shell.run("tract.session.spawn(3, purpose='look')").text
-    # what a child may not do by itself is in the notebook's inbox
+    # a request of the child is in the notebook's inbox
     shell.run(
         "child.executor.execute('commit', {'content': {'content_type': 'output', 'text': 'z'}}, actor='agent')"
     )

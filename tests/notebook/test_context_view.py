@@ -133,7 +133,7 @@ def test_a_long_context_is_folded_in_the_middle(count):
 
 
 def test_what_is_folded_is_only_summed_up():
-    # a message without a text could not be shown
+    # the view failed for a message without a text
     hidden = [SimpleNamespace(role="user", token_count=1)] * 100_000
     shown = [Message("user", "hello", token_count=1)]
     messages = Prefix([*shown * 10, *hidden, *shown * 20])

@@ -1,4 +1,4 @@
-"""`%tract decide`: a request is shown in full and decided by typing, on every rung."""
+"""`%tract decide`: full requests and typed decisions, in every kind of front end."""
 
 import re
 import sqlite3
@@ -175,7 +175,7 @@ def test_every_text_of_a_request_names_the_line(shell, fire, show):
 
 def test_what_another_process_asked_is_decided_here(shell, fire):
     _, name = fire()
-    shell.run("%reload_ext tract_jupyter")  # what it knew of the pending is gone with the store's handle
+    shell.run("%reload_ext tract_jupyter")  # the closed store has lost its knowledge of the pending
     assert "def go(pending" in shell.run(f"%tract decide {name}").text
     assert shell.run(f"%tract decide {name} go n=9").ok
     assert "No requests need a decision" in shell.run("%tract inbox").text
@@ -266,7 +266,7 @@ def test_a_row_with_wrong_fields_says_why_and_can_be_turned_down(shell, fire, tm
     _, name = fire()
     with closing(sqlite3.connect(tmp_path / ".tract" / "tract.db")) as connection, connection:
         connection.execute("UPDATE pendings SET fields_json = ?", (fields,))
-    shell.run("%reload_ext tract_jupyter")  # what it knew of the pending is gone with the store's handle
+    shell.run("%reload_ext tract_jupyter")  # the closed store has lost its knowledge of the pending
     line = f"%tract decide {name} reject"
     assert "rejects it" in shell.run(f"%tract decide {name}").error
     inbox = shell.run("%tract inbox").text
@@ -301,7 +301,7 @@ def test_a_mistyped_id_is_told_from_an_action(shell, fire, line):
 
 
 def test_where_nothing_is_replaced_one_decision_is_told_once(shell, fire):
-    """A shell without a kernel prints: however often a request was shown, its record comes once."""
+    """A shell without a kernel prints the record of a request only once."""
     fired = shell.run("p = tract.fire('deploy', {'x': 3})")
     assert "[pending] deploy" in fired.text
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""A difference on display: what was added, removed and changed, line by line and word by word."""
+"""The view of a difference: added, removed and changed lines and words."""
 # ruff: noqa: RUF001 # a minus is a minus
 
 import re

@@ -1,4 +1,4 @@
-"""All displays: whatever they show stands where nothing makes formulas of it."""
+"""No display allows a front end to render its text as formulas."""
 
 from html.parser import HTMLParser
 
@@ -30,7 +30,7 @@ LINES = (
 
 
 class Bare(HTMLParser):
-    """Texts of a page that stand where a front end would make formulas of them."""
+    """The texts of a page that a front end would render as formulas."""
 
     def __init__(self, html):
         super().__init__()

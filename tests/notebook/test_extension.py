@@ -1,4 +1,4 @@
-"""Loading and unloading: what is put into IPython, and that it is taken out again."""
+"""Loading adds parts to IPython, and unloading removes them."""
 
 import re
 from pathlib import Path

@@ -54,7 +54,7 @@ RESULTS = {
     ),
     "gc": (lambda t: t.gc(), "Removed 0 commits"),
     "merge": (lambda t: t.merge("side"), "Main: merged side (1 commit)"),
-    "rebase": (lambda t: (t.switch("side"), t.rebase("main"))[1], "Side: stands on main"),
+    "rebase": (lambda t: (t.switch("side"), t.rebase("main"))[1], "Side: is based on main"),
 }
 
 
@@ -127,7 +127,7 @@ def test_models_are_shown_as_a_table_without_keys(registered, monkeypatch):
     result = registered.run(SHOW)
     assert "key from MINE (set)" in result.html
     models.use("ollama/small", operation="compress")
-    assert "Asked for compress: small at http" in registered.run(SHOW).text
+    assert "In use for compress: small at http" in registered.run(SHOW).text
     assert "another key of local" in result.text
     assert "<b>" not in result.html
     assert "Zq7" not in result.html + result.text

@@ -1,4 +1,4 @@
-"""The graph of a history: where commits and lines stand, what is said about each, and that any text is safe."""
+"""The graph of a history: positions of commits and lines, their texts, and safe text."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -67,7 +67,7 @@ def lanes_of(text):
     return [re.split(r" [0-9a-z]x{7}|older|  +[^ ●○◆▲•◎│]", line)[0].rstrip() for line in lines]
 
 
-# where things stand
+# positions
 
 
 def test_a_chain_is_one_lane():
@@ -165,7 +165,7 @@ def test_lines_of_one_lane_never_overlap_unless_they_lead_to_the_same_parent(his
             assert parents.setdefault((edge.lane, row), parent) == parent or parent is None
 
 
-# what is said
+# texts
 
 
 def test_kinds_by_type_role_and_operation():

@@ -36,7 +36,7 @@ def text(cell):
 
 @pytest.fixture
 def tutorials(tmp_path, monkeypatch):
-    """The folder of the tutorials, with what lies beside them."""
+    """The folder of the tutorials with its other files."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     folder = tmp_path / "notebooks"
     shutil.copytree(ROOT / "notebooks", folder, ignore=shutil.ignore_patterns(".*", "__pycache__"))
@@ -51,7 +51,7 @@ def run_tutorial(path):
 @pytest.mark.parametrize("name", sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb")))
 def test_tutorials_run(name, tutorials):
     run_tutorial(tutorials / name)
-    assert not (tutorials / "count.txt").exists()  # what a model wrote was shown, and did not run
+    assert not (tutorials / "count.txt").exists()  # the code of a model appears, but did not run
     table = Path("data", "sightings.csv")
     assert (tutorials / table).read_bytes() == (ROOT / "notebooks" / table).read_bytes()
 
@@ -109,7 +109,7 @@ def test_tutorials_in_one_folder_decide_about_their_own_questions_only(tutorials
     for path in [
         *sorted(tutorials.glob("*.ipynb")),
         tutorials / "runs.ipynb",
-    ]:  # one finds what it asked before
+    ]:  # one request is already in the store
         run_tutorial(path)
     stores = {path.stem: path for path in (tutorials / ".tract").glob("*.db")}
     assert set(stores) == {"branches", "decisions", "quickstart", "runs", "scripts"}

@@ -169,7 +169,7 @@ def test_a_run_uses_a_copy_of_the_store(shell, tmp_path, monkeypatch, setting):
     (tmp_path.parent / f"{tmp_path.name}-run").mkdir()
     shell.run(f"%config TractJupyter.store = {setting.format(tmp_path)!r}")
     count = 2 if "own.db" in setting else 1
-    for _ in range(2):  # what is opened again is the same copy
+    for _ in range(2):  # the second opening uses the same copy
         result = shell.run("tract.user('new'); len(tract.log())")
         assert result.ok, result.error
     assert shell.run("print(len(tract.log()))").text.split()[-1] == str(count + 1)

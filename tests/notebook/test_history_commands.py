@@ -66,7 +66,7 @@ def test_undo_says_beforehand_what_moves(talk):
     head = talk.namespace["tract"].head
     told = talk.run("%tract undo")
     assert "Nothing has moved yet" in told.text
-    assert "Hi!" in told.text  # what would go
+    assert "Hi!" in told.text  # the messages that would be removed
     assert talk.namespace["tract"].head == head
     assert "Undone: main: commit" in talk.run("%tract undo --yes").text
     assert talk.namespace["tract"].head != head

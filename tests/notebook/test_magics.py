@@ -146,7 +146,7 @@ def test_an_edited_proposal_shows_what_changed_and_leaves_the_active_version(she
         ("%%tract_operation x\ndef a(pending):\n    y = 1\n    break\n", "line 4.*outside loop"),
         ("%%tract_operation approve\na: int = 1", "'approve' is reserved"),
         ("%%tract_operation merge\na: int = 1", "built-in operation"),
-        ("%%tract_operation x-y\na: int = 1", "not a name for an operation"),
+        ("%%tract_operation x-y\na: int = 1", "not a valid name for an operation"),
         ("%%tract_operation x\na: strng = 1", "Did you mean"),
         ("%%tract_operation x --json\n{", "not valid JSON"),
         ("%%tract_operation\na: int = 1", "name the operation"),
@@ -297,7 +297,7 @@ def test_a_models_json_is_shown_and_runs_nothing(shell, tmp_path):
 
 def test_quarantined_operations_are_listed_and_can_be_reviewed(shell, data_dir):
     shell.run(CELL)
-    (data_dir / "tract_jupyter" / "secret").write_bytes(b"x" * 32)  # somebody else
+    (data_dir / "tract_jupyter" / "secret").write_bytes(b"x" * 32)  # another user
     shell.run("%reload_ext tract_jupyter")
     assert "not approved" in shell.run("%tract").text
     assert "you have not approved it here" in shell.run("%tract ops").text

@@ -11,7 +11,7 @@ from tests.toolkit.servers import command, scripted
 
 
 def line(way, *arguments):
-    """What is typed behind `--`."""
+    """The command after `--`."""
     return shlex.join(command("liar", way, *arguments))
 
 

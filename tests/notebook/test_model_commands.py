@@ -27,7 +27,7 @@ def no_environment(monkeypatch):
 
 
 def typing(monkeypatch, answer):
-    """Have somebody type this where a key is asked for; an exception is raised."""
+    """Type this text at the request for a key; an exception is raised."""
     asked = []
 
     def ask(prompt):
@@ -191,7 +191,9 @@ def test_what_was_spent(asked):
     text = asked.run("%tract cost").text
     assert "This session: 0.2500 USD and 1 request at an unknown price for 2 requests with ≈" in text
     assert "price unknown" in text
-    assert "tract.models.price('your ScriptedClient', input=..., output=...) says it" in text
+    assert (
+        "To set it: tract.models.price('your ScriptedClient', input=..., output=...), in US dollars" in text
+    )
     assert "How tall is Ben Nevis?" in text
     assert "1,000" in text
 

@@ -1,4 +1,4 @@
-"""`%tract_orchestrate` without a front end: its line, what is shown at the end, and runs drawn again."""
+"""`%tract_orchestrate` without a front end: its line, its final view, and stored runs."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def test_at_the_level_manual_a_call_is_told(shell, model):
     shown = shell.run("%tract_orchestrate --autonomy manual").text
     assert "manual: it reports its proposals and changes nothing" in shown
     assert "reported, not run" in shown
-    assert "Nothing was changed; 1 proposal told, and not done, as autonomy was manual" in shown
+    assert "Nothing was changed; 1 proposal reported but not executed, because autonomy was manual" in shown
 
 
 def test_where_nobody_can_be_asked_it_waits_and_is_gone_on_with(shell, model):
@@ -192,7 +192,7 @@ def test_where_nobody_can_be_asked_it_waits_and_is_gone_on_with(shell, model):
     (waiting,) = tract.review.inbox()
     assert waiting.fields["content"] == SUMMARY
     again = shell.run("%tract_orchestrate --resume run-1")
-    assert "Resumed where it was left." in again.text
+    assert "Resumed where it stopped." in again.text
     assert len(client.asked) == 1  # the reply is there already, and its call needs approval again
     assert [one.fields["content"] for one in tract.review.inbox()] == [SUMMARY]
 

@@ -1,4 +1,4 @@
-"""`tract` and `tools` in a cell, `%tract` and `%tract tools`: where the context stands, and what can be called."""
+"""`tract` and `tools` in a cell, `%tract` and `%tract tools`: the state of the context, and the tools."""
 
 from decimal import Decimal
 

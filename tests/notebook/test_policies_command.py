@@ -1,4 +1,4 @@
-"""`%tract policies`: seen, added, turned on and off, and what is typed wrong."""
+"""`%tract policies`: list, add, turn on and off, and mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes longer than a second has a bar, which is gone when it is done."""
+"""Work of more than a second has a progress bar, which disappears at the end."""
 
 import io
 import sys
@@ -16,7 +16,7 @@ from tract_jupyter.notebook import ProgressBars, on_terminal, progress_html, pro
 
 
 class Place:
-    """Notes what is drawn, and says when that is."""
+    """Records the drawings, and signals each one."""
 
     def __init__(self):
         self.drawn = []
@@ -90,7 +90,7 @@ def test_the_words_of_a_bar():
 
 @contextmanager
 def listening():
-    """The work that goes on meanwhile, in the order in which it began."""
+    """The running work, in the order of its start."""
     told = []
 
     @contextmanager
@@ -153,7 +153,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What the command line shows: its work, and where."""
+    """The displayed work of the command line and its place."""
     shown = []
 
     class Bars(ProgressBars):

@@ -25,7 +25,7 @@ def test_code_that_waits_is_answered_by_typing(kernel, ask):
     result = kernel.run(ask, typed=("go", "7", "approve"))
     assert result.ok
     assert "x: int = 3" in result.text
-    assert "x: int = 7" in result.text  # each round shows how things stand
+    assert "x: int = 7" in result.text  # each round shows the current state
     assert "approved" in result.text
 
 
@@ -76,7 +76,7 @@ def test_an_approval_can_stand_for_these_values(kernel, scope):
     assert f"x = {number}" in result.text
     assert "%tract grants lists and revokes it" in result.text
     assert kernel.run(f"print(tools.fire_deploy(x={number})['status'])").text.endswith("approved\n")
-    assert not kernel.run(f"tools.fire_deploy(x={number + 10})").ok  # headless: nobody to ask
+    assert not kernel.run(f"tools.fire_deploy(x={number + 10})").ok  # headless: no user
 
 
 def test_an_activation_offers_no_standing_approval(kernel):

@@ -38,7 +38,7 @@ SHOW = "print(p.status, p.decision.channel, p.decision.decided_by)"
 
 @contextmanager
 def kernels(folder, data_dir):
-    """Starts kernels in one folder, whose secret is that of `data_dir`."""
+    """Starts kernels in one folder with the secret of `data_dir`."""
     folder.mkdir()
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
@@ -62,7 +62,7 @@ def kernels(folder, data_dir):
 
 @pytest.fixture
 def start(tmp_path, data_dir):
-    """Starts kernels that somebody may sit at."""
+    """Starts kernels that may have a user."""
     with kernels(tmp_path / "live", data_dir) as start_one:
         yield start_one
 
@@ -90,7 +90,7 @@ def record(kernel):
 
 @pytest.fixture(scope="module")
 def lock_and_secret(tmp_path_factory):
-    """What the kernel of somebody leaves."""
+    """The files of a user's kernel."""
     folder = tmp_path_factory.mktemp("recorded")
     with kernels(folder / "live", folder / "data") as start:
         lock = record(start())
@@ -104,7 +104,7 @@ def lock_and_secret(tmp_path_factory):
 
 @pytest.fixture
 def lock(tmp_path, data_dir, lock_and_secret):
-    """A recorded lock file, and its secret where it belongs."""
+    """A recorded lock file with its secret in place."""
     text, project, secret = lock_and_secret
     (data_dir / "tract_jupyter").mkdir(parents=True)
     path = data_dir / "tract_jupyter" / "secret"
@@ -118,7 +118,7 @@ def lock(tmp_path, data_dir, lock_and_secret):
 
 @pytest.fixture
 def headless(tmp_path, monkeypatch):
-    """Runs a notebook without a person, in a folder of its own."""
+    """Runs a notebook without a user, in a separate folder."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
 
@@ -311,7 +311,7 @@ def test_what_code_decided_of_what_was_shown(live, headless):
     assert ran(headless.folder) == "3-7 "
 
 
-# --- what needs no kernel of its own
+# --- without a separate kernel
 
 
 def test_nothing_to_record(shell, tmp_path):

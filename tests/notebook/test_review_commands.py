@@ -130,7 +130,7 @@ def test_a_cell_that_is_an_operation_is_not_shown_twice(shell):
 
 @pytest.mark.kernel
 class TestInAKernel:
-    """What a front end asks of a kernel."""
+    """The requests of a front end to a kernel."""
 
     @pytest.fixture(autouse=True)
     def _define(self, kernel):

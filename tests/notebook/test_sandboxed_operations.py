@@ -89,7 +89,7 @@ def test_a_person_reviews_it_by_name_or_by_a_cell_of_their_own(shell):
     shell.run(PROPOSE)
     assert "active without a review" in shell.run("%tract review helper").text
     tract = shell.namespace["tract"]
-    tract.reviewer.channel = Channel()  # as in a script of the person's own
+    tract.reviewer.channel = Channel()  # as in a script of the user
     tract.operations.review_quarantined("helper").approve()
     assert "not reviewed" not in shell.run("%tract ops").text
 

@@ -1,4 +1,4 @@
-"""`%%tract_script` in a shell: what it shows, how it ends, whose variables it sees."""
+"""`%%tract_script` in a shell: its display, its end, and its variables."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_what_is_asked_is_no_output_of_the_script(kernel):
     script = f"%%tract_script --out r\nprint('before')\n{ask}"
     result = kernel.run(script, typed=("go",))
     assert result.ok
-    assert "x: int = 3" in result.text  # the person saw the question
+    assert "x: int = 3" in result.text  # the user saw the request
     assert "printed by the action" in result.text  # in the record of the decision
     assert (
         kernel.run("print([(o.kind, o.text) for o in r.outputs])").text.strip() == "[('stdout', 'before\\n')]"

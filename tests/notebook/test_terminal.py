@@ -36,7 +36,7 @@ class Terminal:
         self.child.sendline(cell + ("\n" if "\n" in cell else ""))
 
     def answer(self, prompt, text):
-        """Type an answer at a prompt; returns what stood before it."""
+        """Type an answer at a prompt; return the text before it."""
         before = self.until(prompt)
         self.child.sendline(text)
         return before

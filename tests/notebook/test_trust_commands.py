@@ -1,4 +1,4 @@
-"""What is stored and not approved here: offered in the inbox with its change, reviewed, revoked."""
+"""Stored code without an approval here: its request in the inbox with the change, review, revocation."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_looking_twice_asks_once(stored):
     stored.run("%tract inbox")
     text = stored.run("%tract inbox").text
     assert "[pending] Activate handler no of deploy" in text
-    assert "not active" not in text  # what is asked there is not listed besides
+    assert "not active" not in text  # a request there is not listed again
     assert stored.run("print(len(tract.review.inbox()))").text.strip() == "1"
 
 

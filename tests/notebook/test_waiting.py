@@ -13,7 +13,7 @@ spec = OperationSpec("publish", "Publish it.", {}, {"go": ActionDef("go", "Publi
 
 
 class Person(Shell):
-    """A shell whose cells are counted, as those of a person are."""
+    """A shell with counted cells, like the cells of a user."""
 
     def run(self, cell):
         self.ip.execution_count += 1
@@ -22,7 +22,7 @@ class Person(Shell):
 
 @pytest.fixture
 def person(shell, monkeypatch):
-    """A shell at a terminal with somebody before it."""
+    """A shell at a terminal with a user."""
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     shell.run(PREPARE)
     return Person(shell.ip)

@@ -290,11 +290,11 @@ def _body_text(lines: list[str], body: list[ast.stmt], first: int, last: int) ->
     """Return the lines of an action without the indentation of the function. Lines inside strings stay unchanged."""
     indent = body[0].col_offset
     inside = lines_inside_strings(body)
-    kept = [
+    unindented = [
         line if number in inside or line[:indent].strip() else line[indent:] or "\n"
         for number, line in enumerate(lines[first - 1 : last], first)
     ]
-    return "".join(kept).rstrip() + "\n"
+    return "".join(unindented).rstrip() + "\n"
 
 
 def _first_line(node: ast.FunctionDef, lines: list[str]) -> int:
@@ -348,10 +348,10 @@ def _refuse(node: ast.stmt) -> NoReturn:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    data = dict(pairs)
+    if len(data) < len(pairs):
         raise SpecError(f"{twice_in(name for name, _ in pairs)!r} is named twice in one object")
-    return found
+    return data
 
 
 def _mapping(data: Any, form: str, holds: str = _OPERATION) -> dict[str, Any]:

@@ -82,7 +82,7 @@ class _Text:
 _PRINTED = _Text()
 
 
-class _Shown:
+class _DisplayedTicket:
     """A place where a ticket is on display, with the context of its cell."""
 
     def __init__(self, ticket: Ticket, panel: Panel | SharedDisplay | None) -> None:
@@ -100,7 +100,7 @@ class _Shown:
             self.panel.refresh()
 
 
-class _ShownAlone(_Shown):
+class _SeparateDisplay(_DisplayedTicket):
     """A ticket in a separate output, which becomes its record."""
 
     def __init__(self, ticket: Ticket, panel: Panel | None) -> None:
@@ -135,7 +135,7 @@ class NotebookChannel(Channel):
         self._recorded = recorded
         self._changed = changed
         """Called after a request was shown or has changed."""
-        self._shown: dict[str, list[_Shown]] = {}
+        self._shown: dict[str, list[_DisplayedTicket]] = {}
         """The places of each ticket. The last one takes the answer."""
         self._moved: set[str] = set()
         self._printed: dict[str, str] = {}
@@ -167,7 +167,7 @@ class NotebookChannel(Channel):
         if asked_by and is_unattended:
             return (
                 f"code cannot approve {pending.title!r} here: {asked_by}, and without a user, code decides only "
-                "requests of its own run. Decide it in '%tract inbox' of a live notebook, or in a terminal"
+                "the requests of its run. Decide it in '%tract inbox' of a live notebook, or in a terminal"
             )
         is_others = pending.is_definition and (bool(asked_by) or pending.actor != "user")
         if is_others and not pending.is_named and (is_unattended or not was_shown):
@@ -218,8 +218,8 @@ class NotebookChannel(Channel):
         pending_id = ticket.pending.pending_id
         with meant_for_the_person():
             # without a kernel, an update prints the request again, so only update one place
-            for shown in self._places(ticket)[0 if self._front_end.has_kernel else -1 :]:
-                shown.refresh()
+            for place in self._places(ticket)[0 if self._front_end.has_kernel else -1 :]:
+                place.refresh()
             if pending_id not in self._shown or pending_id in self._moved:
                 self._moved.discard(pending_id)
                 self._put_up(ticket)
@@ -255,25 +255,25 @@ class NotebookChannel(Channel):
 
     def is_here(self, pending_id: str) -> bool:
         """Return True if a request is on display in the running cell."""
-        return any(shown.cell == _cell() for shown in self._shown.get(pending_id, ()))
+        return any(place.cell == _cell() for place in self._shown.get(pending_id, ()))
 
     def open_in(self, cell: int) -> int:
         """Return the number of open requests on display in a cell."""
         return sum(
-            any(shown.cell == cell and shown.ticket.status.is_open for shown in places)
+            any(place.cell == cell and place.ticket.status.is_open for place in places)
             for places in tuple(self._shown.values())
         )
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
         """Return True if the script of the panel has reached this kernel, or still has time for it."""
-        panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
+        panels = [place.panel for place in self._places(ticket) if place.panel is not None]
         return bool(panels) and (waited < PROBE_SECONDS or any(panel.ready for panel in panels))
 
     def is_left(self, ticket: Ticket) -> bool:
         """Return True if a panel was live and every page that showed one was closed."""
         from tract_jupyter.notebook.panels.panel import ReviewWidget
 
-        panels = [shown.panel for shown in self._places(ticket) if shown.panel is not None]
+        panels = [place.panel for place in self._places(ticket) if place.panel is not None]
         return any(panel.ready for panel in panels) and not ReviewWidget.is_page_open()
 
     def prompt(
@@ -335,7 +335,7 @@ class NotebookChannel(Channel):
         except StoreClosedError:
             return
         except Exception:  # the store may be locked temporarily
-            _logger.exception("the store could not be looked at")
+            _logger.exception("the store could not be read")
             go_on = True
         if go_on:
             loop.call_later(WATCH_SECONDS, self._look, loop, look)
@@ -345,7 +345,7 @@ class NotebookChannel(Channel):
         self._tasks.add(task)  # the loop itself keeps only a weak reference
         task.add_done_callback(self._tasks.discard)
 
-    def _places(self, ticket: Ticket) -> list[_Shown]:
+    def _places(self, ticket: Ticket) -> list[_DisplayedTicket]:
         return self._shown.get(ticket.pending.pending_id, [])
 
     def _print_request(self, ticket: Ticket, *, again: bool = False) -> None:
@@ -361,14 +361,14 @@ class NotebookChannel(Channel):
         places = self._shown.setdefault(ticket.pending.pending_id, [])
         board = _board.get()
         if board is not None:
-            places.append(_Shown(ticket, board))
+            places.append(_DisplayedTicket(ticket, board))
             self._loop = _running_loop() or self._loop
             board.add(ticket)
             return
-        shown = _ShownAlone(ticket, self._new_panel(ticket))
-        places.append(shown)
+        place = _SeparateDisplay(ticket, self._new_panel(ticket))
+        places.append(place)
         if self._front_end.has_kernel:
-            shown.put_up()
+            place.put_up()
         else:
             self._print_request(ticket)
 

@@ -61,7 +61,7 @@ def load(shell: InteractiveShell) -> None:
         return
     config = TractJupyter(parent=shell)
     notebook = NotebookSession(shell, config)
-    names, taken = inject(notebook)
+    names, existing = inject(notebook)
     loaded = _Loaded(notebook, TractMagics(notebook), make_matcher(notebook), names, ExitStack())
     bars = ProgressBars(partial(progress_place, notebook.front_end))
     loaded.until_unloaded.enter_context(observing(bars))
@@ -76,7 +76,7 @@ def load(shell: InteractiveShell) -> None:
         shell.Completer.custom_matchers.append(loaded.matcher)
     setattr(shell, _ATTRIBUTE, loaded)
     if not config.quiet:
-        _greet(shell, loaded, taken)
+        _greet(shell, loaded, existing)
     problem = notebook.why_not_written()
     if problem:
         print(problem)  # noqa: T201 # also with `quiet`, because all further use fails
@@ -107,13 +107,13 @@ def unload(shell: InteractiveShell) -> None:
     delattr(shell, _ATTRIBUTE)
 
 
-def _greet(shell: InteractiveShell, loaded: _Loaded, taken: list[str]) -> None:
+def _greet(shell: InteractiveShell, loaded: _Loaded, existing: list[str]) -> None:
     """Print the greeting at the end of the cell, which may still choose another store."""
 
     def tell(_result: object = None) -> None:
         loaded.until_greeted.close()
         loaded.notebook.tells_store = True
-        print(_greeting(loaded.notebook, list(loaded.names), taken))  # noqa: T201 # the greeting
+        print(_greeting(loaded.notebook, list(loaded.names), existing))  # noqa: T201 # the greeting
 
     if getattr(shell.displayhook, "exec_result", None) is None:  # no cell loads it
         tell()
@@ -134,12 +134,15 @@ def _events(loaded: _Loaded) -> tuple[tuple[str, Callable[[Any], None]], ...]:
     )
 
 
-def _greeting(notebook: NotebookSession, names: list[str], taken: list[str]) -> str:
+def _greeting(notebook: NotebookSession, names: list[str], existing: list[str]) -> str:
     from tract_jupyter import __version__
 
     ready = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} ready" if names else "ready"
-    line = f"tract_jupyter {__version__}: {ready}; the context is stored in {notebook.store}. %tract help tells more."
-    for name in taken:
+    line = (
+        f"tract_jupyter {__version__}: {ready}; the context is stored in {notebook.store}. "
+        "%tract help lists the commands."
+    )
+    for name in existing:
         setting = "tract_name" if name == notebook.config.tract_name else "tools_name"
         line += (
             f"\n{name!r} is already a variable, which stays unchanged. To use another name: "
@@ -222,10 +225,10 @@ _QUESTION_LINE = re.compile(r"%tract[ \t]+(?P<line>\w+[ \t]+[^\n]*\?)[ \t]*\n?")
 
 def run_questions(lines: list[str]) -> list[str]:
     """Run a line such as `%tract fork -- And why?`. IPython takes it for a request for help."""
-    found = [_QUESTION_LINE.fullmatch(line) for line in lines]
+    matches = [_QUESTION_LINE.fullmatch(line) for line in lines]
     return [
         line if match is None else f"get_ipython().run_line_magic('tract', {match['line']!r})\n"
-        for line, match in zip(lines, found, strict=True)
+        for line, match in zip(lines, matches, strict=True)
     ]
 
 
@@ -240,8 +243,8 @@ def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
     @context_matcher(identifier="tract_jupyter")
     def match(context: Any) -> Any:
         line = context.line_with_cursor[: context.cursor_position]
-        found = _in_cell(notebook, context.full_text, context.cursor_line, line)
-        token, words = found or _attributes(notebook, line) or _arguments(notebook, line) or ("", [])
+        words_here = _in_cell(notebook, context.full_text, context.cursor_line, line)
+        token, words = words_here or _attributes(notebook, line) or _arguments(notebook, line) or ("", [])
         completions = [
             SimpleCompletion(text=word, type=kind) for word, kind in words if word.startswith(token)
         ]
@@ -266,7 +269,7 @@ _LAST_WORD = re.compile(r"[\w.-]*$")
 
 def _in_cell(notebook: NotebookSession, text: str, number: int, line: str) -> _Found | None:
     """Complete a line of a profile or of the front matter of an agent, both in YAML."""
-    module = next((one for magic, one in _WRITTEN.items() if text.startswith(magic)), None)
+    module = next((name for magic, name in _WRITTEN.items() if text.startswith(magic)), None)
     if not number or module is None:
         return None
     body_words = import_module(f"tract_jupyter.notebook.{module}").body_words
@@ -283,15 +286,15 @@ def _attributes(notebook: NotebookSession, line: str) -> _Found | None:
 
     IPython cannot list attributes before the store is open.
     """
-    found = _MEMBER.search(line)
-    if found is None:
+    match = _MEMBER.search(line)
+    if match is None:
         return None
-    value = notebook.shell.user_ns.get(found["name"])
-    if not isinstance(value, LazyTools if found["space"] else LazyTract | LazyTools):
+    value = notebook.shell.user_ns.get(match["name"])
+    if not isinstance(value, LazyTools if match["space"] else LazyTract | LazyTools):
         return None
     try:
-        return found["token"], [
-            (name, "function") for name in _attributes_of(notebook, value, found["space"])
+        return match["token"], [
+            (name, "function") for name in _attributes_of(notebook, value, match["space"])
         ]
     except TractError:  # a store that cannot be opened is reported when it is used, not at Tab
         return None
@@ -304,11 +307,11 @@ def _attributes_of(notebook: NotebookSession, value: object, space: str | None) 
 
 
 def _arguments(notebook: NotebookSession, line: str) -> _Found | None:
-    found = _MAGIC.search(line)
-    if found is None:
+    match = _MAGIC.search(line)
+    if match is None:
         return None
-    parts = found["rest"].split(" ")
-    return parts[-1], _words(notebook, found["magic"], parts)
+    parts = match["rest"].split(" ")
+    return parts[-1], _words(notebook, match["magic"], parts)
 
 
 def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[tuple[str, str]]:
@@ -329,8 +332,8 @@ def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[
 
     if len(parts) == 1:
         return [(name, "operation") for name in _operations(notebook)]
-    given = {part.partition("=")[0] for part in parts[1:-1]}
-    fields = [(f"{name}=", "field") for name in _fields(notebook, parts[0]) if name not in given]
+    given_fields = {part.partition("=")[0] for part in parts[1:-1]}
+    fields = [(f"{name}=", "field") for name in _fields(notebook, parts[0]) if name not in given_fields]
     return [*fields, *((name, "option") for name in FIRE_OPTIONS)]
 
 

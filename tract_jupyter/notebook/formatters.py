@@ -1,6 +1,6 @@
 """Formatters for IPython. The value types themselves do not depend on notebooks.
 
-Formatters are registered by type names. A type and its view are imported when the first value is shown.
+Formatters are registered by type names. The first display of a value imports its type and its view.
 """
 
 from __future__ import annotations
@@ -49,25 +49,25 @@ def _show_pending(pending: Pending) -> None:
     from tract_jupyter.exceptions import TractError
     from tract_jupyter.review import how_to_decide
 
-    reviewer, told = pending.tract.reviewer, repr(pending)
+    reviewer, text = pending.tract.reviewer, repr(pending)
     is_here: Any = getattr(reviewer.channel, "is_here", None)
     decides = f"{how_to_decide(pending.pending_id)} decides it"
     if pending.status.is_open and is_here is None:  # the tract has another channel
-        told += f". It waits in the inbox: {decides} in a notebook on its store, and .review() asks here"
+        text += f". It waits in the inbox: {decides} in a notebook on its store, and .review() asks here"
     elif pending.status.is_open and is_here(pending.pending_id):
         if getattr(get_ipython(), "kernel", None) is not None:
             return
-        told += f". {decides}"  # the terminal already shows `Out[n]:`
+        text += f". {decides}"  # the terminal already shows `Out[n]:`
     elif pending.status.is_open:
         try:
             reviewer.show(pending)
             if not is_here(pending.pending_id):  # it was shown in an earlier cell
                 reviewer.show_again(pending)
         except TractError as error:
-            told += f": {error}"
+            text += f": {error}"
         else:
             return
-    display({"text/plain": told}, raw=True)
+    display({"text/plain": text}, raw=True)
 
 
 def _bundles(shell: InteractiveShell) -> Any:
@@ -102,13 +102,14 @@ def _show_models(models: Models, **_: object) -> dict[str, str]:
     from tract_jupyter.llm import key_text
     from tract_jupyter.notebook.views.html import Grid, GridView
 
-    rows = [(one.name, one.model or "", one.place, key_text(one.key)) for one in models.values()]
+    rows = [(model.name, model.model or "", model.place, key_text(model.key)) for model in models.values()]
     rows += [
-        (one.name, "", f"another key of {one.connection}", key_text(one.key)) for one in models.credentials
+        (model.name, "", f"another key of {model.connection}", key_text(model.key))
+        for model in models.credentials
     ]
-    told = models.asked if rows else (repr(models),)
+    notes = models.asked if rows else (repr(models),)
     grid = Grid(("Name", "Model", "Place", "Key"), tuple(rows), code=frozenset({"Name", "Model"}))
-    return GridView("Models", told, (grid,))._repr_mimebundle_()
+    return GridView("Models", notes, (grid,))._repr_mimebundle_()
 
 
 _PENDING: Final = ("tract_jupyter.review.pending", "Pending")
@@ -136,25 +137,25 @@ def _show_list(values: list[object], **_: object) -> Any:
         from tract_jupyter.notebook.views.html import GridView
 
         return GridView(repr(values))._repr_mimebundle_()
-    own = None if type(values) is list else getattr(values, "_repr_mimebundle_", None)
-    return None if own is None else own()
+    method = None if type(values) is list else getattr(values, "_repr_mimebundle_", None)
+    return None if method is None else method()
 
 
 def _show_fork(fork: Fork, **_: object) -> dict[str, str]:
     from tract_jupyter.runs import ForkTable
 
-    return _show_forks(ForkTable((fork,)), title=f"Fork {fork.name}", told=(str(fork),))
+    return _show_forks(ForkTable((fork,)), title=f"Fork {fork.name}", notes=(str(fork),))
 
 
 def _show_forks(
-    table: ForkTable, title: str = "Forks", told: tuple[str, ...] = (), **_: object
+    table: ForkTable, title: str = "Forks", notes: tuple[str, ...] = (), **_: object
 ) -> dict[str, str]:
     from tract_jupyter.notebook.views.html import Grid, GridView
 
     figures = frozenset({"Steps", "Calls", "Tokens", "Cost"})
     grid = Grid(table.heads, table.rows, code=frozenset({"Name", "Model"}), right=figures)
-    told = told if table.forks else (str(table),)
-    return GridView(title, told, (grid,))._repr_mimebundle_()
+    notes = notes if table.forks else (str(table),)
+    return GridView(title, notes, (grid,))._repr_mimebundle_()
 
 
 def tract_view(tract: Tract, **_: object) -> dict[str, str] | None:
@@ -252,7 +253,7 @@ _PARTS: Final = {
     "toolkit.mcp.tools": "McpTools",
     "toolkit.workspace": "Workspace",
 }
-"""The parts of a tract. They are shown with their methods."""
+"""The parts of a tract. Their views list their methods."""
 
 
 def _show_dict(values: dict[object, object], **_: object) -> Any:

@@ -45,7 +45,7 @@ class FrontEnd:
     def is_headless(self) -> bool:
         """True if a runner without a user executes this: a kernel whose cells take no input.
 
-        A kernel that ever ran a cell with input belongs to a user, whatever extensions also run cells in it.
+        A kernel that ever ran a cell with input belongs to a user, even if extensions also run cells in it.
         """
         if self._kernel is None or self.takes_input or self._was_live:
             return False
@@ -66,8 +66,8 @@ class FrontEnd:
     @property
     def cell_id(self) -> str:
         """The id of the running cell; empty if the front end does not report it. JupyterLab and VS Code do."""
-        told = self._request().get("metadata", {}).get("cellId")
-        return told if isinstance(told, str) else ""
+        cell = self._request().get("metadata", {}).get("cellId")
+        return cell if isinstance(cell, str) else ""
 
     @property
     def can_click(self) -> bool:

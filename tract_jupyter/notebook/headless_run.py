@@ -218,20 +218,20 @@ class HeadlessRun:
                     f"{self.path} needs the kernel {error.name!r}, which is not installed"
                 ) from None
             except (CellExecutionError, DeadKernelError) as error:
-                told = f"{getattr(error, 'ename', 'DeadKernelError')}: {getattr(error, 'evalue', error)}"
-                why = f"{one_line(told, _LONGEST)}. The run ends here"
+                message = f"{getattr(error, 'ename', 'DeadKernelError')}: {getattr(error, 'evalue', error)}"
+                why = f"{one_line(message, _LONGEST)}. The run ends here"
                 self.found.append(Refusal(self.path, number, None, "the cell fails", why, "error"))
 
     def _read(self, lines: Iterator[str], cell: int, source: str) -> None:
         before = source[: len(source) - len(source.lstrip())].count("\n")  # IPython leaves these lines out
-        for told in map(json.loads, lines):
-            if "lock" in told:
-                self.lock = Path(told["lock"])
-            elif "used" in told:
-                self.used.add(told["used"])
+        for entry in map(json.loads, lines):
+            if "lock" in entry:
+                self.lock = Path(entry["lock"])
+            elif "used" in entry:
+                self.used.add(entry["used"])
             else:
-                what, why, identity = told["refused"], told["why"], told["identity"]
-                line = told["line"] and told["line"] + before
+                what, why, identity = entry["refused"], entry["why"], entry["identity"]
+                line = entry["line"] and entry["line"] + before
                 refusal = Refusal(self.path, cell, line, what, why, identity=identity)
                 if refusal not in self.found:  # a waiting cell repeats the request
                     self.found.append(refusal)
@@ -253,7 +253,7 @@ def verify(path: str | Path) -> list[Refusal]:
         TractError: nbclient is not installed, or the signing secret cannot be read.
     """
     path = Path(path)
-    found: list[Refusal] = []
+    refusals: list[Refusal] = []
     runs: dict[Path, list[HeadlessRun]] = defaultdict(list)
     for notebook in tracked(_below(path) if path.is_dir() else [path], "Running notebooks"):
         run = HeadlessRun(notebook)
@@ -262,11 +262,11 @@ def verify(path: str | Path) -> list[Refusal]:
         except ContentError as error:
             if not path.is_dir():
                 raise
-            found.append(Refusal(notebook, None, None, "the notebook", str(error), "error"))
-        found += run.found
+            refusals.append(Refusal(notebook, None, None, "the notebook", str(error), "error"))
+        refusals += run.found
         if run.lock is not None:
             runs[run.lock].append(run)
-    return found + [refusal for lock, its in runs.items() for refusal in _odd_entries(lock, its)]
+    return refusals + [refusal for lock, its in runs.items() for refusal in _odd_entries(lock, its)]
 
 
 def _below(folder: Path) -> list[Path]:

@@ -119,18 +119,18 @@ class MagicOptions:
     waits: ClassVar[bool] = False
 
     def __init__(self, **given: Any) -> None:
-        for name, one in self.declared().items():
-            setattr(self, name, given.get(name, one.default))
+        for name, option in self.declared().items():
+            setattr(self, name, given.get(name, option.default))
 
     @classmethod
     def declared(cls) -> dict[str, Option]:
         """Return each declaration by the name of its attribute."""
-        return {name: one for name, one in vars(cls).items() if isinstance(one, Option)}
+        return {name: value for name, value in vars(cls).items() if isinstance(value, Option)}
 
     @classmethod
     def flags(cls) -> dict[str, Option]:
         """Return each option by its flag."""
-        return {one.flag: one for one in cls.declared().values() if one.flag}
+        return {option.flag: option for option in cls.declared().values() if option.flag}
 
     @classmethod
     def parse(cls, line: str, cell: str | None = "", taken: Collection[str] = ()) -> Self:
@@ -145,9 +145,9 @@ class MagicOptions:
     @classmethod
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
         """Add the declarations to a parser. The parser returns no defaults."""
-        for name, one in cls.declared().items():
-            names: dict[str, Any] = {"dest": name} if one.flag else {}
-            parser.add_argument(one.flag or name, **names, **one.for_parser)
+        for name, option in cls.declared().items():
+            names: dict[str, Any] = {"dest": name} if option.flag else {}
+            parser.add_argument(option.flag or name, **names, **option.for_parser)
 
     @classmethod
     def complete(cls, notebook: NotebookSession, parts: list[str]) -> Words:
@@ -159,12 +159,14 @@ class MagicOptions:
         """
         *before, typed = parts
         last = next((word for word in reversed(before) if word.startswith("--")), "")
-        found = cls.flags().get(last)
+        option = cls.flags().get(last)
         if not before:
-            found = next((one for one in cls.declared().values() if not one.flag), None)
-        elif found is not None and before[-1] != last and found.for_parser.get("nargs") != "+":
-            found = None
-        words = None if found is None or typed.startswith("-") else found.complete(notebook, typed)
+            option = next(
+                (declaration for declaration in cls.declared().values() if not declaration.flag), None
+            )
+        elif option is not None and before[-1] != last and option.for_parser.get("nargs") != "+":
+            option = None
+        words = None if option is None or typed.startswith("-") else option.complete(notebook, typed)
         return [(name, "option") for name in cls.flags()] if words is None else words
 
 
@@ -201,8 +203,8 @@ class MagicLine(Generic[T]):
         if self.cell is not None and text:
             problem = f"{self.name} takes only options in its line; put the {name} below it, not"
             raise self._refusal(f"{problem} {text[:_SHOWN_VALUE]!r}")
-        given = self._parse_words(words) | {name: text if self.cell is None else self.cell}
-        return self.options(**dict(self._read(given)))
+        values = self._parse_words(words) | {name: text if self.cell is None else self.cell}
+        return self.options(**dict(self._read(values)))
 
     def _words(self) -> list[str]:
         """Return the words. Text in quotation marks is one word."""
@@ -228,17 +230,17 @@ class MagicLine(Generic[T]):
         while rest.startswith("--"):
             word, _, rest = rest.partition(" ")
             name, equals, value = word.partition("=")
-            found = flags.get(name)
-            if found is None:
+            option = flags.get(name)
+            if option is None:
                 raise self._unknown([name])
-            if found.needs_value and not equals:
+            if option.needs_value and not equals:
                 value, _, rest = rest.strip().partition(" ")
-            if found.needs_value and (not value or value.startswith("--")):
-                values = f": {', '.join(found.choices())}" if found.choices else ""
+            if option.needs_value and (not value or value.startswith("--")):
+                values = f": {', '.join(option.choices())}" if option.choices else ""
                 raise self._refusal(f"{name} needs a value{values}")
-            if equals and not found.takes_value:
+            if equals and not option.takes_value:
                 raise self._refusal(f"{name} takes no value")
-            words.append(f"{name}={value}" if found.takes_value else name)
+            words.append(f"{name}={value}" if option.takes_value else name)
             rest = rest.strip()
         return words, rest
 
@@ -246,36 +248,36 @@ class MagicLine(Generic[T]):
         parser = _Parser(add_help=False)
         self.options.add_to(parser)
         try:
-            given, rest = parser.parse_known_args(words)
+            values, rest = parser.parse_known_args(words)
         except _WordError as error:
-            wrong = [one for one in words if one.startswith("--") and not self._is_known(one)]
+            wrong = [word for word in words if word.startswith("--") and not self._is_known(word)]
             if wrong:
                 raise self._unknown(wrong) from None
             raise self._refusal(self._explain(str(error))) from None
         if rest:
             raise self._unknown(rest)
-        return vars(given)
+        return vars(values)
 
-    def _read(self, given: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    def _read(self, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         """Yield the name and the converted value of each attribute."""
         declared = self.options.declared()
-        for name, value in given.items():
-            found = declared[name]
+        for name, value in values.items():
+            option = declared[name]
             try:
                 if isinstance(value, bool):
                     yield name, value
                 elif isinstance(value, list):
-                    yield name, tuple(map(found.read, value))
+                    yield name, tuple(map(option.read, value))
                 else:
-                    yield name, found.read(value)
+                    yield name, option.read(value)
             except OperationError as error:
                 raise self._refusal(str(error)) from None
             except TractError:
                 raise
             except ValueError as error:
-                shown = str(value)[:_SHOWN_VALUE]
-                raise self._refusal(f"{found.flag} takes {error}, not {shown!r}") from None
-        self._check_out(given.get("out", ""))
+                text = str(value)[:_SHOWN_VALUE]
+                raise self._refusal(f"{option.flag} takes {error}, not {text!r}") from None
+        self._check_out(values.get("out", ""))
 
     def _check_out(self, name: str) -> None:
         if name and (not name.isidentifier() or keyword.iskeyword(name)):
@@ -290,12 +292,12 @@ class MagicLine(Generic[T]):
         return error.removeprefix(_ARGUMENT)
 
     def _is_known(self, word: str) -> bool:
-        return any(one.startswith(word.partition("=")[0]) for one in self.options.flags())
+        return any(flag.startswith(word.partition("=")[0]) for flag in self.options.flags())
 
     def _unknown(self, rest: list[str]) -> OperationError:
-        wrong = next((one for one in rest if one.startswith("-")), "").partition("=")[0]
+        wrong = next((flag for flag in rest if flag.startswith("-")), "").partition("=")[0]
         if wrong:
-            known = [one.strip("-") for one in self.options.flags()]
+            known = [flag.strip("-") for flag in self.options.flags()]
             close = nearest(wrong.strip("-"), known).replace("'", "'--", 1)
             problem = f"{self.name} has no option {shortened(wrong, _SHOWN)!r}.{close}"
             remedy = f"{self.name}? explains them"

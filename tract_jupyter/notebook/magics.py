@@ -169,7 +169,7 @@ class TractMagics(Magics):
         %tract orchestrator  the runs of the orchestrator; show draws one again
         %tract runs       the newest runs: a model's call with the operations around it
         %tract run ID     one run as a graph; --prompt shows its prompt, --resume resumes it
-        %tract prompt T   the prompt for the message T; no model is asked
+        %tract prompt T   the prompt for the message T, without a request
         %tract profiles   the operations that runs use; %tract profile NAME --activate
         %tract ops        operations
         %tract tools      tools with their signatures
@@ -239,12 +239,12 @@ class TractMagics(Magics):
         """
         from tract_jupyter.notebook.fire_line import parse_fire
 
-        given = parse_fire(line, {**self._notebook.shell.user_ns, **(local_ns or {})})
+        fire = parse_fire(line, {**self._notebook.shell.user_ns, **(local_ns or {})})
         tract = self._notebook.tract
         pending = tract.operations.fire(
-            given.operation, given.fields, review=given.review, offer=True, triggered_by="%tract_fire"
+            fire.operation, fire.fields, review=fire.review, offer=True, triggered_by="%tract_fire"
         )
-        if given.review:
+        if fire.review:
             tract.reviewer.show(pending)
         return pending
 
@@ -309,7 +309,7 @@ class TractMagics(Magics):
                 into: system
                 required: true
 
-        Tab completes fields, kinds, functions and tools. No code runs, and no model is asked.
+        Tab completes fields, kinds, functions and tools. No code runs, and nothing is sent to a model.
         """
         from tract_jupyter.notebook.profile_cell import save_profile
 

@@ -167,7 +167,7 @@ class CheckView(View):
 
     def _lines(self) -> list[str]:
         named = len(self.parts) > 1
-        found = [
+        findings = [
             f"{part.title}: {part.result.summary()}" if named else part.result.summary()
             for part in self.parts
         ]
@@ -175,7 +175,7 @@ class CheckView(View):
         if self.mode is not None and self.parts:
             blocks = any(part.result.blocked_by(self.mode) for part in self.parts)
             verdict = f"The mode {self.mode.value!r} {'would block' if blocks else 'would not block'} it."
-        return [line for line in (self.problem, *found, self.note, verdict) if line]
+        return [line for line in (self.problem, *findings, self.note, verdict) if line]
 
 
 def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | None:
@@ -190,11 +190,11 @@ def _definition_parts(cell: str, advice: Advice) -> tuple[CheckedCode, ...] | No
     )
     if not parsed.first_lines:
         return parts
-    found = [_in_cell(part, cell, before + parsed.first_lines[part.title]) for part in parts]
-    findings = in_order([finding for result in found for finding in result.findings])
+    checked_parts = [_in_cell(part, cell, before + parsed.first_lines[part.title]) for part in parts]
+    findings = in_order([finding for result in checked_parts for finding in result.findings])
     return (
         CheckedCode(
-            "Code", cell, AnalysisResult(findings, analysed=all(result.analysed for result in found))
+            "Code", cell, AnalysisResult(findings, analysed=all(result.analysed for result in checked_parts))
         ),
     )
 

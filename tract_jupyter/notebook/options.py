@@ -123,7 +123,7 @@ class OperationOptions(MagicOptions):
     magic: ClassVar = "tract_operation"
     done: ClassVar = "defined"
 
-    name: str = argument("The operation's name. A JSON or YAML body may give it instead.", default="")
+    name: str = argument("The operation's name. A JSON or YAML body may contain it instead.", default="")
     json: bool = option("--json", "Read the body as JSON.")
     yaml: bool = option("--yaml", "Read the body as YAML.")
     activate: bool = option("--activate", "Activate your own code without a review panel.")

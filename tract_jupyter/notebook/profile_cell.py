@@ -1,6 +1,6 @@
 """The `%%tract_profile` cell: the profile of a run as YAML, with errors by line, and completion.
 
-No code of the cell runs, and no model is asked.
+No code of the cell runs, and nothing is sent to a model.
 """
 
 from __future__ import annotations
@@ -65,18 +65,18 @@ class ProfileCell:
         from tract_jupyter.runs.profile import OperationProfile
 
         problems = self._unknown((), PROFILE_KEYS)
-        given = self.data.get("operations") or {}
-        if not isinstance(given, dict):
+        entries = self.data.get("operations") or {}
+        if not isinstance(entries, dict):
             self._refuse(
                 [(("operations",), "operations must be a mapping of names: NAME: {kind: ..., text: ...}")]
             )
-        operations, found = [], []
-        for place, (key, fields) in enumerate(given.items(), 1):
+        operations, parsed = [], []
+        for place, (key, fields) in enumerate(entries.items(), 1):
             operation, wrong = self._operation(str(key), fields, place, functions)
             operations += [operation] if operation is not None else []
-            found += wrong
-        if problems or found:
-            self._refuse([*problems, *found])
+            parsed += wrong
+        if problems or parsed:
+            self._refuse([*problems, *parsed])
         fields = {key: value for key, value in self.data.items() if key in PROFILE_KEYS[:-1]}
         return self.placed(lambda: OperationProfile.of(name, operations, **fields))
 
@@ -108,34 +108,34 @@ class ProfileCell:
             message = f"there is no kind {kind!r}.{guess} There are {', '.join(kinds)}"
             return None, [((*path, "kind"), message)]
         names = field_names(kind)
-        found = self._unknown(path, names) if hasattr(kinds[kind], "parameters") else []
+        problems = self._unknown(path, names) if hasattr(kinds[kind], "parameters") else []
         named = fields.get("function")
         if kind == "compute" and isinstance(named, str) and named not in functions:
             guess = nearest(named, functions)
             message = f"no function {named!r} is registered.{guess} @tract.functions.register does it, before this cell"
-            found.append(((*path, "function"), message))
-        if found:
-            return None, found
+            problems.append(((*path, "function"), message))
+        if problems:
+            return None, problems
         try:
             return run_operation(key, **{"order": _STEP * place, **fields}), []
         except ProfileError as error:
             return None, self._of(error)
 
     def _unknown(self, path: _Path, names: Collection[str]) -> list[tuple[_Path, str]]:
-        here: Any = self.data
+        data: Any = self.data
         for key in path:
-            here = here[key]
+            data = data[key]
         return [
             ((*path, str(key)), f"there is no field {str(key)!r}.{nearest(str(key), names)}")
-            for key in here
+            for key in data
             if _snake(str(key)) not in names
         ]
 
     def _of(self, error: ProfileError) -> list[tuple[_Path, str]]:
-        found = []
+        problems = []
         for _, where, message in error.problems:
-            found.append((self._path(where, message), f"{where}: {message}" if where else message))
-        return found
+            problems.append((self._path(where, message), f"{where}: {message}" if where else message))
+        return problems
 
     def _path(self, where: str, message: str) -> _Path:
         """Return the path of the key that a problem is about."""
@@ -149,8 +149,10 @@ class ProfileCell:
         return (*path, *typed[:1])
 
     def _refuse(self, problems: Iterable[tuple[_Path, str]]) -> NoReturn:
-        told = sorted((self._line(path), message) for path, message in problems)
-        raise OperationError("\n".join(f"line {line}: {message}" for line, message in dict.fromkeys(told)))
+        messages = sorted((self._line(path), message) for path, message in problems)
+        raise OperationError(
+            "\n".join(f"line {line}: {message}" for line, message in dict.fromkeys(messages))
+        )
 
     def _line(self, path: _Path) -> int:
         """Return the line of a key, or the line of its closest parent."""
@@ -162,10 +164,10 @@ class ProfileCell:
 def _key_lines(node: Any, path: _Path) -> Iterable[tuple[_Path, int]]:
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
-            here = (*path, str(key.value))
-            yield here, key.start_mark.line + 1
+            key_path = (*path, str(key.value))
+            yield key_path, key.start_mark.line + 1
             yield (*path, _snake(str(key.value))), key.start_mark.line + 1
-            yield from _key_lines(value, here)
+            yield from _key_lines(value, key_path)
 
 
 def _snake(name: str) -> str:
@@ -191,8 +193,8 @@ def save_profile(
     if check:
         return unsaved_view(profile, "The profile is valid. Nothing was saved.")
     cell.placed(lambda: tract.profiles.save(profile, activate=activate))
-    said = "Saved and active." if activate else f"Saved. %tract profile {name} --activate uses it."
-    return saved_view(tract, name, said)
+    note = "Saved and active." if activate else f"Saved. %tract profile {name} --activate uses it."
+    return saved_view(tract, name, note)
 
 
 # --- completion
@@ -211,8 +213,8 @@ def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[t
         return [(word, "value") for word in _values(notebook, key.strip(), above)]
     depth = len(line) - len(line.lstrip())
     if not depth:
-        given = {one.partition(":")[0] for one in above}
-        return [(f"{name}: ", "field") for name in PROFILE_KEYS if name not in given]
+        used = {line_above.partition(":")[0] for line_above in above}
+        return [(f"{name}: ", "field") for name in PROFILE_KEYS if name not in used]
     siblings, is_field = _siblings(above, depth)
     if not is_field:
         return []
@@ -224,17 +226,17 @@ def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[t
 
 def _siblings(above: list[str], depth: int) -> tuple[dict[str, str], bool]:
     """Return the fields above in the same operation, and True if the line belongs to an operation."""
-    found: dict[str, str] = {}
-    for one in reversed(above):
-        if not one.strip():
+    siblings: dict[str, str] = {}
+    for line_above in reversed(above):
+        if not line_above.strip():
             continue
-        here = len(one) - len(one.lstrip())
-        if here < depth:
-            return found, here > 0 and one.rstrip().endswith(":")
-        key, colon, value = one.strip().partition(":")
-        if here == depth and colon:
-            found[key] = value.strip()
-    return found, False
+        indent = len(line_above) - len(line_above.lstrip())
+        if indent < depth:
+            return siblings, indent > 0 and line_above.rstrip().endswith(":")
+        key, colon, value = line_above.strip().partition(":")
+        if indent == depth and colon:
+            siblings[key] = value.strip()
+    return siblings, False
 
 
 def _values(notebook: NotebookSession, key: str, above: list[str]) -> Iterable[str]:
@@ -251,12 +253,12 @@ def _values(notebook: NotebookSession, key: str, above: list[str]) -> Iterable[s
     if key == "provider_ref":
         return notebook.tract.models
     if key == "after":
-        inner = [one for one in above if re.fullmatch(r" +[\w-]+:\s*", one)]
-        return [one.strip().rstrip(":") for one in inner]
+        inner = [item for item in above if re.fullmatch(r" +[\w-]+:\s*", item)]
+        return [item.strip().rstrip(":") for item in inner]
     return {
         "into": PLACES,
         "when": ("before", "after", "both"),
-        "triggers": tuple(one.value for one in RunTrigger),
+        "triggers": tuple(item.value for item in RunTrigger),
         "execution_mode": ("concurrent", "sequential"),
         **dict.fromkeys(("required", "enabled", "keep"), ("true", "false")),
     }.get(key, ())

@@ -1,6 +1,6 @@
 """A progress bar for work of more than a second, in the cell or on the terminal. It disappears at the end.
 
-Without an observer, nothing is shown. Packages report their work with `working` of `tract_jupyter.models`.
+Without an observer, no bar appears. Packages report their work with `working` of `tract_jupyter.models`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _is_inner: contextvars.ContextVar[bool] = contextvars.ContextVar("is_inner", def
 
 
 class ProgressPlace(Protocol):
-    """A place where a bar is drawn."""
+    """A place for a progress bar."""
 
     def draw(self, work: Work, seconds: float) -> None:
         """Show the progress in place of the previous drawing."""
@@ -71,7 +71,7 @@ class OnTerminal:
 
 
 def progress_place(front_end: FrontEnd) -> ProgressPlace | None:
-    """Return the place where a user can see a bar now; None without a user."""
+    """Return the place for a bar that a user can see now; None without a user."""
     if front_end.has_kernel:
         return None if front_end.is_headless else InCell()
     return on_terminal()
@@ -150,11 +150,11 @@ class _Bar:
 
 def progress_text(work: Work, seconds: float) -> str:
     """Return a line, with a bar of characters if the amount of work is known."""
-    told = f"{seconds:.0f} s"
+    elapsed = f"{seconds:.0f} s"
     if not work.total:
-        return f"{work.what} … {told}"
+        return f"{work.what} … {elapsed}"
     filled = round(_CELLS * _share(work))
-    return f"{work.what} [{'#' * filled}{'·' * (_CELLS - filled)}] {work.done:,} of {work.total:,}, {told}"
+    return f"{work.what} [{'#' * filled}{'·' * (_CELLS - filled)}] {work.done:,} of {work.total:,}, {elapsed}"
 
 
 def progress_html(work: Work, seconds: float) -> Html:

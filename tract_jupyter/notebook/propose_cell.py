@@ -57,59 +57,59 @@ async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
         OperationError: no operation was activated; the display shows the reason.
     """
     if options.template:
-        _give_template(notebook, options.text)
+        _insert_template(notebook, options.text)
         return
     tract = notebook.tract
     if options.model is None and tract.llm is None and not tract.cassette.is_replaying:
         raise _refusal(f"no language model is configured; {HOW_TO_CHOOSE}, and --template needs none")
     stop = StopSignal()
-    shown = _Shown(notebook, WritingProgress(options.text))
+    view = _ProgressView(notebook, WritingProgress(options.text))
 
     def work() -> WrittenOperation:
         with nullcontext() if options.model is None else tract.models.lent(options.model):
             if not tract.cassette.is_replaying:
                 tract.models.check()
-            shown.begin()
+            view.begin()
             return tract.operations.write(
-                options.text, tries=options.tries, versions=options.versions, observer=shown, stop=stop,
+                options.text, tries=options.tries, versions=options.versions, observer=view, stop=stop,
                 triggered_by="%tract_propose",
             )  # fmt: skip
 
-    written = await _ended(notebook, work, shown, stop)
+    written = await _finish(notebook, work, view, stop)
     if options.out:
         notebook.shell.user_ns[options.out] = written
     if not written.is_active and not stop.is_set():
         raise shown_above(OperationError(f"there is no operation: {one_line(written.note, _LINE)}"))
 
 
-async def _ended(
-    notebook: NotebookSession, work: Callable[[], WrittenOperation], shown: _Shown, stop: StopSignal
+async def _finish(
+    notebook: NotebookSession, work: Callable[[], WrittenOperation], view: _ProgressView, stop: StopSignal
 ) -> WrittenOperation:
     """Wait for the end, and show it."""
     try:
-        written = await _result(notebook, work, shown, stop)
+        written = await _result(notebook, work, view, stop)
     except (KeyboardInterrupt, asyncio.CancelledError) as error:
-        shown.end(f"{STOPPED}; nothing was activated")
+        view.end(f"{STOPPED}; nothing was activated")
         in_one_line(error, QUEUED)
         raise
     except Exception as error:
-        shown.end(f"failed: {one_line(str(error), _ERROR)}")
-        if shown.is_up:
+        view.end(f"failed: {one_line(str(error), _ERROR)}")
+        if view.is_up:
             shown_above(error)
         raise
-    shown.end(written.note, written)
+    view.end(written.note, written)
     return written
 
 
 async def _result(
-    notebook: NotebookSession, work: Callable[[], WrittenOperation], shown: _Shown, stop: StopSignal
+    notebook: NotebookSession, work: Callable[[], WrittenOperation], view: _ProgressView, stop: StopSignal
 ) -> WrittenOperation:
     """Do the work, in a separate thread if the cell can await it."""
     if not notebook.front_end.has_kernel:  # prompts and Ctrl-C belong to the main thread
         return work()
     worker = Worker(work, "tract-propose")
     try:
-        return await worker.wait(shown.beat)
+        return await worker.wait(view.beat)
     except asyncio.CancelledError:
         stop.set(BY_PERSON)
         await worker.ended()
@@ -118,7 +118,7 @@ async def _result(
         raise
 
 
-def _give_template(notebook: NotebookSession, text: str) -> None:
+def _insert_template(notebook: NotebookSession, text: str) -> None:
     """Put the template into the next cell or prompt; print it if there is none."""
     template = operation_template(text)
     front_end = notebook.front_end
@@ -159,9 +159,9 @@ class WritingProgress(View):
 
     def to_html(self) -> Html:
         """Return the line."""
-        what, said = self._line()
-        cells = [rows.icon(self.state), rows.said(what), rows.cut(said)]
-        refused = sum(one.version is None for one in self.attempts)
+        what, note = self._line()
+        cells = [rows.icon(self.state), rows.said(what), rows.cut(note)]
+        refused = sum(attempt.version is None for attempt in self.attempts)
         rejected = len(self.attempts) - refused
         cells += [rows.badge(f"{refused} refused", "no")] if refused else []
         cells += [rows.badge(f"{rejected} rejected", "no")] if rejected else []
@@ -171,38 +171,38 @@ class WritingProgress(View):
         return output_html(element("div", inner, class_="list", **named))
 
     def _attempts_html(self) -> HtmlPart:
-        attempts = table(map(self._told, self.attempts), ("Request", "", "Reply to the model"))
+        attempts = table(map(self._attempt_cells, self.attempts), ("Request", "", "Reply to the model"))
         return element("p", self.text), attempts
 
     def to_text(self) -> str:
         """Return the same in plain text."""
-        what, said = self._line()
-        lines = [f"{what} {said} ({self._figures()})"]
-        lines += [" · ".join(filter(None, self._told(one))) for one in self.attempts]
+        what, note = self._line()
+        lines = [f"{what} {note} ({self._figures()})"]
+        lines += [" · ".join(filter(None, self._attempt_cells(attempt))) for attempt in self.attempts]
         return printable("\n".join(lines))
 
-    def _told(self, one: WritingAttempt) -> tuple[str, str, str]:
-        if one.version is None:
-            return str(one.number), "refused", one_line(one.problem, 2 * _LINE)
-        return str(one.number), f"version {one.version} rejected", one_line(one.reason, 2 * _LINE)
+    def _attempt_cells(self, attempt: WritingAttempt) -> tuple[str, str, str]:
+        if attempt.version is None:
+            return str(attempt.number), "refused", one_line(attempt.problem, 2 * _LINE)
+        return str(attempt.number), f"version {attempt.version} rejected", one_line(attempt.reason, 2 * _LINE)
 
     def _line(self) -> tuple[str, str]:
-        asked = f"“{one_line(self.text, _LINE)}”"
+        task = f"“{one_line(self.text, _LINE)}”"
         if self.state == "run":
             size = f": {self.characters:,} characters" if self.characters else ""
-            return f"The model writes version {self.version}{size}", asked
+            return f"The model writes version {self.version}{size}", task
         if self.state == "wait":
-            return f"Version {self.version} waits for you", asked
+            return f"Version {self.version} waits for you", task
         if self.state == "done":
             return f"{self.name} is active", f"%tract_fire {self.name} fires it"
         return "No operation", self.note
 
     def _figures(self) -> str:
-        told = counted(max(self.number, 1), "request")
-        return told if not self.tokens else f"{told}, {self.tokens:,} tokens"
+        requests = counted(max(self.number, 1), "request")
+        return requests if not self.tokens else f"{requests}, {self.tokens:,} tokens"
 
 
-class _Shown:
+class _ProgressView:
     """Shows the progress in an output that is updated, or line by line in a terminal."""
 
     def __init__(self, notebook: NotebookSession, progress: WritingProgress) -> None:
@@ -218,7 +218,7 @@ class _Shown:
         """Show the number of the request."""
         self._progress.number, self._progress.version = number, version
         self._progress.state, self._progress.characters = "run", 0
-        self._say(f"Asking the model for version {version}, request {number} …")
+        self._print(f"Asking the model for version {version}, request {number} …")
 
     def writing(self, characters: int) -> None:
         """Show the length of the reply."""
@@ -227,7 +227,7 @@ class _Shown:
     def refused(self, attempt: WritingAttempt) -> None:
         """Show the problem of an attempt."""
         self._progress.attempts.append(attempt)
-        self._say(f"Refused before your review: {one_line(attempt.problem, _LINE)}")
+        self._print(f"Refused before your review: {one_line(attempt.problem, _LINE)}")
 
     def shown(self, attempt: WritingAttempt) -> None:
         """Show that the user has to decide."""
@@ -265,9 +265,9 @@ class _Shown:
             if written.is_active and written.spec is not None:
                 self._progress.state, self._progress.name = "done", written.spec.name
         self.beat()
-        self._say(self._progress.to_text().partition("\n")[0])
+        self._print(self._progress.to_text().partition("\n")[0])
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         if not self._has_kernel:
             sys.stdout.write(f"{printable(text)}\n")
             sys.stdout.flush()

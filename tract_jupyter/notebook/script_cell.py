@@ -141,8 +141,8 @@ _REFRESHED_EVERY = 10  # heartbeats
 def _limits(options: ScriptOptions) -> ScriptLimits:
     from tract_jupyter.scripts import ScriptLimits
 
-    given: dict[str, Any] = {"seconds": options.timeout, "calls": options.calls}
-    return ScriptLimits(**{name: value for name, value in given.items() if value is not None})
+    limits: dict[str, Any] = {"seconds": options.timeout, "calls": options.calls}
+    return ScriptLimits(**{name: value for name, value in limits.items() if value is not None})
 
 
 async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions) -> None:
@@ -193,8 +193,8 @@ def _findings(notebook: NotebookSession, run: ScriptRun) -> str:
     block = tract.operations.advice.code_block(
         "script", run.script.code, tools=tract.executor.tools(), cells_before=before
     )
-    found = findings_text([block])
-    return f"{found} %%tract_check shows more." if found else ""
+    text = findings_text([block])
+    return f"{text} %%tract_check shows more." if text else ""
 
 
 class _Beats:
@@ -243,6 +243,6 @@ def _to_screen(kind: OutputKind, text: str) -> None:
 
 
 def _show_rest(run: ScriptRun) -> None:
-    """Show that output was left out, and the end of the output."""
+    """Show a note about omitted output, and the end of the output."""
     for output in run.capture.rest():
         _to_screen(output.kind, output.text)

@@ -111,10 +111,10 @@ def inject(notebook: NotebookSession) -> tuple[dict[str, Any], list[str]]:
         notebook.config.tools_name: LazyTools(notebook),
     }
     namespace = notebook.shell.user_ns
-    taken = [name for name in wanted if name in namespace]
-    put = {name: value for name, value in wanted.items() if name not in taken}
+    existing = [name for name in wanted if name in namespace]
+    put = {name: value for name, value in wanted.items() if name not in existing}
     namespace.update(put)
-    return put, taken
+    return put, existing
 
 
 def restore(notebook: NotebookSession, put: dict[str, Any]) -> None:
@@ -409,14 +409,14 @@ class NotebookSession:
 
     def _on_store(self, _change: object) -> None:
         """Print the new place of the context. An open store stays open."""
-        told = f"The context is stored in {self.store}."  # instead of the text printed on loading
+        text = f"The context is stored in {self.store}."  # instead of the text printed on loading
         if self._tract is not None:
-            told = (
+            text = (
                 f"The context stays in {self._tract.location} until %reload_ext tract_jupyter. Then it is stored in "
                 f"{self.store}."
             )
         if self.tells_store or self._tract is not None:
-            print(told)  # noqa: T201 # the answer to a magic
+            print(text)  # noqa: T201 # the answer to a magic
 
     def _apply_settings(self, tract: Tract) -> None:
         config = self.config
@@ -455,8 +455,8 @@ def _refusal(path: Path) -> str:
 
 def notebook_path(shell: InteractiveShell) -> Path | None:
     """Return the notebook of a kernel; None if the front end does not report it. Jupyter servers and VS Code do."""
-    told = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", "")
-    return Path(told) if isinstance(told, str) and told.endswith(".ipynb") else None
+    path = shell.user_ns.get("__vsc_ipynb_file__") or os.environ.get("JPY_SESSION_NAME", "")
+    return Path(path) if isinstance(path, str) and path.endswith(".ipynb") else None
 
 
 def _is_here(folder: Path) -> bool:

@@ -117,16 +117,16 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
             tract_ids = TractRows().ids(connection)
     finally:
         database.close()
-    found = []
+    verified = []
     several = len(tract_ids) > 1  # with one tract, progress counts its commits
     for tract_id in tracked(tract_ids, "Checking tracts") if several else tract_ids:
         with Tract.open(**where, tract_id=tract_id) as tract:
-            found.append(
+            verified.append(
                 VerifiedTract(
                     tract_id, tuple(tract.verify()), tuple(tract.runs.roots()), tuple(_unsigned(tract))
                 )
             )
-    return found
+    return verified
 
 
 def _unsigned(tract: Tract) -> Iterator[str]:
@@ -136,18 +136,18 @@ def _unsigned(tract: Tract) -> Iterator[str]:
         kinds = {
             "operation": tract.operations.quarantined,
             "handler": {f"{operation}/{name}": why for (operation, name), why in handlers.items()},
-            "profile": {one.name: one.quarantined for one in tract.profiles.list() if one.quarantined},
+            "profile": {item.name: item.quarantined for item in tract.profiles.list() if item.quarantined},
         }
-        for kind, found in kinds.items():
-            yield from (f"{kind} {name!r}: {why}" for name, why in sorted(found.items()))
+        for kind, reasons in kinds.items():
+            yield from (f"{kind} {name!r}: {why}" for name, why in sorted(reasons.items()))
         for grant in tract.review.grants.all():
             if grant.state == NOT_SIGNED:
                 yield f"grant {grant.grant_id[:8]} for {grant.kind} {grant.name!r}: {NOT_SIGNED}"
         waiting, decisions = tract.review.ledger.unsigned()
         for question in waiting:
             yield f"question {question.pending_id[:8]} {question.title!r}: {NOT_SIGNED}"
-        for one in decisions:
-            what = f"{one.action!r} of {one.decided_by!r}"
-            yield f"decision {one.round + 1} on {one.pending_id[:8]}, {what}: {NOT_SIGNED}"
+        for item in decisions:
+            what = f"{item.action!r} of {item.decided_by!r}"
+            yield f"decision {item.round + 1} on {item.pending_id[:8]}, {what}: {NOT_SIGNED}"
     except TractError as error:  # such as a secret that cannot be read
         yield f"the rest could not be checked: {error}"

@@ -105,9 +105,9 @@ class WaitingLine:
 
         reviewer = self._notebook.tract.reviewer
         channel = reviewer.channel
-        here = channel.open_in(self._cell) if isinstance(channel, NotebookChannel) else 0
+        displayed = channel.open_in(self._cell) if isinstance(channel, NotebookChannel) else 0
         try:
-            return max(reviewer.ledger.count_waiting() - here, 0)
+            return max(reviewer.ledger.count_waiting() - displayed, 0)
         except TractError:  # reported at the next use of the store; a finished cell does not fail
             return 0
 

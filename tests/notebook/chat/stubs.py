@@ -1,4 +1,4 @@
-"""A turn's view that says what it is told: for tests of where turns are on display."""
+"""A scripted view of a turn, for tests of displays."""
 
 from tract_jupyter.notebook.chat import Foot, MarkdownStream, TurnBlock
 
@@ -7,7 +7,7 @@ class StubView:
     """A turn with these blocks.
 
     Attributes:
-        made: how often its blocks were asked for.
+        made: the number of requests for its blocks.
     """
 
     def __init__(

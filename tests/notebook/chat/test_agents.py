@@ -1,4 +1,4 @@
-"""Agents in the rows of a turn while it goes on: who works, who asks, and what became of it."""
+"""Agents in the rows of a running turn: their work, their requests and their results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tract_jupyter.review import Answer, Channel
 
 
 class Board:
-    """Where a turn is shown: it keeps what was on display at each question."""
+    """A display of a turn that stores its content at each request."""
 
     def __init__(self, log):
         self.log = log
@@ -58,7 +58,7 @@ class Person(Channel):
 
 @pytest.fixture
 def worked(talk):
-    """Have two agents work side by side in a turn; gives the log, and the person with what they saw."""
+    """Run two agents at once in a turn; return the log, and the user with the displayed content."""
     lock = threading.Lock()
     said = {
         "boss": [

@@ -1,4 +1,4 @@
-"""Attachments in the notebook: sent with `--files`, named wherever a message is shown, and never drawn."""
+"""Attachments in the notebook: sent with `--files`, named in each view of a message, and never drawn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`%%tract_chat` and `%tract chat` in a shell: what is said, what is refused, what comes of it."""
+"""`%%tract_chat` and `%tract chat` in a shell: texts, refusals and results."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_what_is_named_is_sent_and_shown(chat, tmp_path):
         ("%%tract_chat --cells x\nhi", "--cells takes 3"),
         ("%%tract_chat --profile ful\nhi", "Did you mean 'full'?"),
         ("%%tract_chat --plan --direct\nhi", "--plan gives the model no tools"),
-        ("%%tract_chat --retry\nhi", "leave the cell empty"),
+        ("%%tract_chat --retry\nhi", "Leave the cell empty"),
         ("%%tract_chat --retry --vars asked\n", "send a new message"),
         *(
             (f"%%tract_chat --out {name}\nhi", told)
@@ -164,7 +164,7 @@ def test_what_is_named_twice_is_sent_once(chat, tmp_path):
 def test_a_value_that_cannot_be_described_is_not_sent(chat):
     chat.run("class Bad:\n    def __repr__(self):\n        raise SystemExit\nbad = Bad()")
     result = chat.run("%%tract_chat --vars bad\nhi")
-    assert result.error == "bad cannot be described: SystemExit was raised on the way. Nothing was sent"
+    assert result.error == "bad cannot be described: its code raised SystemExit. Nothing was sent"
     assert chat.namespace["asked"] == []
 
 
@@ -216,7 +216,7 @@ def test_what_failed_at_once_is_asked_once_more_and_says_what(chat, before, agai
         chat.run(cell)
     chat.run(FAILS)
     failed = chat.run("%%tract_chat\nWho sings?")
-    assert "%tract chat resume goes on from there" in failed.text
+    assert "%tract chat resume continues the turn" in failed.text
     for _ in range(2):  # also if it fails again
         chat.run(FAILS)
         assert "no connection" in chat.run(again).error
@@ -236,7 +236,7 @@ def test_an_answer_stays_where_asking_again_fails_at_once(chat):
     failed = chat.run("%%tract_chat --retry\n")
     assert "no connection" in failed.error
     assert "Asked again “Who sings?”" in failed.text
-    assert "The answer from before stays" in failed.text
+    assert "The earlier answer stays" in failed.text
     assert "resume" not in failed.text
     assert chat.run(SAID).text.strip() == "['Who sings?', 'Hello *you*.']"
     chat.run("replies += ['A wren.']")
@@ -252,7 +252,7 @@ def test_an_answer_stays_where_asking_again_is_stopped_before_anything_came(chat
         f"def stop(*_, **__):\n    {end}\n    raise LLMError('the connection was closed')\nStreamingClient.chat = stop"
     )
     stopped = chat.run("%%tract_chat --retry\n")
-    assert "You stopped this turn the answer from before stays; --retry asks again" in stopped.text
+    assert "You stopped this turn the earlier answer stays; --retry repeats the message" in stopped.text
     assert "resume" not in stopped.text
     assert chat.run(SAID).text.strip() == "['Who sings?', 'Hello *you*.']"
     chat.run("StreamingClient.chat = usual\nreplies += ['A wren.']")
@@ -266,7 +266,7 @@ def test_what_had_come_of_another_answer_takes_the_place_of_the_first(chat):
         "usual = StreamingClient.chat\ndef stop(self, messages, on_delta=None, **_):\n    on_delta(Delta('text', 'A wr'))\n"
         "    tract.loop.stop()\n    raise KeyboardInterrupt\nStreamingClient.chat = stop"
     )
-    assert "the partial reply is kept" in chat.run("%%tract_chat --retry\n").text
+    assert "the partial reply stays here" in chat.run("%%tract_chat --retry\n").text
     assert chat.run(SAID).text.strip() == "['Who sings?', 'A wr']"
 
 
@@ -275,8 +275,8 @@ def test_what_was_done_is_kept_where_asking_again_fails_later(chat):
     chat.run("replies += [reply(None, call('status'))]")
     chat.run(FAILS)
     failed = chat.run("%%tract_chat --retry --direct\n")
-    assert "What was done is kept. %tract chat resume goes on from there" in failed.text
-    assert "1 finished call was not made again" in chat.run("%%tract_chat --retry\n").text
+    assert "Completed work stays. %tract chat resume continues the turn" in failed.text
+    assert "1 finished call was not repeated" in chat.run("%%tract_chat --retry\n").text
 
 
 def test_a_plan_gets_no_tools_by_asking_again(chat):
@@ -306,7 +306,7 @@ def test_what_failed_is_gone_on_with(chat):
     assert failed.text.endswith("Failed: see above. Queued cells did not run.\n")
     resumed = chat.run("%tract chat resume")
     assert resumed.ok
-    assert "1 finished call was not made again" in resumed.text
+    assert "1 finished call was not repeated" in resumed.text
     assert "Hello *you*." in resumed.text
     assert "commit" in offered(chat)[-1]  # it has the tools that it began with
 
@@ -437,7 +437,7 @@ def test_without_an_error_nothing_is_sent(chat):
 def test_a_traceback_with_a_key_is_not_sent(kernel):
     kernel.run(MODEL)
     kernel.run("raise ValueError('sk-' + 'ab1' * 12)")
-    assert "holds something like a key" in kernel.run("%%tract_chat --error\n").error
+    assert "contains a likely key" in kernel.run("%%tract_chat --error\n").error
 
 
 class Display:

@@ -1,4 +1,4 @@
-"""What is sent with a message: bounded, between marks of its own, and nothing that was not named."""
+"""Context that is sent with a message: bounded, between marks, and only what the user named."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_a_repr_that_does_not_end_is_given_up(monkeypatch, slow, wrap):
 
 
 def test_a_table_is_its_columns_and_first_rows(monkeypatch):
-    """As pandas has it; the real one is tried where it is installed."""
+    """A stub of a pandas object. The real one is tested if pandas is installed."""
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"a": range(1_250_000), "b": ["x" * 200] * 1_250_000})
     (sent,) = variable_context({"df": frame}, ["df"])
@@ -163,7 +163,7 @@ def test_a_variable_that_there_is_not():
 
 @pytest.fixture
 def workspace(tmp_path):
-    """A workspace that is a folder of its own, with something beside it."""
+    """A workspace in a separate folder, with a file next to it."""
     folder = tmp_path / "work"
     folder.mkdir()
     (tmp_path / "outside.txt").write_text("secret")
@@ -173,7 +173,7 @@ def workspace(tmp_path):
 
 
 def test_a_key_is_not_sent(workspace):
-    with pytest.raises(OperationError, match="something like a key"):
+    with pytest.raises(OperationError, match="a likely key"):
         variable_context({"x": KEY}, ["x"])
     (workspace.default / "a.txt").write_text(f"hello\nkey = {KEY}\n")
     with pytest.raises(OperationError, match="line 2"):
@@ -193,10 +193,10 @@ def test_a_secret_of_a_cell_is_not_sent(source, output, is_certain):
         input_hist_raw=["", source, "%%tract_chat"], outputs={}, output_hist_reprs={1: output}
     )
     shell = SimpleNamespace(history_manager=manager)
-    with pytest.raises(OperationError, match="something like a key" if is_certain else "may hold a secret"):
+    with pytest.raises(OperationError, match="a likely key" if is_certain else "may contain a secret"):
         cell_context(shell, ["1"])
     if is_certain:
-        with pytest.raises(OperationError, match="something like a key"):
+        with pytest.raises(OperationError, match="a likely key"):
             cell_context(shell, ["1"], send_anyway=True)
     else:
         (sent,) = cell_context(shell, ["1"], send_anyway=True)
@@ -218,7 +218,7 @@ def test_a_secret_of_a_cell_is_not_sent(source, output, is_certain):
     ids=["text", "bytes", "first half", "second half", "block", "item", "value", "name"],
 )
 def test_a_secret_is_found_where_a_text_is_cut(value):
-    with pytest.raises(OperationError, match="something like a key"):
+    with pytest.raises(OperationError, match="a likely key"):
         variable_context({"x": value}, ["x"])
 
 

@@ -1,4 +1,4 @@
-"""A model's Markdown: what it looks like, what it cannot do, and how it grows."""
+"""A model's Markdown: its HTML, its limits and its growth."""
 
 import time
 from html.parser import HTMLParser
@@ -17,7 +17,7 @@ ATTRIBUTES = {"class", "href", "target", "rel", "role", "aria-level", "start"}
 
 
 class Reader(HTMLParser):
-    """Refuses what a page could run or load."""
+    """Fails on HTML that runs or loads something."""
 
     def __init__(self):
         super().__init__()
@@ -54,7 +54,7 @@ def test_prose_lists_tables_and_code():
     assert '<pre class="out"><code>x = <span class="m">1</span></code></pre>' in made
 
 
-FORMULAS = {  # « and » stand for the element that is typeset, and ¤ for one that is a block
+FORMULAS = {  # « and » mark a typeset element, and ¤ a block
     r"Area $a_1 * b_2 * c$.": r"<p>Area «$a_1 * b_2 * c$».</p>",
     r"\(x^2\), $$\pi$$": r"<p>«$x^2$», ¤$$\pi$$»</p>",
     "$$\n\\int_0^1 x^2\\,dx\n+ \\frac{1}{3}\n$$": "<p>¤$$\\int_0^1 x^2\\,dx\n+ \\frac{1}{3}$$»</p>",

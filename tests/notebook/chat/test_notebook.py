@@ -1,4 +1,4 @@
-"""What a turn of `%%tract_chat` has to do with the notebook: its variables, and taking the turn back."""
+"""A turn of `%%tract_chat` and the notebook: variables and undo."""
 
 from __future__ import annotations
 

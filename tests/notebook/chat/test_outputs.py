@@ -216,7 +216,7 @@ def test_bounds_are_told():
     assert max(map(len, html)) < 21_000
     full = outputs(room=lambda size: False)
     full.show({"text/plain": "x"}, {})
-    assert "the outputs of a turn may have 20.0 MB" in full.now()[0].text
+    assert "the outputs of a turn can have at most 20.0 MB" in full.now()[0].text
 
 
 def test_a_bar_of_tqdm_stands_once_as_it_is_now(monkeypatch):

@@ -1,4 +1,4 @@
-"""What a turn looks like: the same from its events and from the store, in every state, whatever a model wrote."""
+"""The view of a turn is the same from its events and from the store, in every state and for any text of a model."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ALLOWED = frozenset({
 
 
 class Page(HTMLParser):
-    """What is in a page: elements, attributes, links."""
+    """The content of a page: elements, attributes, links."""
 
     def __init__(self, html):
         super().__init__()
@@ -138,7 +138,7 @@ def test_a_script_says_what_it_called_and_what_it_saved(chat):
     text = log.view().text()
     assert "Ran 3 tool calls in one script look ×3" in text
     assert "fewer tokens" in text
-    assert "had the model made each call itself" in log.view().html()
+    assert "With direct calls, about" in log.view().html()
     assert "3 calls · " in log.view().html()
 
 
@@ -179,7 +179,7 @@ def test_an_unknown_price_is_said_to_be_unknown(chat):
 
 
 class Waited(TractSource):
-    """Somebody read the question `p` for 53 seconds, and `q` in the last three of them and two more."""
+    """The user reads the request `p` for 53 seconds, and `q` during the last three of them and two more."""
 
     def asked(self, pending_id):
         begin = datetime(2026, 6, 1, tzinfo=UTC)
@@ -272,7 +272,7 @@ def test_a_failure_is_told_with_what_to_do(chat, talk):
         chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), LLMError("no connection"))
     page = stored_view(talk)
     assert "no connection" in page.text()
-    assert "%tract chat resume goes on from there" in page.text()
+    assert "%tract chat resume continues the turn" in page.text()
     assert "Failed" in page.foot_text()
     assert re.search(r"price unknown  [\d.]+ s  10 tokens in  2 out$", page.foot_text())
 
@@ -290,7 +290,7 @@ def test_a_stop_is_told_and_what_had_come_is_kept(talk):
     talk.chat("Hi", on_turn=log.add)
     for page in (log.view(), stored_view(talk)):
         assert "You stopped this turn" in page.foot_text()
-        assert "the partial reply is kept" in page.foot_text()
+        assert "the partial reply stays here" in page.foot_text()
         assert "Three great tits" in page.text()
 
 
@@ -299,7 +299,7 @@ def test_a_turn_that_was_resumed_says_so(chat, talk):
     log = stored_log(talk, find_turn(talk), to_go_on=True)
     talk.configure_llm(type("Model", (), {"chat": lambda self, messages, **options: reply("Sunny.")})())
     talk.chat(None, on_turn=log.add)
-    assert "Resumed where it was left. 1 finished call was not made again." in log.view().text()
+    assert "Resumed where it stopped. 1 finished call was not repeated." in log.view().text()
     assert stored_view(talk).html() == log.view().html()
 
 
@@ -315,7 +315,7 @@ def test_calls_that_nobody_could_decide_wait(talk):
 
 def test_a_turn_that_was_left_says_how_to_go_on(talk):
     talk.user("Hi")
-    assert "Was left before its end %tract chat resume goes on" in stored_view(talk).foot_text()
+    assert "Did not finish %tract chat resume continues it" in stored_view(talk).foot_text()
 
 
 def test_a_cassette_is_named(talk):
@@ -325,7 +325,7 @@ def test_a_cassette_is_named(talk):
     assert "Replayed from june.cassette" in log.view().foot_text()
 
 
-# --- what a model wrote
+# --- texts of a model
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)

@@ -1,4 +1,4 @@
-"""A turn on a live page, without one: what is sent when, what it takes, and what is left at the end."""
+"""The widget of a turn, without a page: its messages, its answers, and its final state."""
 
 import json
 
@@ -10,7 +10,7 @@ from tract_jupyter.notebook.chat import LiveTurn, TurnBlock
 
 
 class Page:
-    """What a page makes of what it is sent."""
+    """A model of the page that applies the messages."""
 
     def __init__(self, live):
         self.widget = live._widget
@@ -55,7 +55,7 @@ class Page:
 
 @pytest.fixture
 def outputs(monkeypatch):
-    """What is on display: (what, data or None)."""
+    """The displayed content: (type, data or None)."""
     made = []
     place = "tract_jupyter.notebook.chat.widget"
     monkeypatch.setattr(f"{place}.display", lambda content, **_: made.append(("live", content)))
@@ -65,7 +65,7 @@ def outputs(monkeypatch):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """A clock that stands still, and timers that wait to be set off."""
+    """A clock that the test sets, and timers that the test fires."""
 
     class Clock:
         now = 100.0
@@ -197,7 +197,7 @@ def test_the_end_is_a_static_page_and_the_live_one_knows_it(live, page, outputs)
 
 def test_what_is_saved_in_the_middle_says_how_to_see_the_rest(live):
     data, _ = live._widget._repr_mimebundle_()
-    assert "%tract chat resume goes on with it" in data["text/plain"]
+    assert "%tract chat resume continues it" in data["text/plain"]
     assert data["text/plain"] in data["text/html"]
 
 
@@ -291,7 +291,7 @@ def test_an_answer_that_came_too_late_is_told_who_was_faster(live, page, ticket)
     elsewhere.draw(asking(ticket))
     round_id = decide(Page(elsewhere), ticket)
     decide(page, ticket, "reject", round_id=round_id)
-    assert page.blocks["q"]["view"]["late"].startswith("Somebody else decided first")
+    assert page.blocks["q"]["view"]["late"].startswith("Another decision came first")
 
 
 def test_a_question_is_drawn_once_until_it_changes(live, page, ticket, monkeypatch):

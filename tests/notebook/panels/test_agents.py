@@ -1,4 +1,4 @@
-"""The question whether an agent is made or changed: its text, what to notice there, and what it may do."""
+"""The request to make or change an agent: its text, its notices and its permissions."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_its_instructions_are_a_text_with_what_to_notice_at_its_lines_the_worst_
     assert 'data-name="instructions" data-what="text"' in html
     assert "<script" not in html
     assert html.index("3 findings") < html.index('data-name="instructions"')
-    assert "\\nYou need" not in html  # no repr of it stands anywhere
+    assert "\\nYou need" not in html  # its repr is nowhere in the text
     view = panel_data(ticket)
     assert "1 high" in view["risk_html"]
     assert not view["is_code"]

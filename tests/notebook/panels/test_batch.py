@@ -1,4 +1,4 @@
-"""The inbox as one panel: rows, what may be decided, and its record; in this process, without a front end."""
+"""The panel of the inbox, without a front end: rows, decisions and the record."""
 
 import secrets
 import threading
@@ -28,7 +28,7 @@ class FrontEnd:
 
 @pytest.fixture
 def shown(monkeypatch):
-    """What the inbox displayed: how, and what."""
+    """The displays of the inbox: method and content."""
     outputs = []
     monkeypatch.setattr("tract_jupyter.notebook.channels.CellOutput", Mock)  # panels of single requests
     for name in ("display", "update_display"):
@@ -63,7 +63,7 @@ def open_inbox(tract, left=()):
 def decide(inbox, action, *numbers, **more):
     rows = [inbox.batch.page[number] for number in numbers]
     rounds = {row.pending_id: row.ticket.round_id for row in rows}
-    key = secrets.token_hex(8)  # a second message with the same one is taken for the first, sent again
+    key = secrets.token_hex(8)  # a second message with the same key counts as a repetition of the first
     seen = [key for row in rows for key in row.ticket.needed]
     message = {"type": "decide", "key": key, "action": action, "rounds": rounds, "seen": seen}
     inbox._panel.take({**message, **more})
@@ -96,7 +96,7 @@ def test_a_row_that_cannot_be_decided_says_how_it_is_turned_down(tract, waiting)
     told = outline(inbox._panel.view["rest_html"]).text
     for text in (told, inbox.batch.record_text()):
         assert "'text' should be" in text
-        assert "%tract decide ID reject REASON rejects a request that cannot be shown." in text
+        assert "%tract decide ID reject REASON rejects such a request." in text
 
 
 def test_the_panel_is_opened_with_the_first_page(tract, waiting):
@@ -213,7 +213,7 @@ def test_what_a_saved_notebook_keeps_is_brought_up_to_date_after_each_decision(t
     inbox.refresh()
     decide(inbox, "approve", 0)
     inbox.refresh()
-    assert shown[1:] == [again]  # once: a page that is drawn anew takes the focus from whoever types
+    assert shown[1:] == [again]  # once, because a redraw takes the focus from a user who types
     second = inbox.batch.page[1].ticket
     second.on_answer = lambda ticket: None
     decide(inbox, "approve", 1)
@@ -270,7 +270,7 @@ def test_a_row_shows_its_values_where_they_are_short(tract, waiting):
     assert (value["name"], value["text"], len(value["keys"].split())) == ("text", "'a'", 2)
     assert long["is_brief"]
     (value,) = long["values"]
-    assert value["keys"] == ""  # of what is cut nothing was on display
+    assert value["keys"] == ""  # a cut value was not on display
     assert len(value["text"]) == 60
     assert value["more"] == " … 442 more characters"
 
@@ -330,7 +330,7 @@ def test_a_body_is_made_once_for_each_showing(tract, waiting, monkeypatch):
     monkeypatch.setattr(batch_module, "body_html", lambda t, **o: made.append(t) or body_html(t, **o))
     inbox = open_inbox(tract)
     first, second, third = (row.ticket for row in inbox.batch.page)
-    assert made == [first]  # of those of a kind, that of the first
+    assert made == [first]  # for rows of one kind, only the body of the first
     decide(inbox, "approve", 0)
     inbox.refresh()
     assert made == [first, second]

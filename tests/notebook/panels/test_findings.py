@@ -1,4 +1,4 @@
-"""The list of findings above code, and what stands under its lines."""
+"""The list of findings above code, and the notes below its lines."""
 
 import re
 

@@ -76,7 +76,7 @@ def test_for_whom_it_may_be_and_what_it_does_not_look_at():
     subject = Subject("operation", "deploy", "0" * 64, {"n": 3}, "agent:a", {"at": "noon"})
     offer = standing_form(subject, elsewhere=False)
     assert offer["whom"] == [
-        ("this", "agent:a only"), ("children", "agent:a and its children"), ("anybody", "anybody who asks")
+        ("this", "agent:a only"), ("children", "agent:a and its children"), ("anybody", "any requester")
     ]  # fmt: skip
     assert offer["ignored"] == [{"name": "at", "shown": "'noon'"}]
 

@@ -1,4 +1,4 @@
-"""The live panel of one request, without a front end: what it takes, and what it tells those who came too late."""
+"""The live panel of one request, without a front end: its answers, and its message for late answers."""
 
 import re
 
@@ -33,10 +33,10 @@ def test_a_click_with_changed_values(ticket):
 def test_a_later_click_shows_who_decided_what_and_when(ticket):
     first, second = Panel(ticket), Panel(ticket)
     click(first, "reject", '{"reason":"zebra"}')
-    assert second.view["is_open"]  # nobody has told it
+    assert second.view["is_open"]  # no message has arrived
     click(second)
     assert not second.view["is_open"]
-    assert second.view["late"].startswith("Somebody else decided first: rejected by ")
+    assert second.view["late"].startswith("Another decision came first: rejected by ")
     assert "(panel), 20" in second.view["late"]
     assert "zebra" in second.view["body_html"]
 
@@ -85,7 +85,7 @@ def test_a_value_that_changed_was_not_on_display(ticket):
     panel.refresh()
     click(panel, seen=before)
     assert ticket.status.is_open
-    assert "2 of the" in panel.view["late"]  # the value, and what it is called
+    assert "2 of the" in panel.view["late"]  # the value and its name
     assert set(ticket.needed) & set(before)  # the code is as it was
     click(panel)
     assert ticket.status == "approved"

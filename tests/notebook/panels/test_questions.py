@@ -1,4 +1,4 @@
-"""The list of what one step asks, without a front end: what it takes, and what becomes of its output."""
+"""The list of the requests of one step, without a front end: its answers, and its output after them."""
 
 import pytest
 
@@ -62,7 +62,7 @@ def test_a_click_that_is_sent_again_is_not_late_and_a_later_one_is(tickets):
     assert first.heard == round_id
     assert first.view["rows"][0]["late"] == ""
     click(second, 0, "reject", round_id=round_id)
-    assert second.view["rows"][0]["late"].startswith("Somebody else decided first: approved by ")
+    assert second.view["rows"][0]["late"].startswith("Another decision came first: approved by ")
 
 
 @pytest.mark.parametrize("content", [{}, {"round_id": 1}, {"pending_id": "x", "round_id": "y"}])

@@ -1,4 +1,4 @@
-"""What a panel and its record show: everything, escaped, with findings under their lines."""
+"""A panel and its record show the whole request, escaped, with findings below their lines."""
 
 import re
 from html.parser import HTMLParser
@@ -283,7 +283,7 @@ PIECES = (
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_code_looks_as_pygments_has_it(text):
-    """Its lexer is asked under the language's other name, without our patterns in front."""
+    """Uses the lexer by another name of the language, without our patterns."""
     assert highlighted(text, "python") == highlighted(text, "py")
 
 

@@ -1,4 +1,4 @@
-"""Runs and events to be shown."""
+"""Runs and events for the views."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace

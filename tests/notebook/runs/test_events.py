@@ -77,6 +77,6 @@ def test_states_follow_the_events():
 
 
 def test_the_report_tells_the_order_of_commits():
-    """R60, E8: what the commit did is shown, not what it should have done."""
+    """R60, E8: the view shows the actual effect of the commit, not the planned one."""
     assert "Committed before the main call: b → a" in RunView(project(EVENTS), EVENTS).to_text()
     assert "main call" in RunView(project(EVENTS), EVENTS).to_text()

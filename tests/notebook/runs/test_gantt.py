@@ -1,4 +1,4 @@
-"""The time line: what ran beside what."""
+"""The timeline: operations that ran at the same time."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A run on the screen while it goes on: how often it is drawn, and that the last state is."""
+"""The live display of a run: the rate of drawing, and the last state."""
 
 import pytest
 from IPython.utils.capture import capture_output
@@ -8,7 +8,7 @@ from tract_jupyter.notebook.runs import RunDisplay, RunView
 
 
 class Time:
-    """A clock that is set, and what is to be done later."""
+    """A clock that the test sets, with scheduled calls."""
 
     def __init__(self):
         self.now = 100.0
@@ -46,7 +46,7 @@ def project(events):
 
 @pytest.fixture
 def drawn(bare_shell, monkeypatch):  # displays need a shell
-    """What was put on the screen, and whether it took the place of another."""
+    """The displayed outputs, each with True if it replaced another one."""
     put = []
     for name in ("display", "update_display"):
         monkeypatch.setattr(

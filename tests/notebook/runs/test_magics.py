@@ -161,7 +161,7 @@ def interrupted(*_, **__):
     raise KeyboardInterrupt
 
 
-# --- going on
+# --- resuming
 
 
 def crash(shell, model):
@@ -181,9 +181,7 @@ def interrupted_hard(*_, **__):
 def test_a_crashed_run_says_how_to_go_on_and_does(shell, model):
     run_id = crash(shell, model)
     told = shell.run(f"%tract run {run_id}")
-    assert f"its process has ended. Its results are kept and not repeated: %tract run {run_id} --resume" in (
-        told.text
-    )
+    assert f"its process has ended. %tract run {run_id} --resume continues it" in (told.text)
     assert f"Run {run_id}: interrupted" in told.text
     assert ">interrupted<" in told.html
     assert re.search(rf"{run_id} .* interrupted ", shell.run("%tract runs").text)

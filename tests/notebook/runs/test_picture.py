@@ -1,4 +1,4 @@
-"""What is drawn of a run: states while it goes on, the order of commits, when the main call was."""
+"""The data for the view of a run: live states, the order of commits, the time of the main call."""
 
 from tests.notebook.runs.examples import AFTER, BEFORE, FIVE, ZERO, event, op, operation, run
 from tract_jupyter.notebook.runs import NodeState, picture
@@ -63,7 +63,7 @@ def test_progress_in_words():
 
 
 def test_effects_are_committed_by_dependency_order_and_id():
-    """R60, G8, G9: the ready queue, and only what is done has effects."""
+    """R60, G8, G9: the ready queue. Only completed operations have effects."""
     done = [
         op("a", order=5), op("b", order=1, depends_on=("a",)), op("op10", order=3), op("op2", order=3),
         op("late", status="error", order=0),
@@ -79,7 +79,7 @@ def test_reports_know_better():
 
 
 def test_nothing_was_committed_where_the_run_was_aborted():
-    """E14: what was done until then has no effects either."""
+    """E14: operations that were completed before have no effects."""
     shown = picture(run(op("a"), op("b", AFTER), status="aborted", reply=None))
     assert shown.committed == {BEFORE: [], AFTER: []}
     assert shown.main is NodeState.SKIPPED

@@ -1,4 +1,4 @@
-"""`%tract prompt` and `%tract run --dry`: what would be sent and done, without asking anybody."""
+"""`%tract prompt` and `%tract run --dry`: the next request and calls, without sending anything."""
 
 import pytest
 
@@ -20,7 +20,7 @@ GUIDE = OperationProfile.of("guide", [
 
 @pytest.fixture
 def tract(shell, model):
-    """The tract of the shell: with a model that nobody may ask, and a function that nobody may call."""
+    """The tract of the shell, with a model and a function that must not be called."""
     tract = shell.namespace["tract"]
     tract.configure_llm(ScriptedClient())
     tract.functions.register("count")(lambda context, arguments: 1 / 0)
@@ -85,7 +85,7 @@ def test_the_prompt_is_shown(shell, tract):
     assert result.ok, result.error
     assert "<script>" not in result.html
     for told in (
-        "nothing was asked",
+        "nothing was sent",
         "guide",
         "tokens",
         "your ScriptedClient",

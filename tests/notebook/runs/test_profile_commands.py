@@ -1,4 +1,4 @@
-"""`%tract profiles` and `%tract profile` on stored profiles, one's own and those of others."""
+"""`%tract profiles` and `%tract profile` on stored profiles of this and other users."""
 
 import re
 

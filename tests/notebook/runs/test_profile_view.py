@@ -1,4 +1,4 @@
-"""A profile as it is shown."""
+"""The view of a profile."""
 
 from types import SimpleNamespace
 
@@ -43,7 +43,7 @@ def test_any_text_is_safe():
 
 
 def test_what_is_only_for_people_is_shown_to_them():
-    """Descriptions, capabilities and whatever else says how it runs."""
+    """Descriptions, capabilities and other facts about the operation."""
     shown = make(
         "hint", order=1, text="x", description="Why <b>", capabilities=["prompt", "artifact", "net"], timeout_ms=5,
         retry={"maxAttempts": 2}, provider="lane", debug={"enabled": True}, tag="hint", title="T", semantics="state",

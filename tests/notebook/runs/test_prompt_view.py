@@ -1,4 +1,4 @@
-"""The prompt inspector: what is new in a prompt and who put it there."""
+"""The prompt inspector: the changes of a prompt and their origin."""
 
 from tests.notebook.outline import stands_alone
 from tests.notebook.runs.examples import HOSTILE, PLAIN, PROMPT, message, run

@@ -1,4 +1,4 @@
-"""A run as it is shown: graph, time line, reasons, and that any text is safe."""
+"""The view of a run: graph, timeline, reasons, and safe text."""
 
 import re
 
@@ -17,7 +17,7 @@ def html_of(shown, **parts):
 
 
 def nodes_of(html):
-    """The operations in the graph, as a screen reader is told."""
+    """The operations in the graph, as a screen reader reads them."""
     graph = html.partition('data-testid="tract-run-graph"')[2].partition("</svg>")[0]
     return [
         label
@@ -114,7 +114,7 @@ def test_effects_that_were_not_committed_are_told():
         "error": {"code": "policy_error", "message": "not here"},
     }  # fmt: skip
     shown = run(op("a"), reports=({"hook": "before_main_llm", "order": ["a"], "entries": [entry]},))
-    said = "Its effect artifact.upsert was not committed. It wanted an effect that is not allowed here: not here."
+    said = "Its effect artifact.upsert was not committed. It requested an effect that is not allowed here: not here."
     assert said in html_of(shown)
     assert f"✕ a: {said}" in RunView(shown).to_text()
 

@@ -1,4 +1,4 @@
-"""A run of many operations is shown as stages, a line each, which unfold to all names."""
+"""The view of many operations has a line for each stage, which unfolds to all names."""
 
 import re
 

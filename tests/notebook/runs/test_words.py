@@ -61,7 +61,7 @@ def test_every_reason_and_code_has_words_of_its_own():
 
 
 def test_the_reason_alone_is_enough():
-    assert why(op("x", status="skipped", skipped_reason="policy")) == "A policy did not let it run."
+    assert why(op("x", status="skipped", skipped_reason="policy")) == "A policy blocked it."
     assert why(op("x", status="skipped")) == "It was skipped."
 
 
@@ -94,7 +94,7 @@ def test_others():
         ({"status": "done"}, ""),
         ({"status": "running"}, ""),
         ({"status": "waiting"}, "A request needs a decision: %tract inbox. Then %tract run 7f3a9c1e --resume resumes it."),
-        ({"status": "aborted"}, "It was aborted after the reply, which is kept."),
+        ({"status": "aborted"}, "It was aborted after the reply. The reply stays."),
         ({"status": "aborted", "reply_commit": None}, "It was aborted. Nothing was committed afterwards."),
         (
             {"status": "failed", "failed_type": "before_barrier", "failed_details": {"operationId": "a"}},
@@ -112,7 +112,7 @@ def test_others():
     ],
 )  # fmt: skip
 def test_how_a_run_ended(parts, said):
-    """R11, R12, E6: what it failed at, and for which operation."""
+    """R11, R12, E6: the phase of the failure and its operation."""
     assert outcome(run(op("a", status="error", error_code="timeout"), op("b"), **parts)) == said
 
 

@@ -85,7 +85,7 @@ class ReadsFile(Rule):
                 and access is PathAccess.WRITE
                 and (change := _change(text or "", reference, view))
             ):
-                level, reason = MEDIUM, f"{reference.shown} {change} a file of data."
+                level, reason = MEDIUM, f"{reference.shown} {change} a data file."
             sure = reference.confidence if text is not None else _UNSURE
             category = _category(place, access)
             yield RULES[code].finding(view, reference.node, reason, level, sure, category, [text])

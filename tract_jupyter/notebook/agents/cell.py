@@ -68,22 +68,26 @@ def _define(notebook: NotebookSession, agents: Agents, options: AgentOptions, bo
         agents.maker.check_definition(definition, _person(notebook))
         if former is None and not is_same:
             agents.maker.check_new(definition, _person(notebook))
-        said = f"{definition.name} already has this definition." if is_same else "The definition is valid."
-        return DefinedAgent(said, _changes(former, definition), text_notices(definition))
+        sentence = (
+            f"{definition.name} already has this definition." if is_same else "The definition is valid."
+        )
+        return DefinedAgent(sentence, _changes(former, definition), text_notices(definition))
     changes = _changes(former, definition)
-    given: dict[str, Any] = {
+    values: dict[str, Any] = {
         "instructions": definition.instructions, "description": definition.description, "model": definition.model,
         "tools": list(definition.tools), "toolsets": list(definition.toolsets), "budget": definition.budget,
     }  # fmt: skip
     if former is None:
-        agent = agents.create(definition.name, **given)
+        agent = agents.create(definition.name, **values)
         called = f"tools.agents.{python_name(agent.name)}(...)"
-        said = f"Defined {agent.name}: {called} calls it, and so may models that call agents."
+        sentence = f"Defined {agent.name}: {called} calls it. Models that may call agents can also call it."
     else:
-        agent = agents.update(definition.name, **given)
-        said = f"Changed {agent.name}, now version {agent.version}. Permissions of the old version do not count for it."
+        agent = agents.update(definition.name, **values)
+        sentence = (
+            f"Changed {agent.name}, now version {agent.version}. Permissions of the old version do not apply."
+        )
     page = AgentPage(notebook.agent_watch, agent, [], is_past=False)
-    return DefinedAgent(said, changes, text_notices(definition), page)
+    return DefinedAgent(sentence, changes, text_notices(definition), page)
 
 
 class DefinedAgent(View):
@@ -107,9 +111,9 @@ class DefinedAgent(View):
         changes = (rows.sub("Changes"), side_by_side(self._changes)) if self._changes else None
         notices = [
             element(
-                "li", element("b", one.name), f" {one.value} ", element("span", one.description, class_="dim")
+                "li", element("b", row.name), f" {row.value} ", element("span", row.description, class_="dim")
             )
-            for one in self._notices
+            for row in self._notices
         ]
         listed = (rows.sub("Notice in its text"), element("ul", notices)) if notices else None
         page = None if self._page is None else self._page.to_html()
@@ -175,39 +179,39 @@ def _of_options(options: AgentOptions, body: str, former: Agent | None) -> Agent
     )  # fmt: skip
 
 
-def _list(given: str | None, old: tuple[str, ...]) -> tuple[str, ...]:
-    return old if given is None else tuple(filter(None, re.split(r"[,\s]+", given)))
+def _list(text: str | None, old: tuple[str, ...]) -> tuple[str, ...]:
+    return old if text is None else tuple(filter(None, re.split(r"[,\s]+", text)))
 
 
-def _budget(given: str) -> Allowance:
+def _budget(text: str) -> Allowance:
     """Parse a budget: `steps=20,usd=0.5`.
 
     Raises:
         OperationError: the budget is not valid.
     """
-    found: dict[str, Any] = {}
-    for part in filter(None, re.split(r"[,\s]+", given)):
+    limits: dict[str, Any] = {}
+    for part in filter(None, re.split(r"[,\s]+", text)):
         name, equals, value = part.partition("=")
         if name not in BUDGET_LIMITS:
             raise OperationError(
                 f"a budget has no limit {name[:_SHOWN]!r}.{nearest(name, BUDGET_LIMITS)} It has "
                 f"{', '.join(BUDGET_LIMITS)}, such as --budget steps=20,usd=0.5. Nothing was defined"
             )
-        if name in found:
+        if name in limits:
             raise OperationError(f"the budget names {name} twice; name it once. Nothing was defined")
         try:
             if not equals:
                 raise ValueError(part)
-            found[name] = float(value) if name in {"usd", "seconds"} else int(value.replace("_", ""))
+            limits[name] = float(value) if name in {"usd", "seconds"} else int(value.replace("_", ""))
         except ValueError:
             raise OperationError(
                 f"the limit of {name} is a number, such as {name}=20, and not {value[:_SHOWN]!r}. Nothing was defined"
             ) from None
-    return read_budget(found) or Allowance()
+    return read_budget(limits) or Allowance()
 
 
 def _active(agents: Agents, name: str) -> Agent | None:
-    return next((one for one in agents if one.name == name and one.state is AgentState.ACTIVE), None)
+    return next((agent for agent in agents if agent.name == name and agent.state is AgentState.ACTIVE), None)
 
 
 def _check_update_of_file(definition: AgentDefinition, former: Agent | None) -> None:
@@ -259,12 +263,15 @@ def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[t
         above: the lines before, without the line of the magic.
         line: the line up to the cursor.
     """
-    if not above or above[0].rstrip() != _FENCE or _FENCE in [one.rstrip() for one in above[1:]]:
+    if not above or above[0].rstrip() != _FENCE or _FENCE in [entry.rstrip() for entry in above[1:]]:
         return []
     agents = notebook.tract.agents
     key, colon, _ = line.partition(":")
     if line.startswith(("-", " ")):
-        section = next((one.partition(":")[0] for one in reversed(above) if one[:1] not in {"-", " "}), "")
+        section = next(
+            (entry.partition(":")[0] for entry in reversed(above) if entry[:1] not in {"-", " "}),
+            "",
+        )
         names: dict[str, Iterable[str]] = {
             "tools": agents.executor.tools(),
             "toolsets": agents.toolsets,
@@ -275,5 +282,5 @@ def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[t
         return [(name, section) for name in names.get(section, ())]
     if colon:
         return [(name, "model") for name in agents.models] if key == "model" else []
-    given = {one.partition(":")[0] for one in above}
-    return [(f"{name}: ", "field") for name in KEYS if name not in given]
+    used = {entry.partition(":")[0] for entry in above}
+    return [(f"{name}: ", "field") for name in KEYS if name not in used]

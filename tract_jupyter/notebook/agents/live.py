@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _LEAST_SECONDS: Final = 0.2
 """The shortest time between two updates."""
 _SHARE: Final = 10
-"""Updates take at most one part in this many of the time."""
+"""Updates take at most 1 / this number of the time."""
 
 
 class LiveTree:

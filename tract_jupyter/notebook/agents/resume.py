@@ -52,8 +52,8 @@ async def resume(notebook: NotebookSession, name: str, number: int | None) -> No
                 board.close()
 
     await ended(notebook, work, board, stop, "call")
-    kept = [one for one in tract.agents.calls_of(name) if one.number == call.number]
-    if kept and kept[-1].state is CallState.WAITING:
+    stored = [other for other in tract.agents.calls_of(name) if other.number == call.number]
+    if stored and stored[-1].state is CallState.WAITING:
         check_ended(TurnOutcome.WAITING)
 
 
@@ -64,14 +64,14 @@ def left_call(agents: Agents, name: str, number: int | None) -> AgentCall:
         OperationError: no call can be resumed.
     """
     calls = agents.calls_of(name)
-    found = [one for one in calls if number in (None, one.number)]
-    left = [one for one in found if one.state.is_open]
-    if left:
-        return left[-1]
+    matches = [call for call in calls if number in (None, call.number)]
+    unfinished = [call for call in matches if call.state.is_open]
+    if unfinished:
+        return unfinished[-1]
     if not calls:
         raise OperationError(f"no agent {name!r} was called. %tract agents lists the agents")
-    if not found:
+    if not matches:
         raise OperationError(
-            f"{name!r} has no call {number}; it has {', '.join(str(one.number) for one in calls)}"
+            f"{name!r} has no call {number}; it has {', '.join(str(call.number) for call in calls)}"
         )
     raise OperationError(f"{name!r} has no unfinished call. %tract agents show {name} shows its last call")

@@ -128,8 +128,8 @@ class AgentLine:
             _money(numbers.get("usd", 0.0)),
             self.left,
         ]
-        said = f": {self.said}" if self.said else ""
-        line = f"{'  ' * self.depth}{self.name} v{self.version}  {self.word}{said}  {' · '.join(filter(None, took))}"
+        detail = f": {self.said}" if self.said else ""
+        line = f"{'  ' * self.depth}{self.name} v{self.version}  {self.word}{detail}  {' · '.join(filter(None, took))}"
         asks = [f"{'  ' * self.depth}  waits: {title}; {how} decides it" for title, how in self.asks]
         return printable("\n".join([line, *asks]))
 
@@ -162,23 +162,23 @@ class DrawnTree(View):
     def blocks(self) -> list[TurnBlock]:
         """Return the head, a row for each agent, and the agents of earlier sessions."""
         head = element("div", element("b", self.head), class_="line agents-head")
-        made = [TurnBlock("head", head)]
+        blocks = [TurnBlock("head", head)]
         if self.told:
-            made.append(TurnBlock("told", element("div", element("p", self.told), class_="note")))
+            blocks.append(TurnBlock("told", element("div", element("p", self.told), class_="note")))
         for line in self.lines:
-            made.append(TurnBlock(f"agent.{line.name}", line.html(), kind="row"))
-            made += [
+            blocks.append(TurnBlock(f"agent.{line.name}", line.html(), kind="row"))
+            blocks += [
                 TurnBlock(f"ask.{line.name}.{number}", _ask_html(line, *ask), kind="row")
                 for number, ask in enumerate(line.asks)
             ]
         if self.past:
-            made.append(TurnBlock("past", self._past_html(), kind="row"))
-        return made
+            blocks.append(TurnBlock("past", self._past_html(), kind="row"))
+        return blocks
 
     def foot(self) -> Foot:
         """Return the last line."""
         actions: tuple[Action, ...] = () if self.is_over else ("stop",)
-        hint = "%tract agents NAME tells more of one" if self.lines or self.past else ""
+        hint = "%tract agents NAME shows one agent" if self.lines or self.past else ""
         return Foot(element("span", hint, class_="dim"), actions)
 
     def html(self) -> Html:
@@ -201,8 +201,8 @@ class DrawnTree(View):
         return self.text()
 
     def _past_html(self) -> Html:
-        left = sum("resume" in typed for _, typed in self.past)
-        about = f"{left:,} not done" if left else "none can be called"
+        unfinished = sum("resume" in typed for _, typed in self.past)
+        about = f"{unfinished:,} not done" if unfinished else "none can be called"
         cells = (
             rows.icon("back"),
             rows.said("Earlier sessions"),
@@ -225,47 +225,47 @@ def _ask_html(line: AgentLine, title: str, how: str) -> Html:
 def drawn_tree(watch: AgentWatch, turn_id: str = "") -> DrawnTree:
     """Return the current state of all agents."""
     agents = watch.tract.agents
-    here = list(agents)
-    asked = _asked(watch)
-    newest, toolsets = _newest(here), agents.toolsets
+    current = list(agents)
+    requests = _open_requests(watch)
+    newest, toolsets = _newest(current), agents.toolsets
     lines = tuple(
-        _line(watch, agent, depth, asked.get(agent.name, ()), newest, toolsets)
-        for agent, depth in _nested(here)
+        _line(watch, agent, depth, requests.get(agent.name, ()), newest, toolsets)
+        for agent, depth in _nested(current)
     )
     of_past = agents.past()
-    past = tuple((_past_line(agent), _typed(agent)) for agent in of_past)
-    is_over = not any(call.state is CallState.RUNNING for agent in here for call in agent.calls)
+    past = tuple((_past_line(agent), _command_of(agent)) for agent in of_past)
+    is_over = not any(call.state is CallState.RUNNING for agent in current for call in agent.calls)
     return DrawnTree(
-        turn_id or "agents", lines, past, _head(agents, here, lines), is_over, _left_text(of_past)
+        turn_id or "agents", lines, past, _head(agents, current, lines), is_over, _unfinished_text(of_past)
     )
 
 
-def _newest(here: Iterable[Agent]) -> frozenset[tuple[str, int]]:
-    """Return the newest calls, whose conversations are shown."""
-    calls = sorted((call for agent in here for call in agent.calls), key=lambda call: call.began)
+def _newest(agents: Iterable[Agent]) -> frozenset[tuple[str, int]]:
+    """Return the newest calls. The tree has their conversations."""
+    calls = sorted((call for agent in agents for call in agent.calls), key=lambda call: call.began)
     return frozenset((call.agent, call.number) for call in calls[-_TRANSCRIPTS:])
 
 
-def _nested(here: list[Agent]) -> list[tuple[Agent, int]]:
+def _nested(agents: list[Agent]) -> list[tuple[Agent, int]]:
     """Return agents in order, each below its maker. An agent that the user made is below its last caller."""
-    by_name = {agent.name: agent for agent in here}
+    by_name = {agent.name: agent for agent in agents}
     above: dict[str, str] = {}
-    for agent in here:
+    for agent in agents:
         callers = [call.chain[-2] for call in agent.calls[-1:] if len(call.chain) > 1]
         for name in (*agent.maker[-1:], *callers):
             if name in by_name and not _is_below(name, agent.name, above):
                 above[agent.name] = name
                 break
     below: dict[str, list[Agent]] = {}
-    for agent in here:
+    for agent in agents:
         below.setdefault(above.get(agent.name, ""), []).append(agent)
-    found: list[tuple[Agent, int]] = []
+    nested: list[tuple[Agent, int]] = []
     to_do = [(agent, 0) for agent in reversed(below.get("", []))]
     while to_do:
         agent, depth = to_do.pop()
-        found.append((agent, depth))
-        to_do += [(one, depth + 1) for one in reversed(below.get(agent.name, []))]
-    return found
+        nested.append((agent, depth))
+        to_do += [(child, depth + 1) for child in reversed(below.get(agent.name, []))]
+    return nested
 
 
 def _is_below(name: str, other: str, above: Mapping[str, str]) -> bool:
@@ -277,15 +277,15 @@ def _is_below(name: str, other: str, above: Mapping[str, str]) -> bool:
     return False
 
 
-def _asked(watch: AgentWatch) -> dict[str, tuple[tuple[str, str], ...]]:
+def _open_requests(watch: AgentWatch) -> dict[str, tuple[tuple[str, str], ...]]:
     waiting: list[StoredPending] = watch.tract.review.ledger.waiting(_WAITING)
-    found: dict[str, tuple[tuple[str, str], ...]] = {}
+    requests: dict[str, tuple[tuple[str, str], ...]] = {}
     for stored in waiting:
         names = agents_in(stored.actor)
         if names:
-            asked = (one_line(stored.title, _SAID), how_to_decide(stored.pending_id))
-            found[names[-1]] = (*found.get(names[-1], ()), asked)
-    return found
+            request = (one_line(stored.title, _SAID), how_to_decide(stored.pending_id))
+            requests[names[-1]] = (*requests.get(names[-1], ()), request)
+    return requests
 
 
 def _line(
@@ -298,19 +298,19 @@ def _line(
 ) -> AgentLine:
     meter = watch.tract.agents.meter_of(agent)
     running = [call for call in agent.calls if call.state is CallState.RUNNING]
-    taken = {one: meter.taken(one) + sum(call.taken.get(one, 0) for call in running) for one in _NOUNS}
-    limits = {one: limit for one in _NOUNS if (limit := getattr(meter.limits, one)) is not None}
-    tightest = max(limits, key=lambda one: taken[one] / limits[one], default="")
-    left = _left(tightest, taken, limits)
+    used = {noun: meter.taken(noun) + sum(call.taken.get(noun, 0) for call in running) for noun in _NOUNS}
+    limits = {noun: limit for noun in _NOUNS if (limit := getattr(meter.limits, noun)) is not None}
+    tightest = max(limits, key=lambda noun: used[noun] / limits[noun], default="")
+    remaining = _remaining_text(tightest, used, limits)
     works = {
         call.number: watch.work(call)
         for call in agent.calls
         if (call.agent, call.number) in newest or call in running
     }
-    state, word, said = _state(agent, running, asks, works)
+    state, word, detail = _state(agent, running, asks, works)
     return AgentLine(
-        agent.name, depth, state, word, said, "waits for you" if asks else "", agent.version, taken, left,
-        taken[tightest] / limits[tightest] if tightest else None, agent.state is AgentState.RETIRED,
+        agent.name, depth, state, word, detail, "waits for you" if asks else "", agent.version, used, remaining,
+        used[tightest] / limits[tightest] if tightest else None, agent.state is AgentState.RETIRED,
         _body(watch, agent, toolsets, works), asks,
     )  # fmt: skip
 
@@ -334,8 +334,8 @@ def _state(
         return "idle", "ready", one_line(agent.definition.description, _SAID)
     last = agent.calls[-1]
     icon, word = _WORDS[last.state]
-    said = _plain(last.answer[:_READ]) if last.state is CallState.DONE else last.note
-    return icon, word, one_line(said, _SAID)
+    detail = _plain(last.answer[:_READ]) if last.state is CallState.DONE else last.note
+    return icon, word, one_line(detail, _SAID)
 
 
 @lru_cache(maxsize=1_000)
@@ -343,14 +343,14 @@ def _plain(answer: str) -> str:
     return markdown_text(answer)
 
 
-def _left(tightest: str, taken: Mapping[str, float], limits: Mapping[str, float]) -> str:
+def _remaining_text(tightest: str, used: Mapping[str, float], limits: Mapping[str, float]) -> str:
     """Return the rest of the tightest limit in words."""
     if not tightest:
         return "no limit"
-    left = max(limits[tightest] - taken[tightest], 0)
+    remaining = max(limits[tightest] - used[tightest], 0)
     if tightest == "usd":
-        return f"${left:.2f} of ${limits[tightest]:.2f} left"
-    return f"{left:,.0f} of {counted(int(limits[tightest]), _NOUNS[tightest])} left"
+        return f"${remaining:.2f} of ${limits[tightest]:.2f} left"
+    return f"{remaining:,.0f} of {counted(int(limits[tightest]), _NOUNS[tightest])} left"
 
 
 def _body(
@@ -370,10 +370,10 @@ def _body(
         element("p", shortened(definition.description, _LONG)) if definition.description else None,
         rows.dim(" · ".join(facts)),
     ]
-    shown = [works[call.number] for call in agent.calls[-_OF_ONE:] if call.number in works]
-    more = len(agent.calls) - len(shown)
-    if shown:
-        parts.append(rows.rows([work.row(_RESULT) for work in shown]))
+    displayed = [works[call.number] for call in agent.calls[-_OF_ONE:] if call.number in works]
+    more = len(agent.calls) - len(displayed)
+    if displayed:
+        parts.append(rows.rows([work.row(_RESULT) for work in displayed]))
     if more:
         command = element("code", f"%tract agents show {agent.name} N")
         parts.append(rows.dim((f"{counted(more, 'more call')}: ", command, " shows one")))
@@ -385,21 +385,21 @@ def _maker(agent: Agent) -> str:
     return " → ".join(("you", *agent.maker)) if agent.maker else first
 
 
-def _head(agents: Agents, here: list[Agent], lines: Iterable[AgentLine]) -> str:
+def _head(agents: Agents, active: list[Agent], lines: Iterable[AgentLine]) -> str:
     working = sum(line.state == "running" for line in lines)
     waits = sum(bool(line.asks) for line in lines)
     tree = agents.meter
-    running = [call.taken for agent in here for call in agent.calls if call.state is CallState.RUNNING]
-    tokens = int(tree.taken("tokens") + sum(taken.get("tokens", 0) for taken in running))
-    usd = tree.taken("usd") + sum(taken.get("usd", 0) for taken in running)
-    told = [
-        counted(len(here), "agent") if here else "No agents yet: %%tract_agent NAME defines one",
+    running = [call.taken for agent in active for call in agent.calls if call.state is CallState.RUNNING]
+    tokens = int(tree.taken("tokens") + sum(running_call.get("tokens", 0) for running_call in running))
+    usd = tree.taken("usd") + sum(running_call.get("usd", 0) for running_call in running)
+    parts = [
+        counted(len(active), "agent") if active else "No agents yet: %%tract_agent NAME defines one",
         f"{working:,} working" if working else "",
         f"{waits:,} {'waits' if waits == 1 else 'wait'} for you" if waits else "",
         tokens_text(tokens) if tokens else "",
         _money(usd),
     ]
-    return " · ".join(filter(None, told))
+    return " · ".join(filter(None, parts))
 
 
 def _past_line(agent: Agent) -> AgentLine:
@@ -409,38 +409,38 @@ def _past_line(agent: Agent) -> AgentLine:
         state, word = "idle", "retired"
     else:
         state, word = ("idle", "not called") if last is None else _WORDS[last.state]
-    said = "" if last is None else (last.elsewhere or last.answer or last.note)
-    said = _typed(agent) if _is_left(agent) else said
-    numbers = {one: sum(call.used.get(one, 0) for call in calls) for one in _NOUNS}
-    body = element("p", agent.definition.description), rows.dim(element("code", _typed(agent)))
+    detail = "" if last is None else (last.elsewhere or last.answer or last.note)
+    detail = _command_of(agent) if _is_unfinished(agent) else detail
+    numbers = {noun: sum(call.used.get(noun, 0) for call in calls) for noun in _NOUNS}
+    body = element("p", agent.definition.description), rows.dim(element("code", _command_of(agent)))
     return AgentLine(
-        agent.name, 0, state, word, one_line(said, _SAID), version=agent.version, numbers=numbers, is_dim=True,
+        agent.name, 0, state, word, one_line(detail, _SAID), version=agent.version, numbers=numbers, is_dim=True,
         body=body,
     )  # fmt: skip
 
 
-def _is_left(agent: Agent) -> bool:
+def _is_unfinished(agent: Agent) -> bool:
     """Return True if the last call is unfinished: stopped, failed, waiting, or ended with its process."""
     last = agent.calls[-1] if agent.calls else None
     is_open = last is not None and last.state.is_open and not last.elsewhere
     return is_open and agent.state is not AgentState.RETIRED
 
 
-def _typed(agent: Agent) -> str:
-    if _is_left(agent):
+def _command_of(agent: Agent) -> str:
+    if _is_unfinished(agent):
         return f"%tract agents resume {agent.name}"
     return f"%tract agents {agent.name}"
 
 
-def _left_text(past: Iterable[Agent]) -> str:
-    left = [agent.name for agent in past if _is_left(agent)]
-    if not left:
+def _unfinished_text(past: Iterable[Agent]) -> str:
+    names = [agent.name for agent in past if _is_unfinished(agent)]
+    if not names:
         return ""
-    were = "was" if len(left) == 1 else "were"
+    were = "was" if len(names) == 1 else "were"
     return (
-        f"{one_line(', '.join(left), _SAID)} {were} unfinished at the end of an earlier session. Finished calls are "
-        "kept and not repeated, and the used budget still counts. "
-        f"%tract agents resume {left[0]} resumes it."
+        f"{one_line(', '.join(names), _SAID)} {were} unfinished at the end of an earlier session. "
+        "Finished calls are not repeated, and the used budget still counts. "
+        f"%tract agents resume {names[0]} resumes it."
     )
 
 
@@ -472,10 +472,15 @@ class AgentPage(View):
             _past_line(agent)
             if is_past
             else _line(
-                watch, agent, 0, _asked(watch).get(agent.name, ()), newest, watch.tract.agents.toolsets
+                watch,
+                agent,
+                0,
+                _open_requests(watch).get(agent.name, ()),
+                newest,
+                watch.tract.agents.toolsets,
             )
         )
-        self._facts = self._told(watch, is_past=is_past)
+        self._facts = self._read_facts(watch, is_past=is_past)
 
     def to_html(self) -> Html:
         """Return the page as HTML."""
@@ -503,7 +508,7 @@ class AgentPage(View):
         lines += [work.text() for work in self._works]
         return printable("\n".join(lines))
 
-    def _told(self, watch: AgentWatch, *, is_past: bool) -> list[tuple[str, str]]:
+    def _read_facts(self, watch: AgentWatch, *, is_past: bool) -> list[tuple[str, str]]:
         agent, line = self._agent, self._line
         definition = agent.definition
         tools = ", ".join(sorted(watch.tract.agents.granted(definition))) or "none"

@@ -161,9 +161,9 @@ class AgentWatch:
 
     def _log_above(self, call: AgentCall, place: _Place | None) -> TurnLog | None:
         callers = [
-            one
-            for one in self._works.values()
-            if one.call.chain == call.chain[:-1] and one.call.state is CallState.RUNNING
+            work
+            for work in self._works.values()
+            if work.call.chain == call.chain[:-1] and work.call.state is CallState.RUNNING
         ]
         if callers:
             return callers[-1].log

@@ -184,14 +184,14 @@ def check_ended(outcome: TurnOutcome) -> None:
 
     Raises:
         CancelledError: the turn was stopped.
-        UndecidedError: calls wait for a decision, and no user can be asked here.
+        UndecidedError: calls wait for a decision, and no user is available here.
     """
     if outcome is TurnOutcome.STOPPED:
         error = asyncio.CancelledError()
         in_one_line(error, QUEUED)
         raise error
     if outcome is TurnOutcome.WAITING:
-        why = "calls wait for a decision, and no user can be asked here. %tract inbox shows them"
+        why = "calls wait for a decision, and no user is available here. %tract inbox shows them"
         raise shown_above(UndecidedError(why), "Waits for decisions")
 
 

@@ -72,7 +72,7 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
         await _retry(notebook, options)
         return
     tools = _tools(options)
-    sent, files = _sent(notebook, options)
+    sent, files = _contexts(notebook, options)
     message = message_with(sent, text)
     check_model(notebook.tract, options.model)
     log = TurnLog(
@@ -90,10 +90,10 @@ async def resume(notebook: NotebookSession, options: ChatOptions | None = None) 
         OperationError: there is no turn yet.
         TractError: see `run_cell`.
     """
-    await _go_on(notebook, find_turn(notebook.tract), options or ChatOptions())
+    await _resume_turn(notebook, find_turn(notebook.tract), options or ChatOptions())
 
 
-async def _go_on(notebook: NotebookSession, turn: PastTurn, options: ChatOptions) -> None:
+async def _resume_turn(notebook: NotebookSession, turn: PastTurn, options: ChatOptions) -> None:
     tract = notebook.tract
     check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
@@ -108,18 +108,18 @@ async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
     tract = notebook.tract
     turn = find_turn(tract)
     if not _has_answer(tract, turn):
-        await _go_on(notebook, turn, options)
+        await _resume_turn(notebook, turn, options)
         return
     check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
     log = TurnLog(TractSource(tract), replayed=replayed_from(tract), has_earlier=True)
     log.begin(turn.text, turn.attachments)
     log.ask_again(turn.text)
-    await _carry_out(notebook, None, log, options, tools, within=_taken_back(tract, turn))
+    await _carry_out(notebook, None, log, options, tools, within=_without_answer(tract, turn))
 
 
 @contextmanager
-def _taken_back(tract: Tract, turn: PastTurn) -> Iterator[None]:
+def _without_answer(tract: Tract, turn: PastTurn) -> Iterator[None]:
     """Remove the answer of a turn, and restore it if no new reply arrives."""
     answered = tract.head
     tract.reset(turn.question)
@@ -141,7 +141,7 @@ def _has_answer(tract: Tract, turn: PastTurn) -> bool:
 def _check(text: str, options: ChatOptions) -> None:
     if options.retry and text:
         raise OperationError(
-            "--retry asks the last message again; leave the cell empty, or leave out --retry. Nothing was sent"
+            "--retry repeats the last message. Leave the cell empty, or leave out --retry. Nothing was sent"
         )
     if not (text or options.retry):
         raise OperationError(
@@ -165,10 +165,10 @@ def _tools(options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
 
     if options.plan:
         return []
-    found = get_profile(options.profile or CHAT_PROFILES[0])
+    profile = get_profile(options.profile or CHAT_PROFILES[0])
     if options.direct:
-        return found
-    return get_profile("code") if options.profile == "full" else found.as_code_mode()
+        return profile
+    return get_profile("code") if options.profile == "full" else profile.as_code_mode()
 
 
 def _tools_again(tract: Tract, turn: PastTurn, options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
@@ -200,7 +200,9 @@ def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
     return get_profile(base) if base == name else get_profile(base).as_code_mode()
 
 
-def _sent(notebook: NotebookSession, options: ChatOptions) -> tuple[list[SentContext], list[AttachedFile]]:
+def _contexts(
+    notebook: NotebookSession, options: ChatOptions
+) -> tuple[list[SentContext], list[AttachedFile]]:
     """Return the context that goes with the text, and the images and PDFs among the files."""
     shell, decided = notebook.shell, {"send_anyway": options.send_anyway}
     sent = [SentContext("--plan", "nothing runs", PLAN)] if options.plan else []
@@ -246,21 +248,21 @@ async def _carry_out(
     log.most_steps = limits.steps
     log.model = options.model or log.model or _model_name(tract)
     with tract.loop.signal() as stop:
-        acts = _Acts(notebook, log, stop)
+        acts = _Actions(notebook, log, stop)
         board = TurnBoard(log, display_for(notebook, acts, log))
         acts.board = board
 
         def work() -> RunResponse:
             try:
                 with (
-                    asked(tract, options.model) as given,
+                    asked(tract, options.model) as model_options,
                     gathering(notebook, board),
                     showing_outputs(notebook, board),
                     notebook.agent_watch.shown_on(board),
                     within or nullcontext(),
                 ):
                     return tract.chat(
-                        message, attachments=attachments, tools=tools, on_turn=board.take, **given
+                        message, attachments=attachments, tools=tools, on_turn=board.take, **model_options
                     )
             except Exception as error:
                 if board.is_up:
@@ -301,7 +303,7 @@ def asked(tract: Tract, model: str | None) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(eq=False)
-class _Acts:
+class _Actions:
     """The buttons in the foot of a turn. Runs in the main thread of the kernel."""
 
     notebook: NotebookSession
@@ -342,7 +344,7 @@ class _Acts:
             self.tract.review.grants.end_rules()
             self.log.asks_again = True
             return self.log.view()
-        raise OperationError("%tract chat resume goes on with it")
+        raise OperationError("%tract chat resume continues the turn")
 
     def start_new(self, view: DrawnTurn) -> DrawnTurn:
         """Undo this turn and start a new conversation; the earlier one keeps its branch."""
@@ -356,16 +358,16 @@ class _Acts:
 
     def _fork(self, view: DrawnTurn) -> DrawnTurn:
         """Create a branch that ends with this turn, and switch to it."""
-        turn = next((one for one in self.tract.loop.turns() if one.question == view.turn_id), None)
+        turn = next((past for past in self.tract.loop.turns() if past.question == view.turn_id), None)
         if turn is None:
             raise OperationError(
-                "this turn is not on the current branch any more; %tract switch goes to another one"
+                "this turn is no longer on the current branch. %tract switch changes the branch"
             )
-        taken = {one.name for one in self.tract.list_branches()}
-        name = next(f"fork-{number}" for number in range(1, len(taken) + 2) if f"fork-{number}" not in taken)
+        names = {branch.name for branch in self.tract.list_branches()}
+        name = next(f"fork-{number}" for number in range(1, len(names) + 2) if f"fork-{number}" not in names)
         last = turn.messages[-1].message.commit_hash if turn.messages else turn.question
         self.tract.branch(name, source=last)
-        view = replace(view, said=f"Branch {name} goes on from here, and is the current one.")
+        view = replace(view, said=f"Branch {name} starts here and is now the current branch.")
         if self.board is not None:
             self.notebook.turns.said(self.board.display, view)
         return view

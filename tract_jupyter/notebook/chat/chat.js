@@ -1,21 +1,21 @@
-// A turn of chat: blocks in order, and a foot. The kernel sends patches; what did not change stays as it is, so that a
-// reader's selection, focus and unfolded rows survive. All HTML is made and escaped in Python.
-// The model outlives its view: once the turn is over, a static page stands there, and the model adds the foot's buttons to it.
+// A turn of chat: blocks in order, and a foot. The kernel sends patches. Unchanged nodes stay, which keeps the user's
+// selection, focus and unfolded rows. Python makes and escapes all HTML.
+// The model outlives its view: after the turn, a static page replaces the view, and the model adds the buttons to its foot.
 
-// The page's copy of a turn. `watch` receives the ids of changed blocks; none if only the rest has changed.
+// The page's copy of a turn. `watch` adds a callback for the ids of changed blocks. They are empty if only the foot changed.
 function turnOf(model) {
   const watchers = new Set();
   const turn = { blocks: new Map(), n: -1, foot: "", actions: [], turn: "", over: false, told: "", go_on: "" };
-  const tell = (changed) => { for (const one of watchers) one(changed); };
-  const rest = ({ foot = turn.foot, actions = turn.actions, turn: name = turn.turn, over = turn.over, told = turn.told, go_on = turn.go_on }) =>
+  const notify = (changed) => { for (const watcher of watchers) watcher(changed); };
+  const update = ({ foot = turn.foot, actions = turn.actions, turn: name = turn.turn, over = turn.over, told = turn.told, go_on = turn.go_on }) =>
     Object.assign(turn, { foot, actions, turn: name, over, told, go_on });
   const takeAll = () => {
-    const whole = model.get("whole");
-    if (!(whole?.n > turn.n)) return;
-    turn.n = whole.n;
-    turn.blocks = new Map(whole.blocks.map((block) => [block.id, block]));
-    rest(whole);
-    tell(new Set(turn.blocks.keys()));
+    const state = model.get("whole");
+    if (!(state?.n > turn.n)) return;
+    turn.n = state.n;
+    turn.blocks = new Map(state.blocks.map((block) => [block.id, block]));
+    update(state);
+    notify(new Set(turn.blocks.keys()));
   };
   const take = (patch) => {
     if (patch?.type !== "patch" || patch.n <= turn.n) return;
@@ -26,44 +26,44 @@ function turnOf(model) {
       turn.blocks.set(block.id, block);
     }
     if (patch.order) turn.blocks = new Map(patch.order.map((id) => [id, turn.blocks.get(id)]));
-    rest(patch);
-    tell(new Set(patch.blocks.map((block) => block.id)));
+    update(patch);
+    notify(new Set(patch.blocks.map((block) => block.id)));
   };
-  turn.watch = (one) => { watchers.add(one); return () => watchers.delete(one); };
+  turn.watch = (watcher) => { watchers.add(watcher); return () => watchers.delete(watcher); };
   model.on("msg:custom", take);
   model.on("change:whole", takeAll);
   takeAll();
   return turn;
 }
 
-// Makes the children of `parent`, but for the last `spared` ones, what `made` has; nodes that are the same stay. What is
-// unfolded stays unfolded.
-function morph(parent, made, spared = 0) {
-  const wanted = [...made.childNodes];
+// Changes the children of `parent` to the children of `target`, except for the last `spared` ones. Equal nodes stay, and
+// unfolded details stay unfolded.
+function morph(parent, target, spared = 0) {
+  const wanted = [...target.childNodes];
   const limit = () => parent.childNodes.length - spared;
-  for (const [at, one] of wanted.entries()) {
+  for (const [at, child] of wanted.entries()) {
     const now = at < limit() ? parent.childNodes[at] : null;
-    if (!now) parent.insertBefore(one, parent.childNodes[limit()] ?? null);
-    else if (now.isEqualNode(one)) continue;
-    else if (now.nodeType === Node.TEXT_NODE && one.nodeType === Node.TEXT_NODE) {
-      if (one.data.startsWith(now.data)) now.appendData(one.data.slice(now.data.length)); // keeps what is selected in it
-      else now.data = one.data;
-    } else if (now.nodeName === one.nodeName && now.nodeType === Node.ELEMENT_NODE) {
-      for (const { name } of [...now.attributes]) if (!one.hasAttribute(name) && name !== "open") now.removeAttribute(name);
-      for (const { name, value } of one.attributes) if (now.getAttribute(name) !== value) now.setAttribute(name, value);
-      morph(now, one);
-    } else now.replaceWith(one);
+    if (!now) parent.insertBefore(child, parent.childNodes[limit()] ?? null);
+    else if (now.isEqualNode(child)) continue;
+    else if (now.nodeType === Node.TEXT_NODE && child.nodeType === Node.TEXT_NODE) {
+      if (child.data.startsWith(now.data)) now.appendData(child.data.slice(now.data.length)); // keeps the selection
+      else now.data = child.data;
+    } else if (now.nodeName === child.nodeName && now.nodeType === Node.ELEMENT_NODE) {
+      for (const { name } of [...now.attributes]) if (!child.hasAttribute(name) && name !== "open") now.removeAttribute(name);
+      for (const { name, value } of child.attributes) if (now.getAttribute(name) !== value) now.setAttribute(name, value);
+      morph(now, child);
+    } else now.replaceWith(child);
   }
   while (limit() > wanted.length) parent.childNodes[wanted.length].remove();
 }
 const parsed = (html) => {
-  const made = document.createElement("template");
-  made.innerHTML = html;
-  return made.content;
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  return template.content;
 };
 
-const LEFT = '<span><i class="i i-stop"></i><b>Was left before its end</b></span>';
-// The foot: the state of the turn, and the only buttons Stop, Undo and Fork. It belongs to a live view or a static page.
+const LEFT = '<span><i class="i i-stop"></i><b>Did not finish</b></span>';
+// The foot of a live view or a static page: the state of the turn, and its buttons, such as Stop, Undo and Fork.
 function footOf(foot, turn, kernel) {
   const end = ELEMENT("span", { class: "end" });
   const message = ELEMENT("div", { class: "err", role: "alert" });
@@ -89,7 +89,7 @@ function footOf(foot, turn, kernel) {
   const act = (action, button) => {
     if (sent) return;
     const key = sent = newId();
-    for (const one of end.children) one.setAttribute("aria-disabled", "true");
+    for (const other of end.children) other.setAttribute("aria-disabled", "true");
     button.prepend(icon("run"));
     kernel.decide({ type: "act", action, key }, key, () => sent === key, (text) => { message.textContent = text; });
   };
@@ -97,20 +97,20 @@ function footOf(foot, turn, kernel) {
     end.replaceChildren();
     if (turn.over) return;
     morph(foot, parsed(LEFT), 1);
-    message.textContent = `The kernel was restarted, or has ended. In a new one ${turn.go_on} goes on with it, and asks again.`;
+    message.textContent = `The kernel was restarted or has ended. In a new kernel, ${turn.go_on} continues it and asks again.`;
   };
   return { draw, lost };
 }
 
-// Whether the user reads: scrolled, typed, unfolded or selected something since the last press of a button, or of the keys
-// that run a cell or decide. Then nothing moves. All turns of the page share it.
+// `reads` is true if the user scrolled, typed, unfolded or selected something after the last press of a button or of the
+// keys that run a cell or decide. Then nothing moves. All turns of the page share it.
 const READER = (globalThis.tractReading ??= readerOfPage());
 function readerOfPage() {
   const reader = { reads: false };
   let last = { time: -Infinity }, isAgain = false;
   const on = (type, take) => document.addEventListener(type, take, { capture: true, passive: true });
   const read = () => { reader.reads = true; };
-  const endDouble = () => { last = { time: -Infinity }; }; // the press after it begins a new click
+  const endDouble = () => { last = { time: -Infinity }; }; // the next press begins a new click
   on("input", endDouble);
   on("wheel", read);
   on("touchmove", read);
@@ -127,7 +127,7 @@ function readerOfPage() {
     const isPress = (key === "Enter" && (shiftKey || ctrlKey || metaKey || altKey || target.matches("input"))) || ((key === "Enter" || key === " ") && target.closest(ACTS));
     if (isPress) reader.reads = false; else if (!ctrlKey && !metaKey) read();
   });
-  document.addEventListener("click", (event) => { // of a double click: another button came to lie there
+  document.addEventListener("click", (event) => { // the second click of a double click, on another button
     if (!isAgain || !event.detail || !event.target.closest(ACTS)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
@@ -139,14 +139,14 @@ const TYPED = "input, textarea, select";
 const ACTS = ".tract :is([data-approves], [type=submit], .bulk > button, .foot button, .foot .pill)";
 
 const scrollerOf = (root) => {
-  for (let one = root.parentElement; one; one = one.parentElement)
-    if (one.scrollHeight > one.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(one).overflowY)) return one;
+  for (let box = root.parentElement; box; box = box.parentElement)
+    if (box.scrollHeight > box.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(box).overflowY)) return box;
   return null;
 };
 
-// Brings what is new of a turn into view. The page moves as little as possible. It shows all from `top` (pixels below the
-// top of the root: the latest decision) to the foot. If that is too tall, it shows the buttons of a question, the beginning
-// of an answer, or the end of an output, and as much as possible of what is above.
+// Scrolls new content of a turn into view, as little as possible. The page shows everything from `top` (pixels below the
+// top of the root: the latest decision) to the foot. If that is too tall, it shows the buttons of a request, the start of
+// an answer, or the end of an output, and as much as possible above.
 const EDGE = 8, PART_OF_ANSWER = 0.4;
 function reveal(root, top) {
   const box = scrollerOf(root), selection = document.getSelection();
@@ -163,20 +163,20 @@ function reveal(root, top) {
   const least = Math.max(needed + EDGE - edge - height, Math.min(end + EDGE - edge - height, first));
   const by = Math.min(Math.max(0, least), Math.max(least, first));
   if (Math.abs(by) < 1 || (Number.isFinite(POINTER.x) && document.elementFromPoint(POINTER.x, POINTER.y)?.closest(ACTS))) return;
-  box.scrollTop += by; // the user is not about to press a button
+  box.scrollTop += by; // no button is under the pointer
 }
 
-// Which block stands in which part: rows and questions in lists, prose in prose, all else alone.
+// The group of each kind of block: rows and requests in lists, prose in prose. Other blocks have no group.
 const GROUPS = { row: "list", question: "list", prose: "prose" };
-const STREAM = ":scope > :is(.stdout, .stderr)"; // follows its end, unless the user scrolled in it
+const STREAM = ":scope > :is(.stdout, .stderr)"; // follows its end unless the user scrolled it
 const [RUNNING, DONE] = ["run", "done"].map((state) => `:scope > .row > summary > .i-${state}`);
 
-function standsAtEnd(place) {
+function isScrolledToEnd(place) {
   const stream = place.querySelector(STREAM);
   return !stream || stream.scrollTop + stream.clientHeight >= stream.scrollHeight - EDGE;
 }
 
-function isOfFinished(place) {
+function hasFinishedRow(place) {
   let row = place;
   do row = row.previousElementSibling; while (row && !row.querySelector(":scope > .row"));
   return Boolean(row?.querySelector(DONE));
@@ -185,7 +185,7 @@ function isOfFinished(place) {
 // A script that failed or was stopped keeps the end of its output in view. Others show the beginning.
 function showBeginning(row) {
   for (let place = row.nextElementSibling; place?.querySelector(":scope > .result"); place = place.nextElementSibling)
-    if (standsAtEnd(place)) place.querySelector(STREAM)?.scrollTo(0, 0);
+    if (isScrolledToEnd(place)) place.querySelector(STREAM)?.scrollTo(0, 0);
 }
 
 function drawTurn(el, turn, kernel, isReloaded, fill) {
@@ -198,7 +198,7 @@ function drawTurn(el, turn, kernel, isReloaded, fill) {
   root.append(body, line, state);
   const foot = footOf(line, turn, kernel);
   const places = new Map(); // id -> {element, html} or {element, row, view}
-  let from = root; // what the latest decision made
+  let from = root; // the element of the latest decision
   let shows = false;
   const show = () => { if (shows) reveal(root, from.isConnected ? from.getBoundingClientRect().top - root.getBoundingClientRect().top : 0); };
   const sized = new ResizeObserver(show);
@@ -211,15 +211,15 @@ function drawTurn(el, turn, kernel, isReloaded, fill) {
       const hadFocus = place.element.contains(document.activeElement);
       if (place.row) {
         place.row.close();
-        place.view = { ...place.view, is_open: false, round_id: "" }; // for what it still does by the clock
+        place.view = { ...place.view, is_open: false, round_id: "" }; // for its timers
         place.row = null;
         place.element.replaceChildren();
       }
-      const isAtEnd = standsAtEnd(place.element), isRunning = place.element.querySelector(RUNNING);
+      const isAtEnd = isScrolledToEnd(place.element), isRunning = place.element.querySelector(RUNNING);
       if (place.html !== block.html) morph(place.element, parsed(block.html));
       place.html = block.html;
       fill(place.element);
-      if (isAtEnd && !isOfFinished(place.element)) place.element.querySelector(STREAM)?.scrollTo(0, 1e9);
+      if (isAtEnd && !hasFinishedRow(place.element)) place.element.querySelector(STREAM)?.scrollTo(0, 1e9);
       if (isRunning && place.element.querySelector(DONE)) showBeginning(place.element);
       tellTimes(place.element);
       if (hadFocus && !place.element.contains(document.activeElement)) place.element.querySelector("summary")?.focus({ preventScroll: true });
@@ -235,7 +235,7 @@ function drawTurn(el, turn, kernel, isReloaded, fill) {
     place.row.draw();
   };
 
-  // Each place in its part, in order; only what stands elsewhere is moved.
+  // Puts each place into its group, in order. Moves only misplaced elements.
   let laid = "";
   const layOut = () => {
     const now = JSON.stringify([...turn.blocks.values()].map(({ id: name, kind }) => [name, kind]));
@@ -256,24 +256,24 @@ function drawTurn(el, turn, kernel, isReloaded, fill) {
       if (part.children[inPart] !== element) part.insertBefore(element, part.children[inPart] ?? null);
       inPart += 1;
     }
-    for (const one of [...body.children]) if (!one.firstChild) one.remove();
+    for (const group of [...body.children]) if (!group.firstChild) group.remove();
   };
 
-  let told = "";
-  const tellState = () => {
+  let announced = "";
+  const announceState = () => {
     const now = line.querySelector(".pill, b")?.textContent ?? "";
-    if (now !== told) state.textContent = told = now;
+    if (now !== announced) state.textContent = announced = now;
   };
   const draw = (changed) => {
-    const asked = [...places.values()].filter((place) => place.row);
+    const requests = [...places.values()].filter((place) => place.row);
     for (const name of changed) drawBlock(turn.blocks.get(name));
-    from = asked.find((place) => !place.row)?.element ?? from;
+    from = requests.find((place) => !place.row)?.element ?? from;
     layOut();
     foot.draw();
     crowd(root);
     const last = [...turn.blocks.values()].at(-1);
     root.classList.toggle("writing", !turn.over && last?.kind === "prose");
-    tellState();
+    announceState();
   };
   line.addEventListener("click", (event) => {
     if (!event.target.closest(".pill")) return;
@@ -287,15 +287,15 @@ function drawTurn(el, turn, kernel, isReloaded, fill) {
   const unwatch = turn.watch((changed) => {
     draw(changed);
     if (!turn.over) return;
-    show(); // the static page may take its place before the next frame
+    show(); // the static page may replace the view before the next frame
     shows = false;
-    turn.kept = { ...readerOf(root), top: from.getBoundingClientRect().top - root.getBoundingClientRect().top };
+    turn.reader = { ...readerOf(root), top: from.getBoundingClientRect().top - root.getBoundingClientRect().top };
   });
   const timer = setInterval(() => tellTimes(root), 60_000);
   const lost = () => {
     for (const place of places.values()) place.row?.lost(`In a new kernel ${turn.go_on} asks again.`);
     foot.lost();
-    tellState();
+    announceState();
   };
   const close = () => {
     unwatch();
@@ -306,7 +306,7 @@ function drawTurn(el, turn, kernel, isReloaded, fill) {
   return { lost, close };
 }
 
-// What a reader was at: which rows are unfolded, which has the focus, what is selected, how far outputs are scrolled. A static page takes it over.
+// The state of reading: unfolded rows, focus, selection, and scroll positions of outputs. The static page restores it.
 const textIn = (root) => {
   const texts = [];
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT);
@@ -316,9 +316,9 @@ const textIn = (root) => {
 const resultsIn = (root) => [...root.querySelectorAll(".result")];
 function readerOf(root) {
   const folds = [...root.querySelectorAll("details")];
-  const open = folds.map((one) => one.open);
-  const focus = folds.findIndex((one) => one.firstElementChild === document.activeElement);
-  const scrolled = resultsIn(root).map((one) => one.scrollTop);
+  const open = folds.map((fold) => fold.open);
+  const focus = folds.findIndex((fold) => fold.firstElementChild === document.activeElement);
+  const scrolled = resultsIn(root).map((result) => result.scrollTop);
   const chosen = document.getSelection();
   const range = chosen.rangeCount && !chosen.isCollapsed ? chosen.getRangeAt(0) : null;
   if (!range || !root.contains(range.commonAncestorContainer)) return { open, focus, scrolled };
@@ -331,14 +331,14 @@ function readerOf(root) {
   }
   return ends.from === undefined || ends.to === undefined ? { open, focus, scrolled } : { open, focus, scrolled, ...ends, text: text.slice(0, ends.to) };
 }
-function giveBack(root, { open, focus, scrolled, from, to, text, top }) {
+function restoreReader(root, { open, focus, scrolled, from, to, text, top }) {
   const folds = [...root.querySelectorAll("details")];
   if (folds.length === open.length) {
-    folds.forEach((one, at) => { one.open = open[at]; });
+    folds.forEach((fold, at) => { fold.open = open[at]; });
     folds[focus]?.firstElementChild.focus({ preventScroll: true });
   }
-  resultsIn(root).forEach((one, at) => { one.scrollTop = scrolled[at] ?? 0; });
-  if (top !== undefined) { // its figures are drawn soon
+  resultsIn(root).forEach((result, at) => { result.scrollTop = scrolled[at] ?? 0; });
+  if (top !== undefined) { // figures appear soon
     const sized = new ResizeObserver(() => reveal(root, top));
     sized.observe(root);
     setTimeout(() => sized.disconnect(), AGAIN);
@@ -379,19 +379,19 @@ function widgetsOf(model) {
   }
   function leave(place, view) {
     views.delete(place);
-    view.luminoWidget?.processMessage({ type: "after-detach" }); // what is not in the page cannot be detached again
+    view.luminoWidget?.processMessage({ type: "after-detach" }); // a detached node cannot be detached again
     view.remove();
   }
 }
 
-// The static pages of turns whose models live: one watcher for the page, however many turns there are.
+// The static pages of turns with live models. One observer serves all turns of the page.
 const STATIC = (globalThis.tractTurns ??= { attach: new Set(), due: 0, observer: null });
 function watchPages(attach) {
   const look = () => {
     STATIC.due ||= requestAnimationFrame(() => {
       STATIC.due = 0;
       const pages = [...document.querySelectorAll(".tract.turn[data-turn]")];
-      for (const one of STATIC.attach) one(pages);
+      for (const attachTo of STATIC.attach) attachTo(pages);
     });
   };
   STATIC.attach.add(attach);
@@ -410,7 +410,7 @@ export default () => {
   let turn, kernel, fill, isLost = false;
   const views = new Set();
   const feet = new Map(); // by static page
-  const lose = () => { isLost = true; for (const one of [...views, ...feet.values()]) one.lost(); };
+  const lose = () => { isLost = true; for (const shown of [...views, ...feet.values()]) shown.lost(); };
   const initialize = ({ model }) => {
     turn = turnOf(model);
     fill = widgetsOf(model);
@@ -418,7 +418,7 @@ export default () => {
     const attach = (pages) => {
       for (const page of feet.keys()) {
         if (page.isConnected) continue;
-        turn.kept ??= readerOf(page);
+        turn.reader ??= readerOf(page);
         feet.delete(page);
       }
       for (const page of pages) {
@@ -429,11 +429,11 @@ export default () => {
         feet.set(page, footOf(line, turn, kernel));
         feet.get(page).draw();
         fill(page);
-        if (turn.kept) giveBack(page, turn.kept);
-        turn.kept = null;
+        if (turn.reader) restoreReader(page, turn.reader);
+        turn.reader = null;
       }
     };
-    const unwatch = turn.watch(() => { for (const one of feet.values()) one.draw(); });
+    const unwatch = turn.watch(() => { for (const foot of feet.values()) foot.draw(); });
     const leave = watchPages(attach);
     return () => { leave(); unwatch(); kernel.close(); };
   };

@@ -1,7 +1,7 @@
 """Context that is sent with a message: variables, files and cells that the user names.
 
-Each is bounded, shown before it is sent, and stands before the text between marks of its own. Of a variable, nothing is
-called but what pandas, polars and numpy offer for their own tables, and the `repr` of others.
+Each context has a limit, appears in the output before it is sent, and precedes the text between marks. For a variable,
+only methods of pandas, polars and numpy tables run, and the `repr` of other values.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _CELL: Final = 80
 _FEW: Final = 20
 _KIB: Final = 1024
 _LONGEST_SECRET: Final = 8_000
-_LONGEST_NAME: Final = 100  # of a secret, with what separates them
+_LONGEST_NAME: Final = 100  # of a secret, with its separator
 
 
 def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
     """Return the context if it can be sent.
 
     Raises:
-        OperationError: it holds a secret, or may hold one and the user did not decide to send it.
+        OperationError: it has a secret, or may have one and `send_anyway` is false.
     """
     if why := why_not_sent(context.text):
         is_certain = bool(why_not_sent(context.text, send_anyway=True))
@@ -53,9 +53,9 @@ def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
 
 
 def _end_of(text: str, limit: int) -> int:
-    """Return a place near `limit` to cut a text. It is outside of secrets, which `_checked` finds then."""
+    """Return an index near `limit` that does not split a secret, so `_checked` can find it."""
     secrets = find_secrets(text[: limit + _LONGEST_SECRET])
-    return next((one.end for one in secrets if one.start < limit < one.end), limit)
+    return next((secret.end for secret in secrets if secret.start < limit < secret.end), limit)
 
 
 def _cut(text: str) -> str:
@@ -64,9 +64,9 @@ def _cut(text: str) -> str:
         return text
     end, start = _end_of(text, _LONGEST // 2), len(text) - _LONGEST // 2
     before = max(0, start - _LONGEST_SECRET)
-    for one in find_secrets(text[before:]):
-        named = before + one.start - _LONGEST_NAME
-        if named < start < before + one.end:
+    for secret in find_secrets(text[before:]):
+        named = before + secret.start - _LONGEST_NAME
+        if named < start < before + secret.end:
             start = max(0, named)
     return text if end >= start else text[:end] + left_out(start - end) + text[start:]
 
@@ -92,17 +92,17 @@ def variable_context(
         send_anyway: send texts that may hold a secret.
 
     Raises:
-        OperationError: one does not exist, or holds something like a secret.
+        OperationError: a variable does not exist, or its text seems to have a secret.
     """
-    found = []
+    contexts = []
     for name in dict.fromkeys(names):
         if name not in namespace:
-            known = [one for one in namespace if not one.startswith("_")]
+            known = [variable for variable in namespace if not variable.startswith("_")]
             raise OperationError(
                 f"there is no variable {shortened(name, 60)!r}.{nearest(name, known)} Nothing was sent"
             )
         try:
-            what, text = _described_in_time(namespace[name])
+            what, text = _describe_in_time(namespace[name])
         except (KeyboardInterrupt, OperationError):
             raise
         except TimeoutError:
@@ -111,14 +111,14 @@ def variable_context(
             ) from None
         except BaseException as error:  # noqa: BLE001 # its own code describes it, and may raise anything
             raise OperationError(
-                f"{name} cannot be described: {type(error).__name__} was raised on the way. Nothing was sent"
+                f"{name} cannot be described: its code raised {type(error).__name__}. Nothing was sent"
             ) from None
-        found.append(_checked(SentContext(name, what, text), send_anyway=send_anyway))
-    return found
+        contexts.append(_checked(SentContext(name, what, text), send_anyway=send_anyway))
+    return contexts
 
 
-def _described_in_time(value: Any) -> tuple[str, str]:
-    """Describe a value in a thread: its own code runs, and may wait or loop forever.
+def _describe_in_time(value: Any) -> tuple[str, str]:
+    """Describe a value in a thread: its code runs, and may never end.
 
     Raises:
         TimeoutError: it takes too long.
@@ -127,7 +127,7 @@ def _described_in_time(value: Any) -> tuple[str, str]:
 
     def describe() -> None:
         try:
-            result.append(_described(value))
+            result.append(_describe_known(value))
         except BaseException as error:  # noqa: BLE001 # the waiting cell raises it
             result.append(error)
 
@@ -146,7 +146,7 @@ def _described_in_time(value: Any) -> tuple[str, str]:
     return result[0]
 
 
-def _described(value: Any) -> tuple[str, str]:
+def _describe_known(value: Any) -> tuple[str, str]:
     """Return the kind of a value, and its description for the model."""
     for library, kind, describe in (
         ("pandas", "DataFrame", _pandas_table),
@@ -154,8 +154,8 @@ def _described(value: Any) -> tuple[str, str]:
         ("polars", "DataFrame", _polars_table),
         ("numpy", "ndarray", _numpy_array),
     ):
-        made = getattr(sys.modules.get(library), kind, None)
-        if made is not None and type(value) is made:
+        library_type = getattr(sys.modules.get(library), kind, None)
+        if library_type is not None and type(value) is library_type:
             what, text = describe(value)
             return what, _cut(text)
     return _plain(value)
@@ -163,25 +163,25 @@ def _described(value: Any) -> tuple[str, str]:
 
 def _pandas_table(value: Any) -> tuple[str, str]:
     rows, columns = value.shape
-    shown = list(value.columns[:_MOST_COLUMNS])
+    columns_sent = list(value.columns[:_MOST_COLUMNS])
     missing = value.iloc[:, :_MOST_COLUMNS].isna().sum().tolist()
     lines = [f"pandas DataFrame, {_shape(rows, columns)}", "columns:"]
     lines += [
         f"- {_cell(name)}: {dtype}{_missing(count, rows)}"
-        for name, dtype, count in zip(shown, value.dtypes[:_MOST_COLUMNS], missing, strict=False)
+        for name, dtype, count in zip(columns_sent, value.dtypes[:_MOST_COLUMNS], missing, strict=False)
     ]
-    lines += [f"- and {columns - len(shown):,} more"] if columns > len(shown) else []
+    lines += [f"- and {columns - len(columns_sent):,} more"] if columns > len(columns_sent) else []
     head = value.iloc[:_HEAD, :_MOST_COLUMNS]
-    lines += [f"{_first(rows)}:", *_rows(shown, head.itertuples(index=False, name=None))]
+    lines += [f"{_first_rows(rows)}:", *_rows(columns_sent, head.itertuples(index=False, name=None))]
     size = int(value.memory_usage(index=False).sum())
-    return f"DataFrame, {_shape(rows, columns)}; {_sent(rows, columns, size)}", "\n".join(lines)
+    return f"DataFrame, {_shape(rows, columns)}; {_sent_text(rows, columns, size)}", "\n".join(lines)
 
 
 def _pandas_series(value: Any) -> tuple[str, str]:
     size = int(value.shape[0])
-    head = [_cell(one) for one in value.iloc[:_FEW].tolist()]
+    head = [_cell(item) for item in value.iloc[:_FEW].tolist()]
     text = f"pandas Series of {value.dtype}, {counted(size, 'value')}\nthe first: {', '.join(head)}"
-    return f"Series, {counted(size, 'value')}; {_are_sent(min(size, _FEW))}", text
+    return f"Series, {counted(size, 'value')}; {_sent_count(min(size, _FEW))}", text
 
 
 def _polars_table(value: Any) -> tuple[str, str]:
@@ -191,14 +191,14 @@ def _polars_table(value: Any) -> tuple[str, str]:
     lines = [f"polars DataFrame, {_shape(rows, columns)}", "columns:"]
     lines += [f"- {_cell(name)}: {dtype}" for name, dtype in schema]
     lines += [f"- and {columns - len(schema):,} more"] if columns > len(schema) else []
-    lines += [f"{_first(rows)}:", *_rows(names, value.select(names).head(_HEAD).rows())]
+    lines += [f"{_first_rows(rows)}:", *_rows(names, value.select(names).head(_HEAD).rows())]
     size = int(value.estimated_size())
-    return f"DataFrame, {_shape(rows, columns)}; {_sent(rows, columns, size)}", "\n".join(lines)
+    return f"DataFrame, {_shape(rows, columns)}; {_sent_text(rows, columns, size)}", "\n".join(lines)
 
 
 def _numpy_array(value: Any) -> tuple[str, str]:
-    shape = " x ".join(f"{one:,}" for one in value.shape) or "a single value"
-    head = ", ".join(_cell(one) for one in value.ravel()[:_FEW].tolist())
+    shape = " x ".join(f"{item:,}" for item in value.shape) or "a single value"
+    head = ", ".join(_cell(item) for item in value.ravel()[:_FEW].tolist())
     return f"array, {shape} of {value.dtype}", f"numpy array, {shape} of {value.dtype}\nthe first: {head}"
 
 
@@ -212,15 +212,15 @@ def _plain(value: Any) -> tuple[str, str]:
         rest = "" if len(value) <= _LONGEST else f"\n… cut after {_LONGEST:,} of {size}"
         return f"{kind}, {size}", f"{kind}, {size}:\n{text}{rest}"
     if type(value) in {list, tuple, set, frozenset}:
-        items = [_shortened(_bounded(one)) for one in islice(value, _FEW)]
+        items = [_shortened(_bounded(item)) for item in islice(value, _FEW)]
         more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
-        said = f"{kind}, {counted(len(value), 'item')}"
-        return said, f"{said}:\n" + "\n".join(f"- {one}" for one in items) + more
+        summary = f"{kind}, {counted(len(value), 'item')}"
+        return summary, f"{summary}:\n" + "\n".join(f"- {item}" for item in items) + more
     if type(value) is dict:
-        pairs = [f"{_cell(key)}: {_shortened(_bounded(one))}" for key, one in islice(value.items(), _FEW)]
+        pairs = [f"{_cell(key)}: {_shortened(_bounded(item))}" for key, item in islice(value.items(), _FEW)]
         more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
-        said = f"{kind}, {counted(len(value), 'key')}"
-        return said, f"{said}:\n" + "\n".join(f"- {one}" for one in pairs) + more
+        summary = f"{kind}, {counted(len(value), 'key')}"
+        return summary, f"{summary}:\n" + "\n".join(f"- {item}" for item in pairs) + more
     return kind, f"{kind}:\n{_cut(safe_repr(value))}"
 
 
@@ -233,23 +233,23 @@ def _bounded(value: Any) -> str:
     return safe_repr(value)
 
 
-def _first(rows: int) -> str:
+def _first_rows(rows: int) -> str:
     head = min(rows, _HEAD)
     return "the first row" if head == 1 else f"the first {head} rows"
 
 
-def _are_sent(count: int) -> str:
+def _sent_count(count: int) -> str:
     return f"{count:,} {'is' if count == 1 else 'are'} sent"
 
 
-def _sent(rows: int, columns: int, size: int) -> str:
+def _sent_text(rows: int, columns: int, size: int) -> str:
     """Return the sent and the omitted part of a table in words; `size` is in bytes."""
     which = "columns" if columns <= _MOST_COLUMNS else f"the first {_MOST_COLUMNS} columns"
     sent = f"{which} and {counted(min(rows, _HEAD), 'row')} are sent"
     if rows <= _HEAD and columns <= _MOST_COLUMNS:
         return sent
-    left = f"{counted(rows - _HEAD, 'row')}" if rows > _HEAD else "the rest"
-    return f"{sent}, {left} of {_size_text(size)} are not"
+    omitted = f"{counted(rows - _HEAD, 'row')}" if rows > _HEAD else "the rest"
+    return f"{sent}, {omitted} of {_size_text(size)} are not"
 
 
 def _size_text(size: int) -> str:
@@ -284,20 +284,20 @@ def file_context(
     """Return texts of files, and the images and PDFs among them, which are attached.
 
     Args:
-        workspace: files outside of it are refused, also behind links.
+        workspace: files outside of it are refused, even through links.
         names: paths, relative to its first root.
         send_anyway: send texts that may hold a secret.
 
     Raises:
-        OperationError: one is outside, is not there, is too large, cannot be attached, or holds something like a
+        OperationError: a file is outside, does not exist, is too large, cannot be attached, or seems to have a
             secret.
     """
     try:
         files = workspace.read(*dict.fromkeys(names), send_anyway=send_anyway)
     except AttachmentError as error:
         raise OperationError(f"{error}. Nothing was sent") from None
-    found = {one.attachment.name: one for one in files}.values()
-    return [_text_of(one) for one in found if one.text], [one for one in found if not one.text]
+    unique = {file.attachment.name: file for file in files}.values()
+    return [_text_of(file) for file in unique if file.text], [file for file in unique if not file.text]
 
 
 def _text_of(file: AttachedFile) -> SentContext:
@@ -323,15 +323,15 @@ def cell_context(
         send_anyway: send texts that may hold a secret.
 
     Raises:
-        OperationError: there is no such cell, or one holds something like a secret.
+        OperationError: a cell does not exist, or seems to have a secret.
     """
     manager = shell.history_manager
     sources: list[str] = [] if manager is None else list(manager.input_hist_raw)
-    here = len(sources) - 1  # the cell that runs is the last one
-    numbers = dict.fromkeys(number for name in names for number in _numbers(name, here))
+    current = len(sources) - 1  # the cell that runs is the last one
+    numbers = dict.fromkeys(number for name in names for number in _numbers(name, current))
     if len(numbers) > _MOST_CELLS:
         raise OperationError(
-            f"at most {_MOST_CELLS} cells are sent, and {len(numbers):,} were named. Nothing was sent"
+            f"--cells takes at most {_MOST_CELLS} cells, but it names {len(numbers):,}. Nothing was sent"
         )
     return [_checked(_cell_of(shell, sources, number), send_anyway=send_anyway) for number in numbers]
 
@@ -344,7 +344,7 @@ def error_context(shell: InteractiveShell, *, send_anyway: bool = False) -> list
         send_anyway: send texts that may hold a secret.
 
     Raises:
-        OperationError: no cell has failed, or the text holds something like a key.
+        OperationError: no cell has failed, or the text seems to have a key.
     """
     manager = shell.history_manager
     sources: list[str] = [] if manager is None else list(manager.input_hist_raw)
@@ -358,25 +358,25 @@ def error_context(shell: InteractiveShell, *, send_anyway: bool = False) -> list
     return [_checked(_cell_of(shell, sources, max(failed)), send_anyway=send_anyway)]
 
 
-def _numbers(name: str, here: int) -> Iterable[int]:
+def _numbers(name: str, current: int) -> Iterable[int]:
     if name.isdecimal() and int(name) > 0:
-        if here <= 1:
+        if current <= 1:
             raise OperationError("no cell ran before this one. Nothing was sent")
-        if int(name) >= here:
-            before = here - 1
+        if int(name) >= current:
+            before = current - 1
             raise OperationError(
                 f"{counted(before, 'cell')} ran before this one: --cells {before} sends "
                 f"{'it' if before == 1 else 'all'}. Nothing was sent"
             )
-        return range(here - int(name), here)
-    found = _BY_NUMBER.fullmatch(name)
-    if found is None:
+        return range(current - int(name), current)
+    match = _BY_NUMBER.fullmatch(name)
+    if match is None:
         raise OperationError(
             f"--cells takes 3 for the last three cells, or [4] for In [4], or [4-6]; not {shortened(name, 40)!r}. "
             "Nothing was sent"
         )
-    first, last = int(found[1]), int(found[2] or found[1])
-    if not 1 <= first <= last < here:
+    first, last = int(match[1]), int(match[2] or match[1])
+    if not 1 <= first <= last < current:
         raise OperationError(f"there is no cell {name} before this one. Nothing was sent")
     return range(first, last + 1)
 
@@ -396,27 +396,27 @@ def _cell_of(shell: InteractiveShell, sources: list[str], number: int) -> SentCo
 
 def _error_of(shell: InteractiveShell, number: int) -> str:
     """Return the traceback of a cell as text; empty if the cell did not fail, or IPython does not keep it."""
-    kept = (getattr(shell.history_manager, "exceptions", None) or {}).get(number) or {}
-    return _ANSI.sub("", "\n".join(map(str, kept.get("traceback", ()))))
+    stored = (getattr(shell.history_manager, "exceptions", None) or {}).get(number) or {}
+    return _ANSI.sub("", "\n".join(map(str, stored.get("traceback", ()))))
 
 
 def _error_name(traceback: str) -> str:
     """Return the class of the error at the end of a traceback, such as `KeyError`."""
-    found = _ERROR_LINE.findall(traceback)
-    return found[-1] if found else "error"
+    names = _ERROR_LINE.findall(traceback)
+    return names[-1] if names else "error"
 
 
 def _output_of(shell: InteractiveShell, number: int) -> str:
     """Return the stored output of a cell as text: printed, displayed and returned."""
     manager = shell.history_manager
-    kept = getattr(manager, "outputs", None) or {}
+    outputs = getattr(manager, "outputs", None) or {}
     texts = []
-    for one in kept.get(number, ()):
-        bundle = getattr(one, "bundle", None) or {}
+    for output in outputs.get(number, ()):
+        bundle = getattr(output, "bundle", None) or {}
         for kind in ("stream", "text/plain"):
-            given = bundle.get(kind)
-            if given:
-                texts.append("".join(given) if isinstance(given, list) else str(given))
+            content = bundle.get(kind)
+            if content:
+                texts.append("".join(content) if isinstance(content, list) else str(content))
                 break
     if texts:
         return "\n".join(text.rstrip("\n") for text in texts)

@@ -25,12 +25,12 @@ _INLINE: Final = re.compile(
     r"(?P<double>\$\$)([^$`]{1,1000}?)(?<!\\)\$\$|\$(?=[^\s$])([^$`]{1,1000}?)(?<![\s\\])\$(?!\d)|\\\((.{1,1000}?)\\\)",
     re.DOTALL,
 )
-"""A price is no formula: no space stands at the inner side of a dollar, and no digit follows the last one."""
+"""A price is not a formula: no space follows the first dollar or precedes the last one, and no digit follows it."""
 _CLOSING: Final = {"$$": "$$", "\\[": "\\]"}
 _LONGEST: Final = 1_000  # characters of a formula that is typeset
 _LONGEST_INLINE: Final = 100  # a longer one is a block, which scrolls
 _DEEPEST: Final = 12
-"""Levels of groups. Chromium ends a page with a formula of about 150 levels."""
+"""Levels of groups. Chromium crashes at a formula of about 150 levels."""
 _MOST_ROWS: Final = 20
 _MOST_SPACES: Final = 20
 _SHOWN: Final = (
@@ -61,7 +61,7 @@ _ENVIRONMENT: Final = re.compile(r"\\(?:begin|end)\s*(?:\{([^{}]*)\})?")
 
 
 def add_formulas(parser: MarkdownIt) -> None:
-    """Have a parser read formulas."""
+    """Add formulas to the syntax of a parser."""
     parser.block.ruler.before("fence", "formula", _read_block, {"alt": ["paragraph", "blockquote", "list"]})
     parser.inline.ruler.before("escape", "formula", _read_inline)
     parser.add_render_rule("formula_block", _block_html)
@@ -69,9 +69,9 @@ def add_formulas(parser: MarkdownIt) -> None:
 
 
 def is_plain_formula(text: str) -> bool:
-    """Return True if a formula has only known commands, which show signs and do nothing else."""
-    known = all(found[1] in _COMMANDS if found[1] else bool(found[2]) for found in _COMMAND.finditer(text))
-    named = all(found[1] in _ENVIRONMENTS for found in _ENVIRONMENT.finditer(text))
+    """Return True if a formula has only known commands. They only draw symbols."""
+    known = all(match[1] in _COMMANDS if match[1] else bool(match[2]) for match in _COMMAND.finditer(text))
+    named = all(match[1] in _ENVIRONMENTS for match in _ENVIRONMENT.finditer(text))
     return (
         known
         and named
@@ -83,14 +83,14 @@ def is_plain_formula(text: str) -> bool:
 
 def _is_small(text: str) -> bool:
     """Return True if a formula has few levels, rows and spaces, and is cheap to draw."""
-    rows = [found.end() for found in _COMMAND.finditer(text) if found[0] == r"\\"]
+    rows = [match.end() for match in _COMMAND.finditer(text) if match[0] == r"\\"]
     if len(rows) > _MOST_ROWS or any(_LENGTH.match(text, end) for end in rows):
         return False
     return len(_SPACE.findall(text)) <= _MOST_SPACES and _levels(text) <= _DEEPEST
 
 
 def _levels(text: str) -> int:
-    """Return the most levels of a formula: its open groups, and the commands that follow each other."""
+    """Return the depth of a formula: its nested groups and consecutive commands."""
     groups, commands, most = 0, 0, 0
     for part in _PART.findall(text):
         groups += part in {"{", r"\left", r"\begin"} or part.endswith("[")
@@ -101,9 +101,9 @@ def _levels(text: str) -> int:
 
 
 def _read_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:  # noqa: FBT001 # as its parser calls it
-    """Read lines from one that begins with a mark to the next one with the other mark, or to an empty line.
+    """Read the lines from an opening mark to its closing mark, or to an empty line.
 
-    That is one block, even if the other mark is not there: it may come later.
+    They are one block, even without the closing mark, which may arrive later.
     """
     opening = _line(state, start)[:2]
     closing = _CLOSING.get(opening)
@@ -133,14 +133,14 @@ def _line(state: StateBlock, number: int) -> str:
 
 
 def _read_inline(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 # as its parser calls it
-    found = _INLINE.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "$\\" else None
-    if found is None:
+    match = _INLINE.match(state.src, state.pos, state.posMax) if state.src[state.pos] in "$\\" else None
+    if match is None:
         return False
     if not silent:
         token = state.push("formula", "", 0)
-        token.content = found[2] or found[3] or found[4]
-        token.markup = found["double"] or "$"
-    state.pos = found.end()
+        token.content = match[2] or match[3] or match[4]
+        token.markup = match["double"] or "$"
+    state.pos = match.end()
     return True
 
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 E = TypeVar("E")
-_SAID: Final = 120  # characters of a message that is asked again
+_SAID: Final = 120  # characters of a repeated message
 
 
 @dataclass(eq=False)
@@ -71,7 +71,7 @@ class TurnLog:
         show_again: the command that shows the turn.
         named: the user's word for the turn.
         make_opening: makes the parts before the first event from the text. A chat's parts are the default.
-        make_call: makes the part of a call, of an id and the call.
+        make_call: makes the part of a call from an id and the call.
         finish: completes what `view` returns.
     """
 
@@ -132,7 +132,7 @@ class TurnLog:
     def on(self, kind: type[E], handler: Callable[[E], object], *, first: bool = False) -> None:
         """Call a handler with each event of a kind, after the other handlers or `first`.
 
-        A handler may be for a kind of event that a turn of chat does not have.
+        The kind may be one that chat turns do not have.
         """
         handlers = self._handlers.setdefault(kind, [])
         handlers.insert(0 if first else len(handlers), handler)
@@ -155,9 +155,10 @@ class TurnLog:
                 self.note(self.continues, icon="i-back")
             sent = parse_message(text)[0]
             self._parts += [
-                ContextPart(f"x{number}", one, self.source.count(one.text)) for number, one in enumerate(sent)
+                ContextPart(f"x{number}", item, self.source.count(item.text))
+                for number, item in enumerate(sent)
             ]
-            self._parts += [AttachedPart(f"a{number}", one) for number, one in enumerate(attachments)]
+            self._parts += [AttachedPart(f"a{number}", item) for number, item in enumerate(attachments)]
 
     def ask_again(self, text: str) -> None:
         """Add a note that names the repeated message."""
@@ -183,13 +184,13 @@ class TurnLog:
                 self._change(part.call.id, ticket=ticket, is_open=ticket.status.is_open)
                 return
             question = AskedInCall(ticket.pending.pending_id, ticket, self._stored(ticket))
-            kept = [one for one in part.questions if one.pending_id != question.pending_id]
-            self._change(part.call.id, questions=(*kept, question))
+            others = [other for other in part.questions if other.pending_id != question.pending_id]
+            self._change(part.call.id, questions=(*others, question))
 
-    def take_work(self, work: WorkSource, agent: str, told: str) -> None:
+    def take_work(self, work: WorkSource, agent: str, task: str) -> None:
         """Show the work of an agent in the row of its call, or under the calling script."""
         with self._lock:
-            part = self._part_calling(agent, told)
+            part = self._part_calling(agent, task)
             if part is not None:
                 self._works.setdefault(part.call.id, []).append(work)
 
@@ -209,19 +210,21 @@ class TurnLog:
             for part in self._calls_made():
                 is_open = part.is_open if part.ticket is None else part.ticket.status.is_open
                 questions = tuple(
-                    one if one.ticket is None else replace(one, asked=self._stored(one.ticket))
-                    for one in part.questions
+                    question
+                    if question.ticket is None
+                    else replace(question, asked=self._stored(question.ticket))
+                    for question in part.questions
                 )
                 if (is_open, questions) != (part.is_open, part.questions):
                     self._change(part.call.id, is_open=is_open, questions=questions)
 
     def tickets(self) -> list[Ticket]:
-        """Return the tickets that are shown here, in the order of the rows."""
+        """Return the tickets of this turn, in the order of the rows."""
         with self._lock:
             return [
                 ticket
                 for part in self._calls_made()
-                for ticket in (part.ticket, *(one.ticket for one in part.questions))
+                for ticket in (part.ticket, *(question.ticket for question in part.questions))
                 if ticket is not None
             ]
 
@@ -239,16 +242,16 @@ class TurnLog:
     def view(self) -> DrawnTurn:
         """Return the current state of the turn."""
         with self._lock:
-            self._look_at_clock()
-            self._look_at_works()
-            self._look_at_outputs()
+            self._update_waiting()
+            self._update_works()
+            self._update_outputs()
             parts = [*self._parts, *self._growing()]
             waiting = sum(ticket.status.is_open for ticket in self.tickets())
             seconds = self._seconds() if self._ended is None else self._ended.seconds
             turn = DrawnTurn(
                 self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
                 self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
-                go_on=self.go_on, named=self.named, stays=self._stays,
+                go_on=self.go_on, named=self.named, stays=self._keeps_answer,
                 continues=self.continues is not None, asks_again=self.asks_again,
             )  # fmt: skip
             return self.finish(turn)
@@ -256,11 +259,11 @@ class TurnLog:
     # ---
 
     @property
-    def _stays(self) -> bool:
+    def _keeps_answer(self) -> bool:
         """True if the earlier answer still counts, since no new reply has arrived."""
         return self.has_earlier and not self._replies
 
-    def _look_at_works(self) -> None:
+    def _update_works(self) -> None:
         """Update the work of the called agents."""
         for call_id, works in self._works.items():
             part = self._part(call_id)
@@ -268,7 +271,7 @@ class TurnLog:
             if part is not None and not _are_same(now, part.work):
                 self._change(call_id, work=now)
 
-    def _look_at_outputs(self) -> None:
+    def _update_outputs(self) -> None:
         """Update the outputs and running times of the scripts."""
         for call_id, outputs in self._outputs.items():
             part = self._part(call_id)
@@ -282,7 +285,7 @@ class TurnLog:
     def _seconds(self) -> float | None:
         return None if self._began is None else self.clock() - self._began
 
-    def _look_at_clock(self) -> None:
+    def _update_waiting(self) -> None:
         """Count the time with an open request."""
         is_open = any(ticket.status.is_open for ticket in self.tickets())
         if is_open and self._open_since is None:
@@ -309,7 +312,7 @@ class TurnLog:
         parts: list[Part] = []
         number = self._replies
         if self._thought:
-            parts.append(Thought(f"t{number}", "".join(self._thought), is_going_on=self._stream is None))
+            parts.append(Thought(f"t{number}", "".join(self._thought), is_running=self._stream is None))
         if self._stream is not None:
             text = "".join(self._streamed)
             parts.append(Prose(f"r{number}", text, tuple(self._stream.parts()), is_growing=True))
@@ -382,12 +385,12 @@ class TurnLog:
         self._waits.clear()  # the time counts from here on
         if event.is_resumed:
             done = sum(isinstance(part, CallPart) and part.ended is not None for part in self._parts)
-            told = (
-                f"{counted(done, 'finished call')} {'was' if done == 1 else 'were'} not made again."
+            repeats = (
+                f"{counted(done, 'finished call')} {'was' if done == 1 else 'were'} not repeated."
                 if done
                 else ""
             )
-            self.note("Resumed where it was left.", told, icon="i-back")
+            self.note("Resumed where it stopped.", repeats, icon="i-back")
 
     def _take_request(self, event: RequestBegan) -> None:
         self._step = event.step
@@ -440,19 +443,19 @@ class TurnLog:
         if part is None:
             return
         stored = {pending_id: self.source.asked(pending_id) for pending_id in event.asked}
-        known = {one.pending_id: one for one in part.questions}
-        own = None
-        for pending_id, asked in stored.items():
-            if asked is not None and asked.operation == RUN_SCRIPT and asked.decision is not None:
-                own = asked
+        known = {question.pending_id: question for question in part.questions}
+        script_request = None
+        for pending_id, request in stored.items():
+            if request is not None and request.operation == RUN_SCRIPT and request.decision is not None:
+                script_request = request
             else:
-                known[pending_id] = replace(known.get(pending_id, AskedInCall(pending_id)), asked=asked)
+                known[pending_id] = replace(known.get(pending_id, AskedInCall(pending_id)), asked=request)
         agent = agent_of(part.call)
         if agent and event.call_id not in self._works:
             work = self.source.work(agent, event.text)
             self._works |= {} if work is None else {event.call_id: [work]}
         self._change(
-            event.call_id, ended=self._without_waiting(event, stored.values()), is_open=False, asked=own,
+            event.call_id, ended=self._without_waiting(event, stored.values()), is_open=False, asked=script_request,
             questions=tuple(known.values()),
         )  # fmt: skip
 
@@ -460,13 +463,13 @@ class TurnLog:
         self._keep_growing()
         self._ended = event
         if event.outcome is TurnOutcome.ERROR:
-            kept = (
+            remedy = (
                 f"{STAYS[:1].upper()}{STAYS[1:]}."
-                if self._stays
-                else f"What was done is kept. {self.go_on} goes on from there."
+                if self._keeps_answer
+                else f"Completed work stays. {self.go_on} continues the {self.named}."
             )
             title = f"The {self.named} did not finish."
-            self.note(title, f"{event.note.rstrip('.')}. {kept}", "no")
+            self.note(title, f"{event.note.rstrip('.')}. {remedy}", "no")
 
     def _keep_growing(self) -> None:
         """Keep the text of an unfinished reply on display."""
@@ -484,7 +487,7 @@ def _are_same(now: Sequence[object], before: Sequence[object]) -> bool:
 
 def _waits(questions: Iterable[AskedQuestion | None]) -> list[tuple[datetime, datetime]]:
     """Return the waiting time of each request that a user decided."""
-    return [one.waited for one in questions if one is not None and one.waited is not None]
+    return [request.waited for request in questions if request is not None and request.waited is not None]
 
 
 def _covered(times: Iterable[tuple[datetime, datetime]]) -> float:

@@ -1,8 +1,8 @@
 """Markdown of a model as HTML that runs nothing and loads nothing.
 
-A cell's live output is trusted by the front end, so a reply must never get there as `text/markdown` or as HTML of its
-own: its scripts would run. Here markup in it stays text, a picture is its description and address, and a link, to http,
-https or mailto alone, has its host beside it.
+A front end trusts the live output of a cell. A reply must never get there as `text/markdown` or unchanged HTML, because
+its scripts would run. Here, HTML in a reply stays text. A picture becomes its description and address. Only http, https
+and mailto links work, and each shows its host.
 """
 
 from __future__ import annotations
@@ -26,32 +26,30 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 _DEEPEST = 40  # levels of quotes, lists and items; a deeper block would be incomplete, so it appears as typed
-_MOST_OPENED = 20  # by one line: every line of such a block is read once for each level
+_MOST_OPENED = 20  # in one line: the parser reads every line of such a block once per level
 _QUICK = 4_000  # characters of a code block that are highlighted each time it grows
-_MOST_BRACKETS = (
-    300  # in a paragraph: each is looked at as the beginning of a link that may end at any other one
-)
+_MOST_BRACKETS = 300  # in a paragraph: the parser tries each pair of them as a link
 _MOST_MARKS = 2_000  # of emphasis in a paragraph, for the same reason
 _MOST_CELLS = 5_000  # of a table
 _LINE_COST, _CELL_COST, _LINK_COST = 40, 20, 100  # microseconds, with their content
 _BUDGET = 1_200_000  # of a whole text
-_CHEAP = 5_000  # a block that grows is drawn each time up to this cost; beyond, when a quarter has been added
-_FREE, _FREE_EACH = 500_000, 100  # for such blocks together: at first, and for each character
+_CHEAP = 5_000  # up to this cost, a growing block is drawn each time; above it, after each quarter
+_FREE, _FREE_EACH = 500_000, 100  # for all such blocks: at first, and per new character
 _PLAIN = 16_000  # characters of a part, if all of it appears as typed
 _HEAVY = re.compile(
     rf"^(?:(?:[ \t]*(?:>|[-*+][ \t]|\d{{1,9}}[.)][ \t])){{{_MOST_OPENED}}}|(?:[^|\n]*\|){{300}})",
     re.MULTILINE,
 )
-"""A line that opens twenty quotes and lists, or three hundred columns: its block appears as typed."""
+"""Matches a line that opens twenty quotes and lists, or 300 columns. Its block appears as typed."""
 _RUN = re.compile(r"\S(?:[^\n]|\n(?![ \t]*\n))*\n*")
-"""Lines without an empty one."""
-_LONGEST = 40_000  # characters of such lines; longer ones are shown as typed
+"""Matches lines up to an empty line."""
+_LONGEST = 40_000  # characters of such lines; longer ones appear as typed
 _ADDRESS = 200  # characters of a picture's address
 _LANGUAGES = {
     **{name: name for name in ("python", "json", "yaml", "bash", "sql", "toml", "diff", "r")},
     "py": "python", "python3": "python", "ipython": "python", "sh": "bash", "shell": "bash", "yml": "yaml",
 }  # fmt: skip
-"""Pygments has five hundred languages, and some take minutes for a line that was made for it."""
+"""The highlighted languages. Some of the 500 languages of Pygments take minutes for a malicious line."""
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?\.?|[0-9a-f:.]+", re.IGNORECASE)
 
 
@@ -67,7 +65,7 @@ def markdown_text(text: str) -> str:
     return html.unescape(_TAG.sub("", markdown_html(text)))
 
 
-_TAG: Final = re.compile(r"<[^>]*>")  # all are ours: what the text has is escaped
+_TAG: Final = re.compile(r"<[^>]*>")  # all tags are ours, because those of the text are escaped
 
 
 class MarkdownStream:
@@ -79,18 +77,18 @@ class MarkdownStream:
     def __init__(self) -> None:
         self._done: list[tuple[str, Html]] = []
         self._last = ""
-        """The block that may still grow, with the line that is being written."""
+        """The block that may still grow, with its incomplete line."""
         self._added: list[str] = []
         self._settled = 0
-        """How many characters of the last block are whole lines that were looked at."""
+        """The number of characters of the last block in complete, checked lines."""
         self._drawn: list[tuple[str, Html]] = []
-        """What the last block was drawn as, when it was `_looked_at` characters long."""
-        self._looked_at = 0
+        """The HTML of the last block when it had `_drawn_length` characters."""
+        self._drawn_length = 0
         self._drawn_cost = 0
         self._left = _BUDGET
         """The remaining cost for blocks that have ended."""
         self._redrawn, self._free = 0, _FREE
-        """The cost of blocks that grew, and how much of that each piece of text may cause."""
+        """The cost of drawing growing blocks, and its limit."""
         self._is_plain = False
 
     def append(self, text: str) -> None:
@@ -99,15 +97,18 @@ class MarkdownStream:
         self._free = min(self._free + _FREE_EACH * len(text), _BUDGET)
 
     def parts(self) -> list[tuple[str, Html]]:
-        """Return (id, HTML) of each block; those that a former call returned stay the same, except for the last.
+        """Return (id, HTML) of each block. Blocks of an earlier call stay the same, except for the last one.
 
-        A block that costs much is drawn again when a quarter has been added; until then the rest follows it as
-        typed. When the cost of the whole text has reached its bound, the rest of the text appears as typed.
+        An expensive block is drawn again after it grew by a quarter. Until then, its new text follows as typed. If
+        the whole text reaches its cost limit, the rest appears as typed.
         """
         self._take()
         is_cheap = self._drawn_cost <= _CHEAP and self._redrawn <= self._free
-        if not (self._is_plain or is_cheap) and self._looked_at <= len(self._last) < self._looked_at * 1.25:
-            added = self._last[self._looked_at :]
+        if (
+            not (self._is_plain or is_cheap)
+            and self._drawn_length <= len(self._last) < self._drawn_length * 1.25
+        ):
+            added = self._last[self._drawn_length :]
             end = [(f"{len(self._done)}+", _typed(added))] if added else []
             return [*self._done, *self._drawn, *end]
         self._settle()
@@ -116,22 +117,22 @@ class MarkdownStream:
         self._drawn = [
             (str(first + i), _html(block, growing=True)) for i, block in enumerate(blocks) if block.source
         ]
-        self._looked_at, self._drawn_cost = len(self._last), _cost(self._last)
+        self._drawn_length, self._drawn_cost = len(self._last), _cost(self._last)
         self._redrawn += self._drawn_cost
         return [*self._done, *self._drawn]
 
     def _take(self) -> None:
         added = "".join(self._added)
-        self._added = ["\r"] if added.endswith("\r") else []  # half of a line's end, or all of it
+        self._added = ["\r"] if added.endswith("\r") else []  # half of a line end, or all of it
         self._last += added.removesuffix("\r").replace("\r\n", "\n").replace("\r", "\n")
 
     def _settle(self) -> None:
-        """Render the blocks that have ended: behind them another one has begun, in lines that are whole."""
-        whole = self._last.rfind("\n") + 1
-        if whole <= self._settled:
+        """Render the finished blocks. Another block follows them in complete lines."""
+        complete = self._last.rfind("\n") + 1
+        if complete <= self._settled:
             return
         if not self._is_plain:
-            blocks = _blocks(self._last[:whole], self._left)
+            blocks = _blocks(self._last[:complete], self._left)
             self._is_plain = bool(blocks) and blocks[-1].is_rest
             self._finish(blocks[:-1], blocks[-1].begin if blocks else 0)
         if self._is_plain:
@@ -140,14 +141,14 @@ class MarkdownStream:
         self._settled = self._last.rfind("\n") + 1
 
     def _finish(self, blocks: list[_Block], end: int) -> None:
-        """Render blocks for good, which are all of the text up to `end`."""
+        """Render finished blocks, which are the text up to `end`."""
         self._done += [(str(len(self._done) + i), _html(block)) for i, block in enumerate(blocks)]
         self._left -= _cost(self._last[:end])
         self._last = self._last[end:]
 
 
 class _Block:
-    """A block at the top level: its tokens, its source, the place of that, and whether it is all of the rest."""
+    """A block at the top level: its tokens and its source from `begin` on. `is_rest` marks the rest over budget."""
 
     def __init__(self, tokens: list[Token], source: str, begin: int, *, is_rest: bool = False) -> None:
         self.tokens = tokens
@@ -157,9 +158,9 @@ class _Block:
 
 
 def _cost(text: str) -> int:
-    """Return a bound on the time that a text takes, in microseconds of an ordinary machine.
+    """Return an upper bound of the rendering time in microseconds on an ordinary machine.
 
-    It depends on the text alone. The cost of two pieces is the sum of their costs.
+    It depends only on the text. The cost of two pieces is the sum of their costs.
     """
     marks = sum(map(text.count, "*_~`"))
     large = _LINE_COST * text.count("\n") + _CELL_COST * (text.count("|") + text.count(">"))
@@ -182,11 +183,11 @@ def _blocks(text: str, budget: int) -> list[_Block]:
 
 
 def _parsed(text: str, offset: int) -> Iterator[_Block]:
-    begins = [0, *(found.end() for found in re.finditer("\n", text)), len(text)]
-    tokens, found = list[Any](), list[Any]()
+    begins = [0, *(match.end() for match in re.finditer("\n", text)), len(text)]
+    tokens, parsed = list[Any](), list[Any]()
     parser = _parser()
-    parser.block.parse(text, parser, {}, found)
-    for token in found:
+    parser.block.parse(text, parser, {}, parsed)
+    for token in parsed:
         tokens.append(token)
         if token.level == 0 and token.nesting < 1:
             first, end = tokens[0].map
@@ -204,8 +205,8 @@ def _html(block: _Block, *, growing: bool = False) -> Html:
     for token in block.tokens:
         if token.type == "inline":
             token.children = _inline(token)
-    made = parser.renderer.render(block.tokens, parser.options, {"growing": growing})
-    return Html(printable(made).strip("\n"))  # here, since "&#8238;" is a character only now
+    html = parser.renderer.render(block.tokens, parser.options, {"growing": growing})
+    return Html(printable(html).strip("\n"))  # here, because "&#8238;" is now a character
 
 
 def _typed(text: str) -> Html:
@@ -247,7 +248,7 @@ def _is_link(address: str) -> bool:
 
 
 def _target(address: str) -> str:
-    """Return the host that a link leads to, or the address that a mail goes to; empty if it may not be a link."""
+    """Return the host of a link or the address of a mail; empty if the link is not allowed."""
     try:
         parts = urlsplit(address)
         host, _ = parts.hostname or "", parts.port
@@ -262,7 +263,7 @@ _PER_CENT = re.compile(r"(?<=\d) (?=[%‰])")
 
 
 def _text(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
-    """Return a text; no line ends between a number and its per cent sign."""
+    """Return a text without line breaks between a number and its percent sign."""
     return str(escaped(_PER_CENT.sub("\N{NO-BREAK SPACE}", tokens[at].content)))
 
 
@@ -281,7 +282,7 @@ def _link_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str
 
 
 def _link_close(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
-    """End a link with its host, unless the text says just that."""
+    """End a link with its host, unless its text is the host."""
     begin = max(i for i in range(at) if tokens[i].type == "link_open")
     address = str(tokens[begin].attrs["href"])
     text = "".join(token.content for token in tokens[begin + 1 : at]).strip()
@@ -294,7 +295,7 @@ def _link_close(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> st
 
 
 def _heading_open(_renderer: Any, tokens: Sequence[Token], at: int, *_: Any) -> str:
-    """Begin a heading that JupyterLab gives no anchor, and that its table of contents leaves out."""
+    """Begin a heading without an anchor or an entry in the table of contents of JupyterLab."""
     level = int(tokens[at].tag[1:])
     start = Html('<div class="h h{}" role="heading" aria-level="{}">')
     return str(start.format(level, min(level + 2, 6)))
@@ -317,5 +318,5 @@ def _code(_renderer: Any, tokens: Sequence[Token], at: int, _options: Any, env: 
     name = token.info.split()[0].lower() if token.info.split() else ""
     text = token.content.removesuffix("\n")
     is_plain = name not in _LANGUAGES or (env.get("growing") and len(text) > _QUICK)
-    shown = text if is_plain else Html("\n").join(map(fragment, highlighted_lines(text, _LANGUAGES[name])))
-    return str(element("pre", element("code", shown), class_="out"))
+    code = text if is_plain else Html("\n").join(map(fragment, highlighted_lines(text, _LANGUAGES[name])))
+    return str(element("pre", element("code", code), class_="out"))

@@ -1,6 +1,6 @@
 """Outputs of scripts of the kernel, collected while they run, for display under the row of their call.
 
-A widget is drawn in its row by the front end. Other displays that need scripts go to the cell, as any output does.
+The front end draws a widget in its row. Other displays that need scripts become outputs of the cell.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ class Output:
     @property
     def plain(self) -> str:
         """The output as text."""
-        shown, more = _bounded(self.kind, self.text)
-        return printable("\n".join(filter(None, [without_codes(shown).rstrip("\n"), more])))
+        text, more = _bounded(self.kind, self.text)
+        return printable("\n".join(filter(None, [without_codes(text).rstrip("\n"), more])))
 
     def _display_html(self) -> Html:
         data: Mapping[str, Any] = self.data or {}
@@ -82,7 +82,7 @@ class Output:
         if isinstance(data.get("text/markdown"), str) and len(data["text/markdown"]) <= _MOST_PLAIN:
             stream = MarkdownStream()
             stream.append(data["text/markdown"])
-            return element("div", (one for _, one in stream.parts()), class_="prose")
+            return element("div", (part for _, part in stream.parts()), class_="prose")
         for kind in ("image/svg+xml", *_IMAGES):
             if isinstance(data.get(kind), str):
                 return self._image_html(kind, data[kind])
@@ -96,11 +96,11 @@ class Output:
         if not _BASE64.fullmatch(image):
             return _inner_html("display", self.text)
         sizes: Any = (self.metadata or {}).get(kind)
-        given = sizes if isinstance(sizes, dict) else {}
+        size_data = sizes if isinstance(sizes, dict) else {}
         size = {
-            name: f"{given[name]:.0f}"
+            name: f"{size_data[name]:.0f}"
             for name in ("width", "height")
-            if isinstance(given.get(name), int | float) and 0 < given[name] < _MOST_PIXELS
+            if isinstance(size_data.get(name), int | float) and 0 < size_data[name] < _MOST_PIXELS
         }
         source = f"data:{kind};base64,{''.join(image.split())}"
         return element("img", tabindex=0, alt=self.plain[:200], **size, src=source)
@@ -109,8 +109,8 @@ class Output:
 def _inner_html(kind: str, text: str) -> Html:
     if kind == "note":
         return rows.dim(text)
-    shown, more = _bounded(kind, text)
-    return fragment(element("pre", ansi_html(shown.rstrip())), rows.dim(more) if more else None)
+    beginning, more = _bounded(kind, text)
+    return fragment(element("pre", ansi_html(beginning.rstrip())), rows.dim(more) if more else None)
 
 
 def _bounded(kind: str, text: str) -> tuple[str, str]:
@@ -141,7 +141,7 @@ class _Stream:
 
 
 class _Bar:
-    """A progress bar of tqdm that is a widget, as text. The text of a bar that is closed or collected stays."""
+    """A tqdm progress bar, which is a widget, as text. The text stays after the bar is closed or collected."""
 
     kind = "bar"
 
@@ -153,7 +153,7 @@ class _Bar:
     def output(self) -> Output:
         if getattr(self._widget, "comm", None) is None:  # with `leave=False`
             text, self._has_ended = "", True
-        elif self._has_ended:  # its text would count the seconds since
+        elif self._has_ended:  # its text would count on
             return self.drawn
         else:
             try:
@@ -187,9 +187,9 @@ def _free(widget: Any) -> None:
     from tract_jupyter.notebook.panels.panel import honour_the_front_ends_subshell
 
     widgets = [widget]
-    for one in widgets:
-        widgets += [child for child in getattr(one, "children", ()) if child not in widgets]
-        honour_the_front_ends_subshell(getattr(one, "comm", None))
+    for inner in widgets:
+        widgets += [child for child in getattr(inner, "children", ()) if child not in widgets]
+        honour_the_front_ends_subshell(getattr(inner, "comm", None))
 
 
 def _widget_id(data: Mapping[str, Any]) -> str:
@@ -240,12 +240,12 @@ class ScriptOutputs:
     def now(self) -> tuple[Output, ...]:
         """Return the outputs; each is the same object until it changes."""
         with self._lock:
-            made = [one if isinstance(one, Output) else one.output() for one in self._outputs]
-            made = [one for one in made if one.text or one.data]
+            outputs = [output if isinstance(output, Output) else output.output() for output in self._outputs]
+            outputs = [output for output in outputs if output.text or output.data]
             if self._left_out:
                 what = counted(self._left_out, "more output")
-                made.append(Output("note", f"… {what} not shown. A script shows at most {MOST_OUTPUTS}."))
-            return tuple(made)
+                outputs.append(Output("note", f"… {what} not shown. A script shows at most {MOST_OUTPUTS}."))
+            return tuple(outputs)
 
     def write(self, kind: str, text: str) -> None:
         """Add text of a stream."""
@@ -269,7 +269,7 @@ class ScriptOutputs:
         if is_drawn:
             _free(_widget(data))
         is_elsewhere = not is_drawn and _is_interactive(data)
-        made = (
+        output = (
             Output("note", _ELSEWHERE)
             if is_elsewhere
             else Output("display", str(data.get("text/plain", "")), data, metadata)
@@ -280,12 +280,12 @@ class ScriptOutputs:
             if is_update and place is None:
                 return False
             self._clear_if_due()
-            size = len(made.html)
-            shown = bar or made
+            size = len(output.html)
+            new = bar or output
             if place is not None and place < len(self._outputs):
-                self._outputs[place] = shown
-            elif not is_elsewhere or made not in self._outputs[-1:]:
-                if not self._add(shown, size):
+                self._outputs[place] = new
+            elif not is_elsewhere or output not in self._outputs[-1:]:
+                if not self._add(new, size):
                     return not is_elsewhere
                 if display_id:
                     self._places[display_id] = len(self._outputs) - 1
@@ -293,7 +293,7 @@ class ScriptOutputs:
         return not is_elsewhere
 
     def clear(self, *, wait: bool) -> None:
-        """Remove all outputs; `wait` until the next one comes."""
+        """Remove all outputs. With `wait`, the next output removes them."""
         with self._lock:
             self._clears = True
             if not wait:
@@ -311,7 +311,9 @@ class ScriptOutputs:
             self._left_out += 1
             return False
         if not self._room(size):
-            output = Output("note", f"Not shown: the outputs of a turn may have {size_text(MOST_OF_TURN)}.")
+            output = Output(
+                "note", f"Not shown: the outputs of a turn can have at most {size_text(MOST_OF_TURN)}."
+            )
         self._outputs.append(output)
         return True
 
@@ -324,7 +326,7 @@ class ScriptOutputs:
 
 
 def _is_interactive(data: Mapping[str, Any]) -> bool:
-    """Return True if a front end shows it with scripts."""
+    """Return True if a front end needs scripts to show it."""
     if any("widget-view" in kind for kind in data):
         return True
     html = data.get("text/html")
@@ -382,7 +384,7 @@ class TurnOutputs:
 
     @contextmanager
     def _displays_in(self, outputs: ScriptOutputs) -> Iterator[None]:
-        """Collect what this thread displays, but not the questions that the script asks."""
+        """Collect the displays of this thread, except for the requests of its script."""
         publisher: Any = self._shell.display_pub
         if not hasattr(publisher, "register_hook"):  # a terminal prints it
             yield
@@ -411,7 +413,7 @@ class TurnOutputs:
             publisher.unregister_hook(hook)
 
     def _show_value(self, run: ScriptRun, outputs: ScriptOutputs) -> None:
-        """Show the value of the last expression, as a cell does; a semicolon behind it hides it."""
+        """Show the value of the last expression like a cell. A semicolon after it hides the value."""
         if run.value is None or run.script.code.rstrip().endswith(";"):
             return
         formatter = self._shell.display_formatter
@@ -428,7 +430,7 @@ class TurnOutputs:
 
 
 def _show_figures() -> None:
-    """Show the figures that are open, as the end of a cell does; nothing if no inline backend is in use."""
+    """Show the open figures like the end of a cell. Without an inline backend, do nothing."""
     inline: Any = sys.modules.get("matplotlib_inline.backend_inline")
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if inline is None or pyplot is None or not pyplot.get_fignums():

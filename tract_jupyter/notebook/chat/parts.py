@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Decision, Ticket
 
 RUNS_SCRIPTS: Final = "notebook_execute"
-"""The tool that runs scripts, which have a row of their own."""
+"""The tool that runs scripts. Scripts have separate rows."""
 UNASKED: Final = "ran without asking: no findings, touches no files"
 _THOUGHT: Final = 20_000
 _FIRST_WORDS: Final = 100
@@ -104,10 +104,10 @@ class AttachedPart:
         return self._row().text()
 
     def _row(self) -> Row:
-        one = self.attachment
+        attachment = self.attachment
         return Row(
-            "done", f"With {one.name}", brief=one.media_type, brief_text=one.media_type,
-            aside=size_text(one.size),
+            "done", f"With {attachment.name}", brief=attachment.media_type, brief_text=attachment.media_type,
+            aside=size_text(attachment.size),
         )  # fmt: skip
 
 
@@ -143,13 +143,13 @@ class Thought:
 
     id: str
     source: str
-    is_going_on: bool = False
+    is_running: bool = False
 
     def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it has a bound of its own
         """Return the row."""
         words = one_line(self.source, _FIRST_WORDS)
         row = Row(
-            "running" if self.is_going_on else "done", "Thinking" if self.is_going_on else "Thought",
+            "running" if self.is_running else "done", "Thinking" if self.is_running else "Thought",
             brief=element("span", words, class_="dim"), body=rows.out(self.source, _THOUGHT),
         )  # fmt: skip
         return [TurnBlock(self.id, fragment(row), kind="row")]
@@ -188,7 +188,7 @@ class AskedInCall:
 
     @property
     def is_open(self) -> bool:
-        """True if the request is shown here and undecided."""
+        """True if the request has a row here and is undecided."""
         return self.ticket is not None and self.ticket.status.is_open
 
 
@@ -204,7 +204,7 @@ class CallPart:
     ticket: Ticket | None = None
     questions: tuple[AskedInCall, ...] = ()
     is_open: bool = False
-    """Its ticket is undecided. A copy, since the ticket itself changes."""
+    """True if its ticket is undecided. A copy, because the ticket changes."""
     asked: AskedQuestion | None = None
     """The decided request to run its script. It is made inside the call and is about the call."""
     work: tuple[AgentWork, ...] = ()
@@ -238,12 +238,12 @@ class CallPart:
 
     @property
     def _edits(self) -> Mapping[str, Any]:
-        made = self.decision
-        edits = {} if made is None else approval_terms(made.action, made.arguments).get("edits")
+        decision = self.decision
+        edits = {} if decision is None else approval_terms(decision.action, decision.arguments).get("edits")
         return edits if isinstance(edits, dict) else {}
 
     @property
-    def _is_turned_down(self) -> bool:
+    def _is_rejected(self) -> bool:
         decision = self.decision
         return decision is not None and is_rejection(decision)
 
@@ -257,13 +257,13 @@ class CallPart:
     def state(self) -> str:
         """The progress, a key of `rows.ICONS`."""
         ended, decision = self.ended, self.decision
-        if decision is not None and self._is_turned_down and not self._is_withdrawn:
+        if decision is not None and self._is_rejected and not self._is_withdrawn:
             return "not run" if decision.action == "expire" else "refused"
         if ended is None:
             if self.is_open or (self.is_asked and not self.is_begun and decision is None):
                 return "asked"
             return "running" if self.is_begun else "idle"
-        if ended.is_error and _was_left(ended.text):
+        if ended.is_error and _is_unfinished(ended.text):
             return "stopped"
         if ended.is_error:
             return "failed" if ended.made and not ended.text.startswith(not_run("")) else "not run"
@@ -272,15 +272,16 @@ class CallPart:
 
     def blocks(self, limit: int) -> list[TurnBlock]:
         """Return the row, and one for each output and request of its script."""
-        made = (
+        row = (
             [*self._live]
             if limit == LONGEST_RESULT
             else [TurnBlock(self.id, fragment(self.row(limit)), kind="row")]
         )
-        shown = [
-            TurnBlock(f"{self.id}.o{place}", one.html, kind="row") for place, one in enumerate(self.outputs)
+        outputs = [
+            TurnBlock(f"{self.id}.o{place}", output.html, kind="row")
+            for place, output in enumerate(self.outputs)
         ]
-        return [*made, *shown, *map(_question_block, self.questions)]
+        return [*row, *outputs, *map(_question_block, self.questions)]
 
     @cached_property
     def _live(self) -> tuple[TurnBlock, ...]:
@@ -290,17 +291,17 @@ class CallPart:
 
     def text(self) -> str:
         """Return the rows as text."""
-        asked = [asked_row(one.asked).text() for one in self.questions if one.asked is not None]
+        requests = [asked_row(item.asked).text() for item in self.questions if item.asked is not None]
         inner = [line for work in self.work for line in work.text().splitlines()]
         below = inner if self.is_script else inner[1:]  # the first line of an agent's own row says the same
         indent = "  " if self.is_script else ""
-        shown = [line for one in self.outputs for line in one.plain.splitlines()]
-        told = (
-            [f"    {line}" for line in shown]
-            + [f"  {line}" for line in asked]
+        outputs = [line for item in self.outputs for line in item.plain.splitlines()]
+        about = (
+            [f"    {line}" for line in outputs]
+            + [f"  {line}" for line in requests]
             + [f"{indent}{line}" for line in below]
         )
-        return "\n".join([self.row(0).text(), *told])
+        return "\n".join([self.row(0).text(), *about])
 
     def row(self, limit: int) -> Row:
         """Return the row. Results are cut after `limit` characters."""
@@ -324,10 +325,10 @@ class CallPart:
         # the body does not repeat a complete line: a turn may have hundreds of calls
         is_said = says_all(self.arguments, text) and self.decision is None
         called = [] if is_said else [rows.sub("Called with"), arguments_html(self.arguments)]
-        what = _past(title) if self.state == "done" else title
+        what = _past_tense(title) if self.state == "done" else title
         return Row(
             self.state, what, self.call.name, brief, text, self._badge, tokens=self._tokens, seconds=self._seconds,
-            body=(called, self._saw(limit)),
+            body=(called, self._answer_html(limit)),
         )  # fmt: skip
 
     def _agent_row(self, limit: int) -> Row:
@@ -335,7 +336,7 @@ class CallPart:
         work = self.work[-1]
         state = work.row_state if self.ended is None else self.state
         row = work.row(limit)
-        saw = None if self.ended is None else self._saw(limit)
+        saw = None if self.ended is None else self._answer_html(limit)
         seconds = row.seconds if self.ended is None else self._seconds
         return row._replace(
             state=state, badge=work.badge or self._badge, seconds=seconds, body=(row.body, saw)
@@ -350,11 +351,11 @@ class CallPart:
         )
         what = self._script_title(script, called)
         brief, place = script_brief(script, code), str(self.arguments.get("backend") or "")
-        said = element("span", brief, class_="ui") if brief.startswith("“") else brief
+        brief_html = element("span", brief, class_="ui") if brief.startswith("“") else brief
         answer = "" if ended is None else ended.text
         tokens = 0 if ended is None else ended.tokens
         return Row(
-            self.state, what, "", (Html(place_html(place)), " ", said), brief, self._badge,
+            self.state, what, "", (Html(place_html(place)), " ", brief_html), brief, self._badge,
             aside=script_saved(script), seconds=self._seconds,
             body=(
                 inner_rows(self.work, limit), self._change, script_html(code, script, answer, tokens, limit),
@@ -378,10 +379,10 @@ class CallPart:
         titles = {"running": "Running a script", "stopped": "Script stopped", "failed": "Script failed",
                   "not run": _NOT_RUN}  # fmt: skip
         title = titles.get(self.state) or (f"Ran {called}" if script and self.state == "done" else "Script")
-        is_told = self.state == "failed" or (title == _NOT_RUN and not self._is_turned_down)
+        is_told = self.state == "failed" or (title == _NOT_RUN and not self._is_rejected)
         if is_told and isinstance(error, str) and error not in {"", BY_PERSON}:
             return f"{title}: {one_line(error, _ERROR)}"
-        is_left = self.ended is not None and _was_left(self.ended.text)
+        is_left = self.ended is not None and _is_unfinished(self.ended.text)
         return f"{title}; its last call may still be running" if is_left else title
 
     @property
@@ -408,20 +409,20 @@ class CallPart:
         ticket = self.ticket
         return decide_html(ticket.pending.pending_id) if self.is_open and ticket is not None else None
 
-    def _saw(self, limit: int) -> HtmlPart:
+    def _answer_html(self, limit: int) -> HtmlPart:
         ended = self.ended
         if ended is None:
-            told = "Running; its result shows here." if self.is_begun else "Not carried out yet."
-            return rows.dim(told), self._how_to_decide
+            note = "Running. The result will appear here." if self.is_begun else "Not run yet."
+            return rows.dim(note), self._how_to_decide
         return rows.sub("What the model saw", tokens_text(ended.tokens)), result_html(ended.text, limit)
 
 
-def _was_left(text: str) -> bool:
+def _is_unfinished(text: str) -> bool:
     """Return True if the turn ended while a call ran. Its outcome is unknown."""
     return text.endswith(ended_running("")) or text.startswith(ended_reading(""))
 
 
-def _past(title: str) -> str:
+def _past_tense(title: str) -> str:
     """Return the past tense of a title such as `Create agent checker`."""
     verb, space, rest = title.partition(" ")
     return f"{verb}{'d' if verb.endswith('e') else 'ed'}{space}{rest}" if title else ""
@@ -453,8 +454,8 @@ def _question_block(question: AskedInCall) -> TurnBlock:
     block_id = f"q.{question.pending_id}"
     if question.is_open:
         return TurnBlock(block_id, Html(), question.ticket, kind="question")
-    asked = None if question.asked is None else asked_row(question.asked)
-    return TurnBlock(block_id, fragment(asked), question.ticket, kind="row")
+    row = None if question.asked is None else asked_row(question.asked)
+    return TurnBlock(block_id, fragment(row), question.ticket, kind="row")
 
 
 class Part(Protocol):

@@ -24,16 +24,16 @@ LONGEST_RESULT: Final = 4_000
 """Characters of a result that a live row shows."""
 _BRIEF: Final = 120  # characters of all arguments in a row
 _BRIEF_VALUE: Final = 48
-_WHOLE: Final = 40  # characters of arguments that no line cuts
+_WHOLE: Final = 40  # characters of arguments that every line shows in full
 _VALUE: Final = 4_000
 _REASON: Final = 200
 _CODE_LINES: Final = 400
 _MANY_TOOLS: Final = 12
 
 
-_MOST_READ: Final = 200_000  # characters of a result that is looked at for data
+_MOST_READ: Final = 200_000  # characters of a result that is parsed as data
 _MOST_ROWS, _MOST_COLUMNS, _DEEPEST, _MOST_VALUES = 50, 12, 3, 20
-_RESULT: Final = "result"  # the name under which a script tells the repr of its value
+_RESULT: Final = "result"  # the name of the repr of the value in a script's result
 
 
 def result_html(text: str, limit: int) -> Html:
@@ -41,12 +41,12 @@ def result_html(text: str, limit: int) -> Html:
     parts = _readable(text) if len(text) <= _MOST_READ else []
     if all(isinstance(part, str) for part in parts):
         return rows.out(text, limit)
-    shown = (rows.out(part, limit) if isinstance(part, str) else _data_html(part) for part in parts)
-    return fragment(shown, rows.fold("As it was sent", rows.out(text, limit)))
+    pieces = (rows.out(part, limit) if isinstance(part, str) else _data_html(part) for part in parts)
+    return fragment(pieces, rows.fold("As it was sent", rows.out(text, limit)))
 
 
 def _readable(text: str) -> list[Any]:
-    """Return the texts and the JSON values that a text is made of; each value is a line, or the whole text."""
+    """Split a text into texts and JSON values. A value is a line or the whole text."""
     parts: list[Any] = []
     lines: list[str] = []
     for line in [text] if _data(text) is not None else text.split("\n"):
@@ -65,22 +65,22 @@ def _joined(lines: list[str]) -> list[str]:
 
 
 def _data(text: str) -> dict[str, Any] | list[Any] | None:
-    """Return the JSON object or list that a text is; None for anything else."""
+    """Parse a text as a JSON object or list; None for any other text."""
     if not text.lstrip().startswith(("{", "[")):
         return None
     try:
-        found = json.loads(text)
+        data = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if found and isinstance(found, dict | list) else None
+    return data if data and isinstance(data, dict | list) else None
 
 
 def _data_html(value: Any, depth: int = 0) -> HtmlPart:
-    """Return a value: an object as named values, a list of objects as a table, a text with its line ends."""
+    """Return a value as HTML: an object as named values, a list of objects as a table, a text with its line breaks."""
     if isinstance(value, dict) and value and depth < _DEEPEST:
         lines = (
-            (shortened(name, _BRIEF), _data_html(_literal(one) if name == _RESULT else one, depth + 1))
-            for name, one in list(value.items())[:_MOST_ROWS]
+            (shortened(name, _BRIEF), _data_html(_literal(item) if name == _RESULT else item, depth + 1))
+            for name, item in list(value.items())[:_MOST_ROWS]
         )
         return fragment(table(lines, has_names=True), _more_html(len(value)))
     if isinstance(value, list) and value and depth < _DEEPEST:
@@ -91,20 +91,22 @@ def _data_html(value: Any, depth: int = 0) -> HtmlPart:
 
 
 def _is_table(value: list[Any]) -> bool:
-    columns = {name for one in value if isinstance(one, dict) for name in one}
-    return all(isinstance(one, dict) for one in value) and 0 < len(columns) <= _MOST_COLUMNS
+    columns = {name for record in value if isinstance(record, dict) for name in record}
+    return all(isinstance(record, dict) for record in value) and 0 < len(columns) <= _MOST_COLUMNS
 
 
 def _records_html(records: list[dict[str, Any]], depth: int) -> Html:
-    columns = list(dict.fromkeys(name for one in records for name in one))
+    columns = list(dict.fromkeys(name for record in records for name in record))
     heads = [shortened(name, _BRIEF) for name in columns]
-    lines = ((_data_html(one.get(name, ""), depth + 1) for name in columns) for one in records[:_MOST_ROWS])
+    lines = (
+        (_data_html(record.get(name, ""), depth + 1) for name in columns) for record in records[:_MOST_ROWS]
+    )
     return fragment(table(lines, heads), _more_html(len(records)))
 
 
 def _items_html(items: list[Any], depth: int) -> Html:
-    shown = (element("li", _data_html(one, depth + 1)) for one in items[:_MOST_ROWS])
-    return fragment(element("ul", shown), _more_html(len(items)))
+    lines = (element("li", _data_html(item, depth + 1)) for item in items[:_MOST_ROWS])
+    return fragment(element("ul", lines), _more_html(len(items)))
 
 
 def _more_html(count: int) -> Html | None:
@@ -120,7 +122,7 @@ def _literal(value: Any) -> Any:
 
 
 def tokens_text(tokens: int) -> str:
-    """Return a number of tokens with its word."""
+    """Return a number of tokens with its unit."""
     return counted(tokens, "token")
 
 
@@ -129,21 +131,21 @@ def tokens_text(tokens: int) -> str:
 
 def brief_arguments(arguments: Mapping[str, Any]) -> tuple[Html, str]:
     """Return arguments in a line: as HTML, and as text."""
-    made: list[HtmlPart] = []
+    pieces: list[HtmlPart] = []
     texts: list[str] = []
     length = 0
     for name, value in arguments.items():
         text, css = _brief_value(value)
         length += len(name) + len(text) + 3
-        if made and length > _BRIEF:
-            made.append("…")
+        if pieces and length > _BRIEF:
+            pieces.append("…")
             texts.append("…")
             break
         key = one_line(str(name), _BRIEF_VALUE)
-        shown = element("span", text, class_=css) if css else text
-        made.append(fragment(element("span", f"{key}=", class_="dim"), shown))
+        value_html = element("span", text, class_=css) if css else text
+        pieces.append(fragment(element("span", f"{key}=", class_="dim"), value_html))
         texts.append(f"{key}={text}")
-    return Html(", ").join(map(fragment, made)), ", ".join(texts)
+    return Html(", ").join(map(fragment, pieces)), ", ".join(texts)
 
 
 def says_all(arguments: Mapping[str, Any], text: str) -> bool:
@@ -151,7 +153,7 @@ def says_all(arguments: Mapping[str, Any], text: str) -> bool:
     values = arguments.values()
     texts = [value for value in values if isinstance(value, str)]
     is_plain = all(value is None or isinstance(value, str | int | float) for value in values)
-    return is_plain and len(text) <= _WHOLE and all(one_line(one, _BRIEF_VALUE) == one for one in texts)
+    return is_plain and len(text) <= _WHOLE and all(one_line(line, _BRIEF_VALUE) == line for line in texts)
 
 
 def _brief_value(value: Any) -> tuple[str, str]:
@@ -187,8 +189,8 @@ def _value_html(value: Any) -> Html:
     text = value if isinstance(value, str) else _json(value)
     if "\n" in text or len(text) > _BRIEF:
         return rows.out(text, _VALUE)
-    shown = f'"{text}"' if isinstance(value, str) else text
-    return element("code", shown, class_=value_css(_brief_value(value)[0]))
+    literal = f'"{text}"' if isinstance(value, str) else text
+    return element("code", literal, class_=value_css(_brief_value(value)[0]))
 
 
 # --- scripts
@@ -216,21 +218,21 @@ def script_saved(script: Mapping[str, Any]) -> str:
 def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, limit: int) -> Html:
     """Return the tabs of a script: its code with its calls, and the text that the model received."""
     by_line, by_tool = _numbers(script.get("by_line")), _numbers(script.get("by_tool"))
-    kept = round(sum(one[3] for one in by_tool.values()))
+    kept_tokens = round(sum(counts[3] for counts in by_tool.values()))
     results = [
-        (name, counted(round(one[0]), "result"), cell(f"{one[3]:,.0f}", class_="num"))
-        for name, one in sorted(by_tool.items())
+        (name, counted(round(counts[0]), "result"), cell(f"{counts[3]:,.0f}", class_="num"))
+        for name, counts in sorted(by_tool.items())
     ]
     saw = element("div", result_html(answer, limit))
     stayed = (
-        rows.sub("What stayed in the notebook", f"about {tokens_text(kept)}"),
+        rows.sub("Kept in the notebook", f"about {tokens_text(kept_tokens)}"),
         table(results, has_names=True),
     )
     one_by_one, saved = script.get("one_by_one"), script_saved(script)
-    told = (
+    savings = (
         rows.dim(
-            f"{saved}: had the model made each call itself, about {one_by_one:,} tokens would have been sent, "
-            "with all results and, in each request, the descriptions of all tools."
+            f"{saved}. With direct calls, about {one_by_one:,} tokens would be sent: all results and, "
+            "in each request, the descriptions of all tools."
         )
         if isinstance(one_by_one, int) and saved
         else None
@@ -238,7 +240,7 @@ def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, 
     views = element("div", saw, element("div", stayed), class_="two") if results else saw
     tabs = (
         _tab_html("Code", code_html(code, by_line), is_open=True),
-        _tab_html("Sent to the model", (views, told), tokens_text(tokens)),
+        _tab_html("Sent to the model", (views, savings), tokens_text(tokens)),
     )
     return element("div", tabs, class_="tabs")
 
@@ -250,14 +252,14 @@ def _tab_html(name: str, body: HtmlPart, about: str = "", *, is_open: bool = Fal
 
 
 def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> Html:
-    """Return a script with its lines numbered; those that called tools say how often, and how long that took."""
+    """Return a script with line numbers. Lines that called tools show the number of calls and their time."""
     lines = _highlighted(code)
     more = len(lines) - _CODE_LINES
-    made = []
+    lines_html = []
     for number, line in enumerate(lines[:_CODE_LINES], 1):
         took = (by_line or {}).get(str(number))
         tag = f"{counted(round(took[0]), 'call')} · {rows.seconds_text(took[1])}" if took else ""
-        made.append(
+        lines_html.append(
             element(
                 "div",
                 element("span", str(number), class_="n"),
@@ -266,7 +268,7 @@ def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> Ht
             )
         )
     rest = rows.dim(f"… {counted(more, 'more line')}") if more > 0 else None
-    return fragment(element("div", made, class_="code"), rest)
+    return fragment(element("div", lines_html, class_="code"), rest)
 
 
 def _highlighted(code: str) -> Sequence[HtmlPart]:
@@ -284,14 +286,14 @@ def highlighted_lines(text: str, language: str) -> list[HtmlPart]:
     ]
 
 
-def _numbers(given: Any) -> dict[str, list[float]]:
+def _numbers(note: Any) -> dict[str, list[float]]:
     """Return lists of numbers by name. The note may come from a foreign store."""
-    if not isinstance(given, dict):
+    if not isinstance(note, dict):
         return {}
     return {
-        str(name): [float(one) for one in value] + [0.0] * (4 - len(value))
-        for name, value in given.items()
-        if isinstance(value, list) and value and all(isinstance(one, int | float) for one in value)
+        str(name): [float(number) for number in value] + [0.0] * (4 - len(value))
+        for name, value in note.items()
+        if isinstance(value, list) and value and all(isinstance(number, int | float) for number in value)
     }
 
 

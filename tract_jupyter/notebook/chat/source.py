@@ -59,8 +59,8 @@ class TractSource:
         number = number_in(agent, text)
         if number is None:
             return None
-        found = [call for call in self._tract.agents.calls_of(agent) if call.number == number]
-        return StoredWork(self._tract, found[-1]) if found else None
+        matches = [call for call in self._tract.agents.calls_of(agent) if call.number == number]
+        return StoredWork(self._tract, matches[-1]) if matches else None
 
 
 class StoredWork:
@@ -98,15 +98,15 @@ def agent_log(tract: Tract, call: AgentCall, *, to_go_on: bool = False) -> TurnL
         to_go_on: omit the end, to resume the call.
     """
     try:
-        own = tract.agents.transcript(call.agent, call.number)
+        agent_tract = tract.agents.transcript(call.agent, call.number)
     except TractError:
         return None
     try:
-        turns = own.loop.turns()
+        turns = agent_tract.loop.turns()
         if not turns:
             return None
         log = new_agent_log(tract, call)
-        for event in own.loop.events_of(turns[-1]):
+        for event in agent_tract.loop.events_of(turns[-1]):
             if not (to_go_on and isinstance(event, TurnEnded)):
                 log.add(event)
     except TractError:
@@ -114,7 +114,7 @@ def agent_log(tract: Tract, call: AgentCall, *, to_go_on: bool = False) -> TurnL
     else:
         return log
     finally:
-        own.close()
+        agent_tract.close()
 
 
 def new_agent_log(tract: Tract, call: AgentCall) -> TurnLog:
@@ -157,16 +157,16 @@ def find_turn(tract: Tract, name: str = "") -> PastTurn:
             )
         return turns[-number]
     commit = tract.get_commit(name).commit_hash
-    for head in [None, *(one.name for one in tract.list_branches())]:
-        found = _turn_with(tract.loop.turns(head), commit)
-        if found is not None:
-            return found
-    raise OperationError(f"commit {commit[:8]} is in no turn of a branch; %tract chat lists turns")
+    for head in [None, *(branch.name for branch in tract.list_branches())]:
+        turn = _turn_with(tract.loop.turns(head), commit)
+        if turn is not None:
+            return turn
+    raise OperationError(f"commit {commit[:8]} is not in a turn of any branch; %tract chat lists the turns")
 
 
 def _turn_with(turns: list[PastTurn], commit: str) -> PastTurn | None:
     for turn in turns:
-        if commit == turn.question or any(one.message.commit_hash == commit for one in turn.messages):
+        if commit == turn.question or any(reply.message.commit_hash == commit for reply in turn.messages):
             return turn
     return None
 
@@ -185,7 +185,7 @@ def stored_log(tract: Tract, turn: PastTurn, *, to_go_on: bool = False) -> TurnL
 
 
 def stored_view(tract: Tract, name: str = "") -> DrawnTurn:
-    """Return a stored turn. The arguments are those of `find_turn`.
+    """Return a stored turn. See `find_turn` for the arguments.
 
     Raises:
         OperationError: there is no such turn.
@@ -200,8 +200,8 @@ def start_conversation(tract: Tract) -> str:
     Raises:
         StoreError: the store cannot be written.
     """
-    taken = {one.name for one in tract.list_branches()}
-    name = next(f"chat-{number}" for number in range(2, len(taken) + 3) if f"chat-{number}" not in taken)
+    names = {branch.name for branch in tract.list_branches()}
+    name = next(f"chat-{number}" for number in range(2, len(names) + 3) if f"chat-{number}" not in names)
     tract.branch(name, is_empty=True)
     return name
 

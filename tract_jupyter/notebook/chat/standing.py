@@ -1,4 +1,4 @@
-"""Finished turns on display. Their feet follow when another cell undoes or continues a turn."""
+"""Finished turns on display. Their last lines change when another cell undoes or continues a turn."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ class TurnsOnDisplay:
         if position == self._position:
             return
         self._position = position
-        here = {turn.question: turn for turn in tract.loop.turns()}
+        current = {turn.question: turn for turn in tract.loop.turns()}
         for display, (of, turn) in list(self._turns.items()):
-            now = _standing(of, turn, here)
+            now = _standing(of, turn, current)
             if now != turn:
                 self._turns[display] = of, now
                 display.close(now)
 
 
-def _standing(tract: Tract, turn: DrawnTurn, here: dict[str, PastTurn]) -> DrawnTurn:
+def _standing(tract: Tract, turn: DrawnTurn, current: dict[str, PastTurn]) -> DrawnTurn:
     """Return the turn with its current state on the current branch."""
     from tract_jupyter.notebook.chat.source import find_turn
 
-    found = here.get(turn.turn_id)
-    if found is not None:
-        return replace(turn, is_undone=False, is_last=found.is_last)
+    past = current.get(turn.turn_id)
+    if past is not None:
+        return replace(turn, is_undone=False, is_last=past.is_last)
     try:
         find_turn(tract, turn.turn_id)
     except OperationError:  # no branch has it

@@ -27,12 +27,12 @@ STYLE: Final = "chat/chat.css"
 _ALL_RESULTS: Final = 120_000  # characters of results that a saved turn keeps
 _LEAST_RESULT: Final = 300
 _UNTIL: Final = "chat(None)"
-"""The Python call that resumes a turn, as messages of the loop name it."""
+"""The Python call that resumes a turn, in messages of the loop."""
 GO_ON: Final = "%tract chat resume"
 """The command that resumes a turn."""
 SHOW: Final = "%tract chat show"
 """The command that shows a turn."""
-STAYS: Final = "the answer from before stays; --retry asks again"
+STAYS: Final = "the earlier answer stays; --retry repeats the message"
 """Note on a repeated turn without a new reply."""
 _LEAST_WAIT: Final = 1.0  # seconds
 _SMALLEST: Final = Decimal("0.001")
@@ -185,9 +185,12 @@ class DrawnTurn:
     def _numbers(self) -> list[str]:
         """Return the model, cost, time and tokens. A narrow page hides the last ones first."""
         usages = [Usage.of({"usage": dict(usage)}) for usage in self.usages]
-        taken, cached = _sum(one.input_tokens for one in usages), _sum(one.cached_tokens for one in usages)
-        made = _sum(one.output_tokens for one in usages)
-        tokens = f"{tokens_text(taken)} in" if taken is not None else ""
+        sent, cached = (
+            _sum(use.input_tokens for use in usages),
+            _sum(use.cached_tokens for use in usages),
+        )
+        received = _sum(use.output_tokens for use in usages)
+        tokens = f"{tokens_text(sent)} in" if sent is not None else ""
         if tokens and cached:
             tokens += f", {cached:,} cached"
         estimated = sum(int(usage.get("estimated_tokens") or 0) for usage in self.usages)
@@ -201,7 +204,7 @@ class DrawnTurn:
             self._cost(),
             self._time(),
             tokens,
-            "" if made is None else f"{f'{made:,}' if tokens else tokens_text(made)} out",
+            "" if received is None else f"{f'{received:,}' if tokens else tokens_text(received)} out",
             f"≈{counted(estimated, 'token')} estimated" if estimated else "",
         ]
 
@@ -222,9 +225,9 @@ class DrawnTurn:
         if not any(self.usages):
             return ""
         each = [
-            dollars(one.get("cost"))
+            dollars(request.get("cost"))
             for usage in self.usages
-            for one in (usage, *usage.get("failed_tries", ()))
+            for request in (usage, *usage.get("failed_tries", ()))
         ]
         known = [usd for usd in each if usd is not None]
         if len(known) < len(each):
@@ -266,9 +269,9 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
 
 def _stopped(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
     has_cut = any(isinstance(part, Prose) and part.is_cut for part in turn.parts)
-    kept = "the partial reply is kept, but not sent again; " if has_cut else ""
+    partial = "the partial reply stays here but is not sent again; " if has_cut else ""
     title = "Paused" if ended.note.startswith("paused") else f"You stopped this {turn.named}"
-    return "i-stop", title, f"{kept}{turn.go_on} goes on"
+    return "i-stop", title, f"{partial}{turn.go_on} continues it"
 
 
 def _limited(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
@@ -292,7 +295,7 @@ def _failed(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa:
 
 
 def _left(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa: ARG001 # the same for each
-    return "i-stop", "Was left before its end", f"{turn.go_on} goes on"
+    return "i-stop", "Did not finish", f"{turn.go_on} continues it"
 
 
 _ENDINGS: Final[dict[TurnOutcome | None, Callable[[TurnEnded, DrawnTurn], tuple[str, str, str]]]] = {

@@ -112,8 +112,8 @@ class TurnView(Protocol):
 
 
 Act = Callable[[Action], "TurnView | None"]
-"""Carries out what a button of the foot says, in the kernel's main thread; returns the turn as it stands then, None if
-it is drawn by itself. Raises `TractError` with a sentence for the person."""
+"""Performs the action of a button in the kernel's main thread. Returns the new state of the turn; None if the turn
+redraws itself. Raises `TractError` with a message for the user."""
 
 
 class TurnDisplay(Protocol):
@@ -145,10 +145,10 @@ class StaticDisplay:
         self._is_closed = False
 
     def put_up(self) -> None:
-        """Do nothing: the end displays it."""
+        """Do nothing. `close` displays the turn."""
 
     def draw(self, view: TurnView, *, at_once: bool = False) -> None:
-        """Do nothing: the end displays it."""
+        """Do nothing. `close` displays the turn."""
 
     def close(self, view: TurnView) -> None:
         """Draw the final state."""

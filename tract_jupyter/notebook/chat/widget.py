@@ -1,8 +1,8 @@
 """A turn on a live page: a widget that receives changes, and the static page that replaces it.
 
-The text of a turn would be sent again with each word that comes, if it were synced. So the kernel sends patches, each
-with its number; a page that has missed one, or was loaded later, asks for all of it. The model of the widget outlives
-its view: it adds the buttons of the foot to the static page of its turn.
+If the text of a turn were synced, each new word would send all of it again. So the kernel sends numbered patches. A
+page that missed one, or was loaded later, requests the complete state. The model of the widget outlives its view, and
+adds the buttons of the last line to the static page of its turn.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Ticket
 
 LEAST_SECONDS: Final = 0.05
-"""Between two patches."""
+"""The shortest time between two patches."""
 _SHARE: Final = 10  # at most this part of the time is spent on making patches
 _BEGUN: Final = (
-    "This was running when the notebook was saved. {show} shows the current state, {go_on} goes on with it."
+    "This was running when the notebook was saved. {show} shows the current state, {go_on} continues it."
 )
-_PATIENCE: Final = 3.0  # seconds in which a page that does not answer yet is sent all of it each time
+_PATIENCE: Final = 3.0  # seconds; until a page answers, it gets the complete state each time
 
 
 class TurnWidget(ReviewWidget):
@@ -257,8 +257,8 @@ class LiveTurn:
             }
             foot = view.foot()
             rest = {
-                "foot": str(foot.html), "actions": [[one, ACTIONS[one]] for one in foot.actions], "turn": view.turn_id,
-                "over": view.is_over, "told": self._told, "go_on": view.go_on,
+                "foot": str(foot.html), "actions": [[name, ACTIONS[name]] for name in foot.actions],
+                "turn": view.turn_id, "over": view.is_over, "told": self._told, "go_on": view.go_on,
             }  # fmt: skip
             self._widget.show([self._block(block) for block in blocks], rest)
             now = time.monotonic()
@@ -274,14 +274,14 @@ class LiveTurn:
         pending_id = ticket.pending.pending_id
         late = self._late.get(pending_id, ("", "", 0))
         state = (ticket.round_id, ticket.status, late)
-        before, made = self._drawn.get(pending_id, ((), {}))
+        before, data = self._drawn.get(pending_id, ((), {}))
         if before != state:
-            made = panel_data(ticket)
+            data = panel_data(ticket)
             round_id, why, number = late
             if why and (round_id == ticket.round_id or not ticket.status.is_open):
-                made |= {"late": why, "refused": number}
-            self._drawn[pending_id] = (state, made)
-        return made
+                data |= {"late": why, "refused": number}
+            self._drawn[pending_id] = (state, data)
+        return data
 
     def _take(self, content: dict[str, Any]) -> None:
         """Pass an answer to its ticket, and show the reason if it is refused."""

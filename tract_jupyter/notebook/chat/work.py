@@ -91,12 +91,12 @@ class AgentWork:
     def took(self) -> str:
         """The usage in words: requests, tool calls, tokens."""
         used = self.used
-        told = [
+        parts = [
             counted(int(used.get("steps", 0)), "request"),
             counted(int(used.get("calls", 0)), "call"),
             tokens_text(int(used.get("tokens", 0))),
         ]
-        return ", ".join(told)
+        return ", ".join(parts)
 
     @property
     def seconds(self) -> float | None:
@@ -172,8 +172,8 @@ def number_in(agent: str, text: str) -> int | None:
     try:
         data: Any = json.loads(text)
     except (ValueError, RecursionError):
-        found = re.search(rf"the agent {re.escape(repr(agent))} \(call-(\d+)\)", text)
-        return int(found[1]) if found else None
+        number_match = re.search(rf"the agent {re.escape(repr(agent))} \(call-(\d+)\)", text)
+        return int(number_match[1]) if number_match else None
     named = data.get("call") if isinstance(data, dict) else None
     match = re.fullmatch(r"call-(\d+)", named) if isinstance(named, str) else None
     return int(match[1]) if match else None

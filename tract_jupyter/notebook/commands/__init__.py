@@ -67,8 +67,8 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
             "the line seems to contain a key, which the notebook would save. Remove it, and revoke it at the provider. "
             "Nothing was done; %tract model NAME --key asks for a key"
         )
-    given, dashes, program = line.partition(" -- ")
-    name = next(iter(given.split()), _DEFAULT)
+    arguments, dashes, program = line.partition(" -- ")
+    name = next(iter(arguments.split()), _DEFAULT)
     commands = all_commands()
     command = commands.get(name)
     if command is None:
@@ -77,7 +77,7 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
     if command.whole_line:
         rest = line.strip().split(maxsplit=1)[1:]
     else:
-        rest = unquoted_words(given)[1:]
+        rest = unquoted_words(arguments)[1:]
         if dashes:  # spaces in a program's command line may matter
             rest += ["--", program]
         command.check_options(rest)

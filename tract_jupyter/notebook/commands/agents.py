@@ -51,7 +51,7 @@ def _page(notebook: NotebookSession, name: str) -> Any:
     from tract_jupyter.notebook.agents.tree import AgentPage
 
     agents = notebook.tract.agents
-    agent, is_past = _found(agents, name)
+    agent, is_past = _find_agent(agents, name)
     return AgentPage(notebook.agent_watch, agent, agents.calls_of(name), is_past=is_past)
 
 
@@ -60,17 +60,17 @@ def _show(notebook: NotebookSession, words: list[str]) -> TurnPage:
 
     name, number = _name_and_number("agents show NAME [N]", words)
     agents = notebook.tract.agents
-    _found(agents, name)
+    _find_agent(agents, name)
     calls = agents.calls_of(name)
-    found = [call for call in calls if number in (None, call.number)]
+    matches = [call for call in calls if number in (None, call.number)]
     if not calls:
         raise OperationError(f"{name!r} was not called yet, so it has no turn to show")
-    if not found:
+    if not matches:
         there = ", ".join(str(call.number) for call in calls[-10:])
         raise OperationError(f"{name!r} has no call {number}; it has {there}")
-    turn = agent_turn(notebook.tract, found[-1])
+    turn = agent_turn(notebook.tract, matches[-1])
     if turn is None:
-        raise OperationError(f"{found[-1].branch} of {name!r} ended before a request to its model")
+        raise OperationError(f"{matches[-1].branch} of {name!r} ended before a request to its model")
     return TurnPage(turn)
 
 
@@ -80,7 +80,7 @@ def _stop(notebook: NotebookSession, words: list[str]) -> GridView:
     agents = notebook.tract.agents
     name = words[0] if words else None
     if name is not None:
-        _here(agents, name)
+        _active_agent(agents, name)
     agents.stop(name)
     return GridView("Agents", (f"{name or 'All agents'} {'is' if name else 'are'} stopping.",))
 
@@ -91,7 +91,7 @@ def _resume(notebook: NotebookSession, words: list[str]) -> Coroutine[Any, Any, 
 
     name, number = _name_and_number("agents resume NAME [N]", words)
     agents = notebook.tract.agents
-    _found(agents, name)
+    _find_agent(agents, name)
     left_call(agents, name, number)
     return resume(notebook, name, number)
 
@@ -99,7 +99,7 @@ def _resume(notebook: NotebookSession, words: list[str]) -> Coroutine[Any, Any, 
 def _retire(notebook: NotebookSession, words: list[str]) -> GridView:
     (name,) = arguments("agents retire NAME", words, 1, 1)
     agents = notebook.tract.agents
-    _here(agents, name)
+    _active_agent(agents, name)
     agents.retire(name)
     return GridView("Agents", (f"Retired {name}. Its calls can still be read: %tract agents {name}",))
 
@@ -117,7 +117,7 @@ def _promote(notebook: NotebookSession, words: list[str]) -> GridView:
     name, *rest = arguments("agents promote NAME PATH", words, 2, len(words) + 2)
     place = " ".join(rest)
     agents = notebook.tract.agents
-    _here(agents, name)
+    _active_agent(agents, name)
     path = agents.promote(name, place)
     return GridView(
         "Agents",
@@ -141,29 +141,29 @@ _RUN: dict[str, Callable[[NotebookSession, list[str]], Any]] = {
 def _name_and_number(usage: str, words: list[str]) -> tuple[str, int | None]:
     if len(arguments(usage, words, 1, 2)) == 1:
         return words[0], None
-    given = words[1].removeprefix("call-")
-    if not given.isdecimal() or int(given) == 0:
+    text = words[1].removeprefix("call-")
+    if not text.isdecimal() or int(text) == 0:
         raise OperationError(f"Invalid call number {words[1][:40]!r}. Use a number such as 1")
-    return words[0], int(given)
+    return words[0], int(text)
 
 
-def _here(agents: Agents, name: str) -> Agent:
+def _active_agent(agents: Agents, name: str) -> Agent:
     """Return an agent of this session.
 
     Raises:
         OperationError: the agent does not exist.
     """
-    found = next((agent for agent in agents if agent.name == name), None)
-    if found is None:
+    match = next((agent for agent in agents if agent.name == name), None)
+    if match is None:
         raise _unknown(agents, name)
-    return found
+    return match
 
 
-def _found(agents: Agents, name: str) -> tuple[Agent, bool]:
+def _find_agent(agents: Agents, name: str) -> tuple[Agent, bool]:
     """Return an agent, and True if it belongs to an earlier session."""
-    here = next((agent for agent in agents if agent.name == name), None)
-    if here is not None:
-        return here, False
+    active = next((agent for agent in agents if agent.name == name), None)
+    if active is not None:
+        return active, False
     past = next((agent for agent in agents.past() if agent.name == name), None)
     if past is None:
         raise _unknown(agents, name)
@@ -171,29 +171,33 @@ def _found(agents: Agents, name: str) -> tuple[Agent, bool]:
 
 
 def _unknown(agents: Agents, name: str) -> OperationError:
-    here = [agent.name for agent in agents]
+    names = [agent.name for agent in agents]
     past = [agent.name for agent in agents.past()]
     if name in past:
         return OperationError(
             f"{name!r} belongs to an earlier session and is not active. %tract agents {name} shows it"
         )
-    near = nearest(name, [*here, *past, *_RUN])
+    near = nearest(name, [*names, *past, *_RUN])
     return OperationError(f"there is no agent {name[:80]!r}.{near} %tract agents lists them")
 
 
-def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+def _words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
     agents = notebook.tract.agents
-    here = [(agent.name, "agent") for agent in agents]
-    if not given:
-        return [*((verb, "command") for verb in _RUN), *here, *((one.name, "agent") for one in agents.past())]
-    verb, *rest = given
+    completions = [(agent.name, "agent") for agent in agents]
+    if not typed:
+        return [
+            *((verb, "command") for verb in _RUN),
+            *completions,
+            *((past.name, "agent") for past in agents.past()),
+        ]
+    verb, *rest = typed
     if verb == "adopt" and not rest:
         return [(name, "file") for name in _files(notebook.path_of("."))]
     if rest or verb not in _RUN:
         return _numbers(agents, rest) if verb in {"show", "resume"} and len(rest) == 1 else []
     if verb in {"show", "resume"}:
-        here += [(agent.name, "agent") for agent in agents.past()]
-    return here
+        completions += [(agent.name, "agent") for agent in agents.past()]
+    return completions
 
 
 def _numbers(agents: Agents, rest: list[str]) -> list[tuple[str, str]]:
@@ -204,8 +208,8 @@ def _numbers(agents: Agents, rest: list[str]) -> list[tuple[str, str]]:
 
 
 def _files(folder: Path) -> list[str]:
-    found = [*folder.glob(f"*{_ENDING}"), *folder.glob(f"*/*{_ENDING}")]
-    return sorted(str(path.relative_to(folder)) for path in found[:_MOST_FILES])
+    files = [*folder.glob(f"*{_ENDING}"), *folder.glob(f"*/*{_ENDING}")]
+    return sorted(str(path.relative_to(folder)) for path in files[:_MOST_FILES])
 
 
 COMMANDS = (

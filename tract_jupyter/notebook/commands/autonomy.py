@@ -38,17 +38,17 @@ def _autonomy(notebook: NotebookSession, words: list[str]) -> GridView:
     if ceiling is AutonomyLevel.AUTONOMOUS:
         more = _DESTRUCTIVE if autonomy.allows_destructive else _ASKED
     lines = [f"{_MEANS[ceiling].capitalize()}{more}."]
-    own = notebook.tract.orchestrator.config.autonomy_ceiling
-    if own.rank < ceiling.rank:
+    limit = notebook.tract.orchestrator.config.autonomy_ceiling
+    if limit.rank < ceiling.rank:
         lines.append(
-            f"The settings of the orchestrator limit it to the level {own}. To raise it: tract.orchestrator.config = "
+            f"The settings of the orchestrator limit it to the level {limit}. To raise it: tract.orchestrator.config = "
             f"OrchestratorConfig(autonomy_ceiling={ceiling.value!r}), or --autonomy for one run."
         )
     return GridView(f"Autonomy: {ceiling}", tuple(lines))
 
 
-def _levels(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:  # noqa: ARG001 # the same everywhere
-    return [] if given else [(level.value, "level") for level in AutonomyLevel]
+def _levels(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:  # noqa: ARG001 # the same everywhere
+    return [] if typed else [(level.value, "level") for level in AutonomyLevel]
 
 
 COMMANDS = (

@@ -24,8 +24,8 @@ def _cassette(notebook: NotebookSession, words: list[str]) -> GridView:
     match rest:
         case ["record", path]:
             notebook.tract.cassette.record(notebook.path_of(path), replace=replaces)
-            told = "Requests to models and calls of tools are recorded until %tract cassette stop, or the kernel ends."
-            return GridView(f"Recording {path}", (told,))
+            text = "Requests to models and calls of tools are recorded until %tract cassette stop, or the kernel ends."
+            return GridView(f"Recording {path}", (text,))
         case ["replay", path] if not replaces:
             notebook.open_for_replay(notebook.path_of(path))
             return GridView(
@@ -41,8 +41,8 @@ def _cassette(notebook: NotebookSession, words: list[str]) -> GridView:
     return GridView("Cassette", (_NOTHING if report is None else str(report),))
 
 
-def _words(_: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    return [] if given else [(word, "option") for word in ("record", "replay", "stop")]
+def _words(_: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    return [] if typed else [(word, "option") for word in ("record", "replay", "stop")]
 
 
 COMMANDS = (

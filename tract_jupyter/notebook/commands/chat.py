@@ -63,9 +63,9 @@ def _undo(notebook: NotebookSession) -> GridView:
         raise OperationError("there is no turn to undo on this branch")
     is_first = tract.get_commit(turns[-1].question).parent_hash is None
     undo_turn(tract, turns[-1].question)
-    said = one_line(turns[-1].told, _SAID)
+    message = one_line(turns[-1].told, _SAID)
     back = "" if is_first else " %tract undo --yes puts the turn back."
-    return GridView(f"Undone: {said}", (f"Effects of its calls outside the context stay.{back}",))
+    return GridView(f"Undone: {message}", (f"Effects of its calls outside the context stay.{back}",))
 
 
 def _new(notebook: NotebookSession) -> GridView:
@@ -95,8 +95,8 @@ def _turns(notebook: NotebookSession) -> GridView:
 def _row(number: int, turn: PastTurn, now: datetime) -> tuple[str, ...]:
     from tract_jupyter.notebook.chat.markdown import markdown_text
 
-    replies = [one.message for one in turn.messages if one.message.role == "assistant"]
-    calls = sum(len(one.tool_calls) for one in replies)
+    replies = [reply.message for reply in turn.messages if reply.message.role == "assistant"]
+    calls = sum(len(reply.tool_calls) for reply in replies)
     return (
         f"{number:,}",
         turn.question[:8],
@@ -115,10 +115,10 @@ def _resume(notebook: NotebookSession) -> Coroutine[Any, Any, None]:
     return resume(notebook)
 
 
-def _words(notebook: NotebookSession, given: list[str]) -> Any:
-    if not given:
+def _words(notebook: NotebookSession, typed: list[str]) -> Any:
+    if not typed:
         return [("show", "command"), ("resume", "command"), ("undo", "command"), ("new", "command")]
-    return commit_words(notebook, given) if given == ["show"] else []
+    return commit_words(notebook, typed) if typed == ["show"] else []
 
 
 COMMANDS = (

@@ -63,14 +63,14 @@ class Command:
                 has = f"%tract {self.name} has no option {word!r}."
                 raise OperationError(f"{has}{nearest(word, known)} Usage: %tract {self.usage}")
 
-    def words(self, notebook: NotebookSession, given: list[str]) -> Iterator[tuple[str, str]]:
+    def words(self, notebook: NotebookSession, typed: list[str]) -> Iterator[tuple[str, str]]:
         """Yield the words that may follow; nothing if the store cannot be read."""
-        for one in self.completes:
-            if isinstance(one, str):
-                yield one, "option"
+        for completion in self.completes:
+            if isinstance(completion, str):
+                yield completion, "option"
                 continue
             try:
-                yield from list(one(notebook, given))
+                yield from list(completion(notebook, typed))
             except TractError:  # reported when the command runs, not at Tab
                 continue
 
@@ -81,23 +81,23 @@ def unquoted_words(text: str) -> list[str]:
     Raises:
         OperationError: a quotation mark is not closed.
     """
-    found = list(_WORD.finditer(text))
-    if any(one.lastgroup == "open" for one in found):
+    matches = list(_WORD.finditer(text))
+    if any(match.lastgroup == "open" for match in matches):
         raise OperationError(
             f"a quotation mark is not closed in %tract {shortened(text, _SHOWN)}. Nothing was done"
         )
-    return [str(one[one.lastgroup or 0]) for one in found]
+    return [str(match[match.lastgroup or 0]) for match in matches]
 
 
-def branch_words(notebook: NotebookSession, given: list[str]) -> Words:  # noqa: ARG001 # the same everywhere
+def branch_words(notebook: NotebookSession, typed: list[str]) -> Words:  # noqa: ARG001 # the same everywhere
     """Return the branches, for completion."""
     return [(info.name, "branch") for info in notebook.tract.list_branches()]
 
 
-def commit_words(notebook: NotebookSession, given: list[str]) -> Words:
+def commit_words(notebook: NotebookSession, typed: list[str]) -> Words:
     """Return names of commits, for completion: branches, HEAD and the newest commits."""
     commits = [(info.short_hash, "commit") for info in notebook.tract.log(_COMMITS)]
-    return [*branch_words(notebook, given), *([("HEAD", "commit")] if commits else []), *commits]
+    return [*branch_words(notebook, typed), *([("HEAD", "commit")] if commits else []), *commits]
 
 
 def limit(command: str, words: list[str]) -> int:

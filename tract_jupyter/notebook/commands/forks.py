@@ -17,15 +17,15 @@ _OPTIONS: Final = {"--model": "model", "--name": "name", "--": "prompt"}
 
 def _fork(notebook: NotebookSession, words: list[str]) -> ForkTable:
     """Make a fork, and list all forks. Without arguments, only list them."""
-    given: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     rest = words
     for word, name in _OPTIONS.items():
         value, rest = option_value(rest, word)
-        given |= {} if value is None else {name: value}
-    if len(rest) > 1 or not all(given.values()):
+        arguments |= {} if value is None else {name: value}
+    if len(rest) > 1 or not all(arguments.values()):
         raise OperationError(f"usage: %tract {_USAGE}; got fork {' '.join(words)}")
     if words:
-        notebook.tract.fork(*rest, **given)
+        notebook.tract.fork(*rest, **arguments)
     return notebook.tract.forks()
 
 

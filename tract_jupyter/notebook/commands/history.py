@@ -62,10 +62,10 @@ def _log(notebook: NotebookSession, words: list[str]) -> View:
     current_only, words = option(words, "--current")
     number = limit("log", words)
     tract = notebook.tract
-    drawn = _graph(tract, number, all_branches=not current_only)
+    drawing = _graph(tract, number, all_branches=not current_only)
     if not with_events:
-        return drawn
-    return ViewSequence((drawn, EventsView.of(tract.events(limit=number))))
+        return drawing
+    return ViewSequence((drawing, EventsView.of(tract.events(limit=number))))
 
 
 def _graph(tract: Tract, number: int, *, all_branches: bool) -> Graph:
@@ -93,7 +93,7 @@ def _branch(notebook: NotebookSession, words: list[str]) -> GridView:
     tract = notebook.tract
     if names:
         tract.branch(names[0], source=names[1] if len(names) > 1 else None)
-        return _here(tract, f"Switched to the new branch {names[0]}")
+        return _with_state(tract, f"Switched to the new branch {names[0]}")
     rows = tuple(
         (
             "→" if info.is_current else "",
@@ -108,7 +108,7 @@ def _branch(notebook: NotebookSession, words: list[str]) -> GridView:
 def _switch(notebook: NotebookSession, words: list[str]) -> GridView:
     (name,) = arguments("switch BRANCH", words, 1, 1)
     notebook.tract.switch(name)
-    return _here(notebook.tract, f"Switched to {notebook.tract.current_branch}")
+    return _with_state(notebook.tract, f"Switched to {notebook.tract.current_branch}")
 
 
 def _merge(notebook: NotebookSession, words: list[str]) -> GridView | None:
@@ -121,7 +121,7 @@ def _merge(notebook: NotebookSession, words: list[str]) -> GridView | None:
         tract.reviewer.show(tract.propose_merge(name, triggered_by="%tract merge"))
         return None
     how = {"fast_forward": "fast-forward", "clean": "no conflicts"}.get(merged.merge_type, "")
-    return _here(tract, f"Merged {name} into {merged.target_branch}{f': {how}' if how else ''}")
+    return _with_state(tract, f"Merged {name} into {merged.target_branch}{f': {how}' if how else ''}")
 
 
 def _checkout(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -129,8 +129,10 @@ def _checkout(notebook: NotebookSession, words: list[str]) -> GridView:
     tract = notebook.tract
     commit_hash = tract.checkout(name) or ""
     if tract.current_branch is None:
-        return _here(tract, f"HEAD is detached at {commit_hash[:8]}. %tract branch NAME continues from here")
-    return _here(tract, f"Switched to {tract.current_branch}")
+        return _with_state(
+            tract, f"HEAD is detached at {commit_hash[:8]}. %tract branch NAME continues from here"
+        )
+    return _with_state(tract, f"Switched to {tract.current_branch}")
 
 
 def _tag(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -162,15 +164,15 @@ def _priority(priority: str) -> Callable[[NotebookSession, list[str]], GridView]
         shows_or_hides = (info.priority == Priority.SKIP) != (priority == Priority.SKIP)
         cost = tract.costs.of_rewrite(info.commit_hash) if shows_or_hides and not confirmed else None
         if cost:
-            told = f"This takes something from the model: {cost}."
+            warning = f"This change has a cost: {cost}."
             later = f"Nothing has changed yet: %tract {verb} {' '.join(rest)} --yes does it."
-            return GridView(f"{info.short_hash} would be {priority}: {info.message}", (told, later))
+            return GridView(f"{info.short_hash} would be {priority}: {info.message}", (warning, later))
         from tract_jupyter.runs import RewriteWarning
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RewriteWarning)  # the user confirmed it
             tract.annotate(info.commit_hash, priority, reason=" ".join(rest[1:]))
-        return _here(tract, f"{info.short_hash} is {priority} now: {info.message}")
+        return _with_state(tract, f"{info.short_hash} is {priority} now: {info.message}")
 
     return run
 
@@ -182,7 +184,7 @@ def _compress(notebook: NotebookSession, words: list[str]) -> Any:
     tract = notebook.tract
     first, last = (*names, None, None)[:2]
     if confirmed:
-        return _here(
+        return _with_state(
             tract,
             f"Compressed {tract.compress(from_commit=first, to_commit=last, triggered_by='%tract compress')}",
         )
@@ -191,9 +193,9 @@ def _compress(notebook: NotebookSession, words: list[str]) -> Any:
         *(message.commit_hash for group in plan.groups for message in group.messages)
     )
     again = " ".join(["%tract compress", *rest, "--yes"])
-    told = (
+    lines = (
         f"{plan}.",
-        f"This takes something from the model: {cost}." if cost else "",
+        f"This change has a cost: {cost}." if cost else "",
         f"Nothing has changed yet: {again} does it. %tract undo --yes takes it back.",
     )
     rows = tuple(
@@ -207,7 +209,7 @@ def _compress(notebook: NotebookSession, words: list[str]) -> Any:
     )
     heads = ("From", "Messages", "Tokens", "Begins with")
     grid = Grid(heads, rows, code=frozenset({"From"}), right=frozenset({"Messages", "Tokens"}))
-    return GridView("Messages to summarize", tuple(filter(None, told)), (grid,))
+    return GridView("Messages to summarize", tuple(filter(None, lines)), (grid,))
 
 
 def _undo(notebook: NotebookSession, words: list[str]) -> Any:
@@ -226,10 +228,10 @@ def _move(notebook: NotebookSession, words: list[str], *, redo: bool) -> Any:
     tract = notebook.tract
     if confirmed:
         step = tract.redo() if redo else tract.undo()
-        return _here(tract, f"{'Done again' if redo else 'Undone'}: {step}")
+        return _with_state(tract, f"{'Done again' if redo else 'Undone'}: {step}")
     step = tract.preview_undo(redo=redo)
-    told = (f"{step}", f"Nothing has moved yet: %tract {name} --yes does it.")
-    return ViewSequence((GridView(f"What {name} would do", told), DiffView(_difference(tract, step))))
+    lines = (f"{step}", f"Nothing has moved yet: %tract {name} --yes does it.")
+    return ViewSequence((GridView(f"What {name} would do", lines), DiffView(_difference(tract, step))))
 
 
 def _difference(tract: Tract, step: UndoStep) -> DiffResult:
@@ -238,10 +240,10 @@ def _difference(tract: Tract, step: UndoStep) -> DiffResult:
     return diff_contexts(now, then)
 
 
-def _here(tract: Tract, said: str) -> GridView:
+def _with_state(tract: Tract, title: str) -> GridView:
     status = tract.status()
     return GridView(
-        said, (f"{status.branch}: {counted(status.message_count, 'message')}, {status.tokens} tokens",)
+        title, (f"{status.branch}: {counted(status.message_count, 'message')}, {status.tokens} tokens",)
     )
 
 

@@ -27,7 +27,7 @@ _BUDGET_USAGE: Final = "budget [N USD | N tokens | off]"
 _OFF: Final = "off"
 _QUESTION: Final = 60
 
-# --- which model is asked
+# --- the choice of models
 
 
 def _model(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -37,7 +37,7 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
     is_local, rest = option(rest, "--local")
     models = notebook.tract.models
     if not rest and not (purpose or base_url or asks_key):
-        return _at_hand(notebook.tract, is_local=is_local)
+        return _overview(notebook.tract, is_local=is_local)
     if len(rest) != 1 or is_local:
         raise OperationError(f"usage: %tract {_MODEL_USAGE}; such as %tract model {EXAMPLE}")
     operation: Any = purpose
@@ -48,18 +48,20 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
             if purpose
             else "No model is chosen now."
         )
-        return GridView("Models", (off,), (_asked(notebook.tract),))
+        return GridView("Models", (off,), (_chosen_grid(notebook.tract),))
     before, costs = models.connection("chat"), notebook.tract.costs
     lost = 0 if before is None else costs.of_rewrite().replies
     chosen = models.use(rest[0], operation=operation, base_url=base_url)
     if asks_key:
         chosen = models.use(rest[0], operation=operation, base_url=base_url, api_key=_typed_key(rest[0]))
-    told: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     if before is not None and before != models.connection("chat"):
         cost = replace(costs.of_rewrite(), replies=lost)  # at the price of the new one
-        told = (f"With another model than before, {cost}.",) if cost else ()
+        lines = (f"With another model than before, {cost}.",) if cost else ()
     return GridView(
-        "Models", (*_advice(chosen, is_kept=not (purpose or base_url)), *told), (_asked(notebook.tract),)
+        "Models",
+        (*_advice(chosen, is_kept=not (purpose or base_url)), *lines),
+        (_chosen_grid(notebook.tract),),
     )
 
 
@@ -99,26 +101,26 @@ def _advice(chosen: ModelConnection | None, *, is_kept: bool) -> tuple[str, ...]
     """Return how to set a missing key, and how to keep the choice."""
     if chosen is None:
         return ()
-    kept = "Until the kernel ends" + (
+    advice = "Until the kernel ends" + (
         f"; c.TractJupyter.model = {chosen.name!r} in ipython_config.py is for each one." if is_kept else "."
     )
     if chosen.key is None or not chosen.key.needed or chosen.key.is_set:
-        return (kept,)
-    return (f"There is no key yet: %tract model {chosen.name} --key asks for it.", kept)
+        return (advice,)
+    return (f"There is no key yet: %tract model {chosen.name} --key asks for it.", advice)
 
 
-def _at_hand(tract: Tract, *, is_local: bool) -> GridView:
+def _overview(tract: Tract, *, is_local: bool) -> GridView:
     nothing = "No model is chosen yet." if None not in tract.models.purposes else ""
-    told = (
+    lines = (
         f"%tract model {EXAMPLE} chooses a model, --for compress only for summaries. --key asks for its key."
     )
-    grids = [_asked(tract), _registered(tract), _providers()]
+    grids = [_chosen_grid(tract), _registered(tract), _providers()]
     return GridView(
-        "Models", tuple(filter(None, (nothing, told))), (*grids, *([_served()] if is_local else []))
+        "Models", tuple(filter(None, (nothing, lines))), (*grids, *([_local_models()] if is_local else []))
     )
 
 
-def _asked(tract: Tract) -> Grid:
+def _chosen_grid(tract: Tract) -> Grid:
     models, purposes = tract.models, tract.models.purposes
     rows = []
     for purpose in sorted(purposes, key=lambda purpose: purpose or ""):
@@ -142,16 +144,16 @@ def _connection_row(connection: ModelConnection) -> tuple[str, str, str]:
 
 
 def _registered(tract: Tract) -> Grid:
-    rows = tuple((name, *_connection_row(one)[1:], one.model or "") for name, one in tract.models.items())
+    rows = tuple(
+        (name, *_connection_row(model)[1:], model.model or "") for name, model in tract.models.items()
+    )
     return Grid(
         ("Name", "Where", "Key", "Model"), rows, "Registered with tract.models.add", code=frozenset({"Name"})
     )
 
 
 def _providers() -> Grid:
-    rows = tuple(
-        (f"%tract model {one.example_model}", _key_state(one), one.address()) for one in PROVIDERS.values()
-    )
+    rows = tuple((f"%tract model {p.example_model}", _key_state(p), p.address()) for p in PROVIDERS.values())
     return Grid(("Type", "Key", "Where"), rows, "At hand", code=frozenset({"Type"}))
 
 
@@ -162,7 +164,7 @@ def _key_state(provider: Provider) -> str:
     return f"{' or '.join(key.variables)} is not set" if provider.needs_key else "none needed"
 
 
-def _served() -> Grid:
+def _local_models() -> Grid:
     """Return the models of a local Ollama server."""
     ollama = PROVIDERS["ollama"]
     served = served_models(ollama.address())
@@ -171,14 +173,14 @@ def _served() -> Grid:
     return Grid(("Type",), rows or (("",),), title, code=frozenset({"Type"}))
 
 
-def _model_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    if given[-1:] == ["--for"]:
+def _model_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    if typed[-1:] == ["--for"]:
         return [(word, "purpose") for word in MODEL_OPERATIONS]
-    if any(not word.startswith("-") for word in given):
+    if any(not word.startswith("-") for word in typed):
         return []
     return [
         *((name, "model") for name in notebook.tract.models),
-        *((one.example_model, "model") for one in PROVIDERS.values()),
+        *((provider.example_model, "model") for provider in PROVIDERS.values()),
     ]
 
 
@@ -193,8 +195,8 @@ def _cost(notebook: NotebookSession, words: list[str]) -> GridView:
     budget = f"Budget: {report.budget}" if report.budget is not None else ""
     unpriced = sorted({line.model for line in report.unknown})
     unknown = (
-        f"The price of {', '.join(unpriced)} is unknown: tract.models.price({unpriced[0]!r}, input=..., output=...) "
-        "says it, in US dollars for a million tokens."
+        f"The price of {', '.join(unpriced)} is unknown. To set it: tract.models.price({unpriced[0]!r}, input=..., "
+        "output=...), in US dollars per million tokens."
         if unpriced
         else ""
     )
@@ -283,14 +285,14 @@ def _budget(notebook: NotebookSession, words: list[str]) -> GridView:
             costs.set_budget(tokens=int(number))
     report = costs()
     if report.budget is None:
-        told = (
+        text = (
             "There is no budget. %tract budget 2 USD or %tract budget 50000 tokens sets one for this session."
         )
     else:
-        told = f"This session may spend {report.budget}. A request that could exceed it is not sent."
+        text = f"This session may spend {report.budget}. A request that could exceed it is not sent."
     unpriced = sum(line.requests for line in report.unknown)
     besides = f"{counted(unpriced, 'request')} had no known price." if unpriced else ""
-    return GridView("Budget", tuple(filter(None, (told, f"So far: {report}.", besides))))
+    return GridView("Budget", tuple(filter(None, (text, f"So far: {report}.", besides))))
 
 
 COMMANDS = (

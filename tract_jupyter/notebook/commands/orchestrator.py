@@ -52,10 +52,10 @@ def _row(tract: Tract, name: str, now: datetime) -> tuple[str, ...]:
     from tract_jupyter.notebook.orchestration.parts import StepPart
     from tract_jupyter.notebook.orchestration.source import conversation, run_log
 
-    with conversation(tract.orchestrator, name) as (own, turn):
+    with conversation(tract.orchestrator, name) as (conversation_tract, turn):
         if turn is None:
             return (name, "", "", "", "", "ended before a request to its model", "")
-        log = run_log(tract, own, turn)
+        log = run_log(tract, conversation_tract, turn)
         view = log.view()
         calls = sum(isinstance(part, StepPart) for part in view.parts)
         return (
@@ -69,10 +69,10 @@ def _row(tract: Tract, name: str, now: datetime) -> tuple[str, ...]:
         )
 
 
-def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    if not given:
+def _words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    if not typed:
         return [("show", "command")]
-    if given == ["show"]:
+    if typed == ["show"]:
         return [(name, "run") for name in reversed(notebook.tract.orchestrator.runs()[-_MOST:])]
     return []
 

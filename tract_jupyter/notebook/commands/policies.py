@@ -87,8 +87,8 @@ def _add(notebook: NotebookSession, words: list[str]) -> GridView:
     name = config.pop("name", "")
     if not isinstance(name, str):
         raise OperationError(f"Invalid policy name {name!r}. Use a text")
-    made = notebook.tract.policies.add(words[0], name=name, **config)
-    return _list(notebook, f"Added {made}.")
+    policy = notebook.tract.policies.add(words[0], name=name, **config)
+    return _list(notebook, f"Added {policy}.")
 
 
 def _setting(word: str) -> tuple[str, Any]:
@@ -123,8 +123,8 @@ def _log(notebook: NotebookSession, words: list[str]) -> GridView:
 def _now(notebook: NotebookSession, words: list[str]) -> GridView:
     no_arguments("policies now", words)
     rows = tuple(
-        (one.name, one.would, one.action, _short(one.params), one.reason)
-        for one in notebook.tract.policies.preview()
+        (proposal.name, proposal.would, proposal.action, _short(proposal.params), proposal.reason)
+        for proposal in notebook.tract.policies.preview()
     )
     lines = ("This preview changes nothing.",) if rows else ("No policy is on.",)
     heads = ("Policy", "Would", "Action", "With", "Why")
@@ -132,11 +132,11 @@ def _now(notebook: NotebookSession, words: list[str]) -> GridView:
 
 
 def _short(params: Any) -> str:
-    shown = {
+    setting = {
         key: value[:8] if isinstance(value, str) and len(value) == _HASH else value
         for key, value in params.items()
     }
-    text = canonical_json(shown) if shown else ""
+    text = canonical_json(setting) if setting else ""
     return cut(text, _LONGEST)
 
 
@@ -145,15 +145,15 @@ _RUN: dict[str, Callable[[NotebookSession, list[str]], GridView]] = {
 }  # fmt: skip
 
 
-def _completions(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    if not given:
+def _completions(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    if not typed:
         return [(verb, "verb") for verb in _RUN]
-    if given[0] == "add":
-        if len(given) == 1:
+    if typed[0] == "add":
+        if len(typed) == 1:
             return [(name, "type") for name in policy_types()]
-        kind = policy_types().get(given[1])
+        kind = policy_types().get(typed[1])
         return [] if kind is None else [(f"{key}=", "setting") for key in _settings(kind)]
-    if given[0] in {"on", "off", "remove"} and len(given) == 1:
+    if typed[0] in {"on", "off", "remove"} and len(typed) == 1:
         return [(row.name, "policy") for row in notebook.tract.policies.list()]
     return []
 
@@ -162,7 +162,7 @@ def _settings(kind: Any) -> list[str]:
     try:
         return ["name", *kind().to_config()]
     except TractError:  # it needs one of its settings
-        return ["name", *(one.name for one in fields(Trigger)), "autonomy"]
+        return ["name", *(field.name for field in fields(Trigger)), "autonomy"]
 
 
 COMMANDS = (

@@ -54,8 +54,8 @@ def _profiles(notebook: NotebookSession, words: list[str]) -> GridView:
     rows = tuple(map(_listed_row, notebook.tract.profiles.list()))
     heads = ("", "Profile", "Operations", "State", "For")
     hint = "None yet. %%tract_profile NAME saves one; see %%tract_profile?"
-    told = () if rows else (hint,)
-    return GridView("Profiles", told, (Grid(heads, rows, right=frozenset({"Operations"})),))
+    notes = () if rows else (hint,)
+    return GridView("Profiles", notes, (Grid(heads, rows, right=frozenset({"Operations"})),))
 
 
 def _listed_row(entry: ProfileEntry) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ def _state(entry: ProfileEntry, profile: OperationProfile | None) -> str:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _ParsedLine:
     """The request of a `%tract profile` line. `adopt` is a fingerprint, empty if the user gave none."""
 
     name: str
@@ -89,52 +89,52 @@ class _Asked:
     adopt: str | None = None
 
 
-def _parsed(words: list[str]) -> _Asked:
+def _parse(words: list[str]) -> _ParsedLine:
     place = words.index("--adopt") if "--adopt" in words else len(words)
     before, after = words[:place], words[place:]
     ways = [word for word in words if word in _WAYS]
     names = [word for word in before if word not in _WAYS]
     adopt = "".join(after[1:2]) if after else None
-    asked = _Asked(" ".join(names), "--activate" in ways, "--off" in ways, adopt)
-    is_wrong = len(ways) > 1 or len(after) > 2 or asked.name.startswith("-")  # noqa: PLR2004 # it and a fingerprint
-    if is_wrong or bool(names) < (asked.activate or adopt is not None) or (asked.off and names):
+    request = _ParsedLine(" ".join(names), "--activate" in ways, "--off" in ways, adopt)
+    is_wrong = len(ways) > 1 or len(after) > 2 or request.name.startswith("-")  # noqa: PLR2004 # it and a fingerprint
+    if is_wrong or bool(names) < (request.activate or adopt is not None) or (request.off and names):
         raise OperationError(f"usage: %tract {_USAGE}; got profile {' '.join(words)}")
-    return asked
+    return request
 
 
 def _profile(notebook: NotebookSession, words: list[str]) -> GridView | ProfileView:
-    asked, profiles = _parsed(words), notebook.tract.profiles
-    if asked.off:
+    request, profiles = _parse(words), notebook.tract.profiles
+    if request.off:
         profiles.deactivate()
         return GridView("No profile is active: the context is sent without changes")
-    entry = _entry(notebook.tract, asked.name)
-    if asked.adopt is not None:
-        return _adopted(notebook.tract, entry, asked.adopt)
-    if asked.activate:
+    entry = _entry(notebook.tract, request.name)
+    if request.adopt is not None:
+        return _adopt(notebook.tract, entry, request.adopt)
+    if request.activate:
         profiles.activate(entry.name)
-        return _shown(_entry(notebook.tract, entry.name), "Runs use it from now on.")
-    return _shown(entry)
+        return _view_of(_entry(notebook.tract, entry.name), "Runs use it from now on.")
+    return _view_of(entry)
 
 
 def _entry(tract: Tract, name: str) -> ProfileEntry:
     """Return a stored profile by its name, or the active one if the name is empty."""
     entries = tract.profiles.list()
-    found = [one for one in entries if (one.name == name if name else one.is_active)]
-    if found:
-        return found[0]
+    matches = [entry for entry in entries if (entry.name == name if name else entry.is_active)]
+    if matches:
+        return matches[0]
     if not name:
         raise OperationError("no profile is active; name one: %tract profiles lists them")
     raise UnknownProfileError(
-        f"there is no profile {name!r}; %tract profiles lists them.{nearest(name, [one.name for one in entries])}"
+        f"there is no profile {name!r}; %tract profiles lists them.{nearest(name, [entry.name for entry in entries])}"
     )
 
 
-def _adopted(tract: Tract, entry: ProfileEntry, fingerprint: str) -> ProfileView:
+def _adopt(tract: Tract, entry: ProfileEntry, fingerprint: str) -> ProfileView:
     if not entry.quarantined:
-        return _shown(entry, "It is already yours. Nothing was changed.")
+        return _view_of(entry, "It is already yours. Nothing was changed.")
     known = digest(dict(entry.data))
     if not fingerprint:
-        return _shown(entry)
+        return _view_of(entry)
     if len(fingerprint) < _LEAST or not known.startswith(fingerprint.lower()):
         raise OperationError(
             f"the profile {entry.name!r} has another fingerprint and was not adopted. Read the current version: "
@@ -143,10 +143,10 @@ def _adopted(tract: Tract, entry: ProfileEntry, fingerprint: str) -> ProfileView
     if _read(entry) is None:
         raise OperationError(f"the profile {entry.name!r} cannot be read, so it cannot be adopted")
     tract.profiles.adopt(entry)
-    return _shown(_entry(tract, entry.name), "It is now yours, and runs may use it.")
+    return _view_of(_entry(tract, entry.name), "It is now yours, and runs may use it.")
 
 
-def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
+def _view_of(entry: ProfileEntry, note: str = "") -> ProfileView:
 
     profile = _read(entry)
     known = digest(dict(entry.data))
@@ -165,7 +165,7 @@ def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
         ("", "" if profile.enabled else "switched off"),
     ]
     if entry.quarantined:
-        said = (
+        note = (
             f"It is not used: {entry.quarantined}. Read its operations. "
             f"%tract profile {entry.name} --adopt {known[:_LEAST]} adopts exactly this version."
         )
@@ -175,21 +175,21 @@ def _shown(entry: ProfileEntry, said: str = "") -> ProfileView:
         profile.lint(),
         entry.is_active and not entry.quarantined,
         tuple((label, value) for label, value in facts if value),
-        said,
+        note,
         "not used" if entry.quarantined else "",
         to_be_read=bool(entry.quarantined),
     )
 
 
-def saved_view(tract: Tract, name: str, said: str) -> ProfileView:
+def saved_view(tract: Tract, name: str, note: str) -> ProfileView:
     """Return the view of a stored profile."""
-    return _shown(_entry(tract, name), said)
+    return _view_of(_entry(tract, name), note)
 
 
-def unsaved_view(profile: OperationProfile, said: str) -> ProfileView:
+def unsaved_view(profile: OperationProfile, note: str) -> ProfileView:
     """Return the view of a profile that is not stored."""
     return ProfileView(
-        profile.name, profile.compile().operations, profile.lint(), said=said, standing="not saved"
+        profile.name, profile.compile().operations, profile.lint(), said=note, standing="not saved"
     )
 
 
@@ -210,11 +210,11 @@ def _read(entry: ProfileEntry) -> OperationProfile | None:
         return None
 
 
-def profile_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+def profile_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
     """Return the names of profiles, for completion."""
-    if any(not word.startswith("-") for word in given):
+    if any(not word.startswith("-") for word in typed):
         return []
-    return [(one.name, "profile") for one in notebook.tract.profiles.list()]
+    return [(profile.name, "profile") for profile in notebook.tract.profiles.list()]
 
 
 _NAME = 60
@@ -256,7 +256,7 @@ class ProfileView(View):
             self._graph_html(),
             self._warnings_html(),
             section("Operations", count, operations, None, is_open=self.to_be_read),
-            self._given_html(),
+            self._parameters_html(),
         )
         return run_page(body, "Profile", "tract-profile")
 
@@ -268,7 +268,10 @@ class ProfileView(View):
         lines += [self._grid().to_text()] if self.operations else ["It has no operations."]
         lines += [f"! {one_line(w.where, _NAME)}: {one_line(w.message, 400)}" for w in self.warnings]
         if self.to_be_read:
-            lines += [f"{one_line(one.id, _NAME)}: {_given(one)}" for one in self.operations]
+            lines += [
+                f"{one_line(operation.id, _NAME)}: {_parameters_text(operation)}"
+                for operation in self.operations
+            ]
         return printable("\n".join(lines))
 
     @property
@@ -283,18 +286,21 @@ class ProfileView(View):
 
     def _warnings_html(self) -> Html | None:
         sign = mark(NodeState.WAITING, "!")
-        items = [reason_html(sign, one.where, one.message) for one in self.warnings]
+        items = [reason_html(sign, warning.where, warning.message) for warning in self.warnings]
         return reasons_html(items, "tract-profile-warnings") if items else None
 
-    def _given_html(self) -> Html | None:
+    def _parameters_html(self) -> Html | None:
         if not self.operations:
             return None
-        given = (
-            (element("dt", one_line(one.id, _NAME)), element("dd", element("pre", _given(one))))
-            for one in self.operations
+        items = (
+            (
+                element("dt", one_line(operation.id, _NAME)),
+                element("dd", element("pre", _parameters_text(operation))),
+            )
+            for operation in self.operations
         )
         title, name = "Parameters", "tract-profile-given"
-        return section(title, "", element("dl", given), name, is_open=self.to_be_read)
+        return section(title, "", element("dl", items), name, is_open=self.to_be_read)
 
     def _grid(self) -> Grid:
         heads = ("Operation", "Kind", "Hooks", "Triggers", "Order", "After", "Artifact", "")
@@ -306,13 +312,13 @@ class ProfileView(View):
         )
 
 
-def _given(operation: Operation) -> str:
+def _parameters_text(operation: Operation) -> str:
     """Return the parameters of an operation, its conditions and its target as lines of JSON."""
-    given = operation.to_dict()
-    config = given["config"]
+    fields = operation.to_dict()
+    config = fields["config"]
     more = [
         (name, of[name])
-        for of, names in [(given["definition"], _ABOUT), (config, _MORE)]
+        for of, names in [(fields["definition"], _ABOUT), (config, _MORE)]
         for name in names
         if name in of
     ]

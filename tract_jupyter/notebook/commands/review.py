@@ -54,17 +54,17 @@ def _record(notebook: NotebookSession, rest: list[str]) -> GridView:
     tract = notebook.tract
     project = Project.load_or_create(path, trust)
     recorded_in = project.path_of(notebook_path(notebook.shell))
-    found = recordable_decisions(
+    decisions = recordable_decisions(
         tract.reviewer.ledger, project, since=None if everything else BEGAN, active=_active(tract),
         notebook=recorded_in,
     )  # fmt: skip
-    if not found.entries:
-        return GridView("Nothing to record", (*_nothing(everything=everything), *_left_out(found)))
+    if not decisions.entries:
+        return GridView("Nothing to record", (*_nothing(everything=everything), *_left_out(decisions)))
     before = read_lock(path)
-    after = merged(before, found.entries, project)
+    after = merged(before, decisions.entries, project)
     project.keep()
     write_lock(path, after)
-    lines = (_for_what(path), _where(recorded_in), _signed_with(trust), *_left_out(found))
+    lines = (_for_what(path), _where(recorded_in), _signed_with(trust), *_left_out(decisions))
     have = {entry.signature for entry in before}
     new = sum(entry.signature not in have for entry in after)
     count = f"{len(after)} decision{'s' if len(after) > 1 else ''}"
@@ -118,10 +118,10 @@ def _nothing(*, everything: bool) -> tuple[str, ...]:
     return ("No decisions since this kernel started. --all records all decisions of the store.",)
 
 
-def _left_out(found: RecordableDecisions) -> tuple[str, ...]:
-    if not found.left_out:
+def _left_out(decisions: RecordableDecisions) -> tuple[str, ...]:
+    if not decisions.left_out:
         return ()
-    return (f"Left out: {found.left_out} that failed, were not carried out, or are not signed by you.",)
+    return (f"Left out: {decisions.left_out} that failed, were not carried out, or are not signed by you.",)
 
 
 _USAGE = "decide [ID] [ACTION [values]]"
@@ -135,35 +135,33 @@ def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
     """Show a request in full and ask about it, or take the answer from the line."""
     (line,) = words or [""]
     tract = notebook.tract
-    stored, rest = _found(tract, line.strip())
+    stored, rest = _find_request(tract, line.strip())
     if stored is None:
         return GridView("No requests need a decision.")
     try:
         ticket = tract.reviewer.taken_up(pending_of(tract, stored))
     except TractError as error:
-        return _turn_down(notebook, stored, rest, error)
+        return _reject(notebook, stored, rest, error)
     channel = cast("NotebookChannel", tract.reviewer.channel)
     with channel.in_text(ticket):
         if rest and _take(notebook, ticket, rest):
-            told = True
+            is_done = True
         else:
             channel.print_in_full(ticket)
-            told = not rest and tract.reviewer.ask_by_typing(ticket)
-    return _came_of_it(tract, ticket, told=told)
+            is_done = not rest and tract.reviewer.ask_by_typing(ticket)
+    return _state_after(tract, ticket, is_done=is_done)
 
 
-def _turn_down(
-    notebook: NotebookSession, stored: StoredPending, rest: str, why: TractError
-) -> GridView | None:
-    """Reject a request that cannot be shown in its current state, if the line says so.
+def _reject(notebook: NotebookSession, stored: StoredPending, rest: str, why: TractError) -> GridView | None:
+    """Reject a request without a view if the line says so.
 
     Raises:
         OperationError: the line contains another answer.
     """
     tract = notebook.tract
     asked_here = tract.reviewer.asked_here(stored.pending_id)
-    shown = tract.operations.as_shown(stored)
-    ticket = Ticket(shown, lambda _: None)  # a separate ticket, which can only be rejected
+    pending = tract.operations.as_shown(stored)
+    ticket = Ticket(pending, lambda _: None)  # a separate ticket, which can only be rejected
     answer = read_line(ticket, rest) if rest else None
     if answer is None or not _is_rejection(ticket, answer):
         how = how_to_decide(stored.pending_id)
@@ -172,9 +170,9 @@ def _turn_down(
         with deciding("code" if notebook.front_end.is_headless else "command"):
             asked_here.execute_tool(answer.action, answer.arguments)
         return GridView(f"{stored.title}: rejected")
-    ticket = tract.reviewer.taken_up(shown)
+    ticket = tract.reviewer.taken_up(pending)
     _take(notebook, ticket, rest)
-    return _came_of_it(tract, ticket, told=True)
+    return _state_after(tract, ticket, is_done=True)
 
 
 def _is_rejection(ticket: Ticket, answer: Answer) -> bool:
@@ -183,7 +181,7 @@ def _is_rejection(ticket: Ticket, answer: Answer) -> bool:
 
 
 def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
-    """Carry out the answer. Return False if it would approve a request that was not shown in full yet.
+    """Carry out the answer. Return False if it would approve a request that the user has not seen in full.
 
     Raises:
         OperationError: the answer is not valid, or it came too late.
@@ -202,13 +200,13 @@ def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
     return True
 
 
-def _came_of_it(tract: Tract, ticket: Ticket, *, told: bool) -> GridView | None:
+def _state_after(tract: Tract, ticket: Ticket, *, is_done: bool) -> GridView | None:
     """Return the state after the answer. For an open request, return the lines to type next."""
     if not ticket.status.is_open:
         display(record(ticket), raw=True)
         waiting = tract.reviewer.ledger.count_waiting()
         return GridView(f"{_waiting(waiting)}: %tract decide shows the oldest.") if waiting else None
-    if told:
+    if is_done:
         return (
             None
             if not ticket.request.note
@@ -234,7 +232,7 @@ def _placeholder(parameter: Parameter) -> str:
 # --- which one
 
 
-def _found(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
+def _find_request(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
     """Return the request that a line names, and the rest of the line. Without an id, it is the oldest request.
 
     Raises:
@@ -261,7 +259,7 @@ def _check_action(tract: Tract, stored: StoredPending, word: str) -> None:
     """
     actions = pending_of(tract, stored).review_request().actions
     words = [*(action.name for action in actions), *(action.label.lower() for action in actions), *OWN_WORDS]
-    if not any(one.startswith(word.lower()) for one in words):
+    if not any(option.startswith(word.lower()) for option in words):
         names = [action.name for action in actions]
         raise OperationError(
             f"no waiting request has an id that begins with {word!r}, and the only one that waits, "
@@ -284,14 +282,14 @@ def _which(first: str, waiting: list[StoredPending], begun: list[str]) -> str:
     return f"{what}. Waiting: {listed or 'nothing'}. Usage: %tract {_USAGE}"
 
 
-def _waiting_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+def _waiting_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
     tract = notebook.tract
-    if not given:
+    if not typed:
         return [
             (stored.pending_id[:8], f"{one_line(stored.title, _TITLE)}, {local_time(stored.created_at)}")
             for stored in tract.review.inbox()
         ]
-    stored, rest = _found(tract, " ".join(given))
+    stored, rest = _find_request(tract, " ".join(typed))
     if stored is None or rest:
         return []
     request = pending_of(tract, stored).review_request()  # no ticket, because completion must not ask
@@ -335,7 +333,7 @@ def reviewed(tract: Tract, name: str) -> Pending:
 
 
 def _offered(tract: Tract, name: str) -> bool:
-    """Add the request to the inbox unless the user was asked before; return True if it is open."""
+    """Add the request to the inbox unless it was there before; return True if it is open."""
     try:
         pending, ledger = reviewed(tract, name), tract.reviewer.ledger
         if ledger.needs_asking(pending):
@@ -346,9 +344,9 @@ def _offered(tract: Tract, name: str) -> bool:
 
 
 def code_text(spec: OperationSpec, unreviewed: Collection[str]) -> str:
-    """Return where the code of an operation runs, and if it was not reviewed; empty for reviewed code in the kernel."""
-    told = ["sandboxed"] if spec.is_sandboxed else []
-    return ", ".join([*told, "not reviewed"] if spec.name in unreviewed else told)
+    """Return "sandboxed" and "not reviewed" if they apply to an operation; otherwise an empty text."""
+    notes = ["sandboxed"] if spec.is_sandboxed else []
+    return ", ".join([*notes, "not reviewed"] if spec.name in unreviewed else notes)
 
 
 def _review(notebook: NotebookSession, rest: list[str]) -> None:
@@ -403,10 +401,10 @@ def _trusted(tract: Tract) -> GridView:
     )
 
 
-def _trust_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+def _trust_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
     tract = notebook.tract
     handlers = tract.hooks.saved.active
-    match given:
+    match typed:
         case []:
             return [("revoke", "option")]
         case ["revoke"]:
@@ -423,8 +421,8 @@ def not_active(rows: tuple[tuple[str, str, str], ...]) -> Grid:
     return Grid(heads, rows, "Stored, and not active", code=frozenset({heads[0], heads[2]}))
 
 
-def _quarantined_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    return [] if given else [(name, "operation") for name in quarantined(notebook.tract)]
+def _quarantined_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    return [] if typed else [(name, "operation") for name in quarantined(notebook.tract)]
 
 
 _MAX_COVERS = 201
@@ -435,12 +433,12 @@ def _inbox(notebook: NotebookSession, rest: list[str]) -> GridView | None:
     """Display the open requests: a single one in its panel, several in one list."""
     no_arguments("inbox", rest)
     tract = notebook.tract
-    left = offer_quarantined(tract)
+    rejected = offer_quarantined(tract)
     count = tract.reviewer.ledger.count_waiting()
     if count >= _SEVERAL and notebook.front_end.can_click:
-        Inbox(tract, left).show()
+        Inbox(tract, rejected).show()
         return None
-    return _one_by_one(tract, count, not_active(left))
+    return _one_by_one(tract, count, not_active(rejected))
 
 
 def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
@@ -450,17 +448,17 @@ def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
         try:
             tract.reviewer.show_again(pending_of(tract, stored))
         except TractError as error:
-            found = stuck(stored, error)
-            stuck_rows.append((found.pending_id[:8], found.title, found.why, found.since))
+            row = stuck(stored, error)
+            stuck_rows.append((row.pending_id[:8], row.title, row.why, row.since))
     if waiting and more <= 0 and not stuck_rows and not quarantined.rows:
         return None
     heads = ("Id", "What", "Why it cannot be decided here", "Since")
     cannot = Grid(heads, tuple(stuck_rows), code=frozenset({"Id"}))
-    told = "" if waiting else "No requests need a decision."
+    text = "" if waiting else "No requests need a decision."
     if more > 0:
-        told = f"{_waiting(more)}: %tract inbox shows {'it' if more == 1 else 'them'} when these are decided."
+        text = f"{_waiting(more)}: %tract inbox shows {'it' if more == 1 else 'them'} when these are decided."
     how = TURN_DOWN if stuck_rows else ""
-    return GridView("Inbox", tuple(filter(None, (told, how))), (cannot, quarantined))
+    return GridView("Inbox", tuple(filter(None, (text, how))), (cannot, quarantined))
 
 
 def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
@@ -512,16 +510,16 @@ def _grant_row(grant: Grant) -> tuple[str, ...]:
 
 def _covered(grant: Grant) -> str:
     covers = cut(grant.covers, _MAX_COVERS)
-    return f"{covers}; whatever {', '.join(grant.ignores)} is" if grant.ignores else covers
+    return f"{covers}; any {', '.join(grant.ignores)} is" if grant.ignores else covers
 
 
-def _grant_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
+def _grant_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
     tract = notebook.tract
-    if not given:
+    if not typed:
         return [("revoke", "option"), ("reading", "option")]
-    if given == ["reading"]:
+    if typed == ["reading"]:
         return [("on", "option"), ("off", "option")]
-    if given != ["revoke"]:
+    if typed != ["revoke"]:
         return []
     return [(grant.grant_id[:8], "grant") for grant in tract.review.grants.all() if grant.state != "revoked"]
 

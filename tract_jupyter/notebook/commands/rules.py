@@ -39,8 +39,8 @@ def _level(rule: Rule, advice: Advice) -> str:
     """Return the level of a rule's findings here. Most rules also have other levels for better or worse code."""
     if rule.code in advice.off:
         return "off"
-    given = advice.levels.get(rule.code)
-    return rule.level.value if given is None else f"{given} (set here, usually {rule.level.value})"
+    level = advice.levels.get(rule.code)
+    return rule.level.value if level is None else f"{level} (set here, usually {rule.level.value})"
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class RulePage(View):
         return f"{title}{_level(self.rule, self.advice)}\n\n{self.rule.manual()}"
 
 
-def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:  # noqa: ARG001 # the same everywhere
+def _words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:  # noqa: ARG001 # the same everywhere
     from tract_jupyter.analysis import all_rules
 
-    return [] if given else [(rule.code, "rule") for rule in all_rules()]
+    return [] if typed else [(rule.code, "rule") for rule in all_rules()]
 
 
 COMMANDS = (

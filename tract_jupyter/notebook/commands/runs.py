@@ -32,8 +32,8 @@ def _runs(notebook: NotebookSession, words: list[str]) -> GridView:
     rows = tuple(_run_row(tract, run) for run in tract.runs(limit("runs", words)))
     heads = ("Run", "Started", "Trigger", "Status", "Profile", "Done", "Time", "Reply")
     grid = Grid(heads, rows, code=frozenset({"Run"}), right=frozenset({"Done", "Time"}))
-    told = "%tract run ID shows one." if rows else "None yet. %%tract_run makes one."
-    return GridView("Runs", (told,), (grid,))
+    note = "%tract run ID shows one." if rows else "None yet. %%tract_run makes one."
+    return GridView("Runs", (note,), (grid,))
 
 
 def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
     from tract_jupyter.notebook.runs.view import standing
 
     is_open = run.status is RunStatus.RUNNING
-    done = sum(one.status is OperationStatus.DONE for one in run.operations)
+    done = sum(operation.status is OperationStatus.DONE for operation in run.operations)
     took = (run.finished_at - run.started_at).total_seconds() if run.started_at and run.finished_at else None
     return (
         run.run_id[:8],
@@ -59,16 +59,16 @@ def _run_row(tract: Tract, run: Run) -> tuple[str, ...]:
 def _prompt(notebook: NotebookSession, words: list[str]) -> View:
     from tract_jupyter.notebook.runs.preview import PreviewView
 
-    text, profile = _said(words)
+    text, profile = _message_and_profile(words)
     tract = notebook.tract
     return PreviewView.of(tract, tract.runs.preview(text, profile=profile))
 
 
 def _dry_run(notebook: NotebookSession, words: list[str]) -> View:
-    """Show the preview of one operation. No model is asked."""
+    """Show the preview of one operation. Nothing is sent."""
     from tract_jupyter.notebook.runs.preview import OperationPreviewView
 
-    text, profile = _said([" ".join(words)])
+    text, profile = _message_and_profile([" ".join(words)])
     name, _, rest = text.partition(" ")
     if not name or name.startswith("-"):
         raise OperationError(f"usage: %tract {_USAGE}; got run --dry {' '.join(words)}".rstrip())
@@ -76,19 +76,19 @@ def _dry_run(notebook: NotebookSession, words: list[str]) -> View:
     return OperationPreviewView.of(preview, name)
 
 
-def _said(words: list[str]) -> tuple[str, str | None]:
+def _message_and_profile(words: list[str]) -> tuple[str, str | None]:
     """Return the message, and the profile of the line.
 
     Raises:
         OperationError: the line has another option.
     """
     line = words[0] if words else ""
-    found = _PROFILE.search(line)
-    text = line if found is None else f"{line[: found.start()]}{line[found.end() :]}"
+    match = _PROFILE.search(line)
+    text = line if match is None else f"{line[: match.start()]}{line[match.end() :]}"
     text = _unquoted(text.strip())
     if text.startswith("--"):
         raise OperationError(f"usage: %tract {_PROMPT_USAGE}; got prompt {line}")
-    return text, None if found is None else found[1]
+    return text, None if match is None else match[1]
 
 
 def _unquoted(text: str) -> str:
@@ -140,24 +140,24 @@ def _resume(notebook: NotebookSession, run_id: str) -> None:
 
 def _replay(tract: Tract, run_id: str) -> GridView:
     run = tract.runs.replay(run_id)
-    told = (
+    text = (
         "The replay planned, ordered and committed the recorded results again. It executed nothing, sent no "
         "request and wrote nothing."
     )
     return GridView(
         f"Run {run.run_id[:8]}: the replay gives the same result",
-        (told, f"Root hash: {run.root_hash or 'none'}"),
+        (text, f"Root hash: {run.root_hash or 'none'}"),
     )
 
 
-def _profile_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    if given[-1:] != ["--profile"]:
+def _profile_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    if typed[-1:] != ["--profile"]:
         return []
-    return [(one.name, "profile") for one in notebook.tract.profiles.list()]
+    return [(profile.name, "profile") for profile in notebook.tract.profiles.list()]
 
 
-def _words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    if any(not word.startswith("-") for word in given):
+def _words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    if any(not word.startswith("-") for word in typed):
         return []
     return [(run.run_id[:8], "run") for run in notebook.tract.runs()]
 

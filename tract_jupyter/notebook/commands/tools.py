@@ -30,7 +30,8 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
     quarantined = (
         *sorted(operations.quarantined.items()),
         *sorted(
-            (f"{one}/{name}", f"{why}. Until then, its requests come to you") for (one, name), why in handlers
+            (f"{operation}/{name}", f"{why}. Until then, its requests come to you")
+            for (operation, name), why in handlers
         ),
     )
     waiting = tuple(
@@ -95,7 +96,7 @@ def _mcp(notebook: NotebookSession, words: list[str]) -> GridView:
                 f"MCP server {name} was removed", ("Its process has ended, and its tools were removed.",)
             )
         case ["add", name, *rest] if rest:
-            return _added(notebook, _add(tract, name, rest))
+            return _added_view(notebook, _add(tract, name, rest))
     raise OperationError(f"usage: %tract {_MCP_USAGE}; got mcp {' '.join(words)}")
 
 
@@ -105,7 +106,7 @@ def _add(tract: Tract, name: str, rest: list[str]) -> McpServer:
     Raises:
         OperationError: the words are neither a command nor a URL, or the timeout is not a number.
     """
-    options, dashes, command = _parted(rest)
+    options, dashes, command = _split_at_dashes(rest)
     trusts, others = option(options, _TRUST)
     timeout, others = _timeout(others)
     if dashes and command and not others:
@@ -124,17 +125,17 @@ def _timeout(words: list[str]) -> tuple[dict[str, Any], list[str]]:
     Raises:
         OperationError: the timeout is not a number.
     """
-    given, others = option_value(words, _TIMEOUT)
-    if given is None:
+    value, others = option_value(words, _TIMEOUT)
+    if value is None:
         return {}, words
-    if not re.fullmatch(r"\d+(\.\d+)?", given):
+    if not re.fullmatch(r"\d+(\.\d+)?", value):
         raise OperationError(
-            f"{_TIMEOUT} takes the seconds that a call may last without progress, such as {_TIMEOUT} 120. Got {given!r}"
+            f"{_TIMEOUT} takes the seconds that a call may last without progress, such as {_TIMEOUT} 120. Got {value!r}"
         )
-    return {"timeout": float(given)}, others
+    return {"timeout": float(value)}, others
 
 
-def _parted(words: list[str]) -> tuple[list[str], bool, list[str]]:
+def _split_at_dashes(words: list[str]) -> tuple[list[str], bool, list[str]]:
     """Split words at `--`: return the words before it, True if it exists, and the words after it."""
     if "--" not in words:
         return words, False, []
@@ -154,16 +155,16 @@ def _split(words: list[str]) -> list[str]:
         raise OperationError(f"the command cannot be read: {error}") from None
 
 
-def _added(notebook: NotebookSession, server: McpServer) -> GridView:
+def _added_view(notebook: NotebookSession, server: McpServer) -> GridView:
     tract, tools = notebook.tract, notebook.config.tools_name
     rows = tuple(
         (f"{tools}.{server.name}.{python_name(tool.own_name)}", tool.description.partition("\n")[0])
         for tool in tract.executor.tools().values()
         if tool.namespace == server.name
     )
-    told = f"Started for this session only: {server.place}"
+    note = f"Started for this session only: {server.place}"
     return GridView(
-        f"MCP server {server.name}", (told,), (_function_grid(rows), _left_out(tract, server.name))
+        f"MCP server {server.name}", (note,), (_function_grid(rows), _left_out(tract, server.name))
     )
 
 
@@ -195,8 +196,8 @@ def _left_out(tract: Tract, name: str) -> Grid:
     return Grid(("Tool", "Why it cannot be used"), rows, f"Left out of {name}", code=frozenset({"Tool"}))
 
 
-def _mcp_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, str]]:
-    match given:
+def _mcp_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    match typed:
         case []:
             return [(word, "option") for word in ("add", "list", "remove")]
         case ["remove"]:
@@ -208,7 +209,11 @@ def _mcp_words(notebook: NotebookSession, given: list[str]) -> list[tuple[str, s
 
 COMMANDS = (
     Command("ops", "list active operations, and stored ones without your approval", _ops),
-    Command("tools [WORD ...]", "list all tools with their signatures, or those with all words", _tools),
+    Command(
+        "tools [WORD ...]",
+        "list all tools with their signatures, or only tools that contain all words",
+        _tools,
+    ),
     Command(
         _MCP_USAGE, "use the tools of an MCP server; it is started for this session only", _mcp, (_mcp_words,)
     ),

@@ -62,15 +62,15 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
         Exception: the run failed, or waits for decisions; its display shows the reason.
     """
     orchestrator = _orchestrator(notebook, options)
-    log = _begun(notebook, orchestrator, options).log
+    log = _new_log(notebook, orchestrator, options).log
     notebook.lend_variables()
-    acts = _Acts(orchestrator)
+    acts = _Actions(orchestrator)
     board = TurnBoard(log, display_for(notebook, acts, log))
 
     def work() -> OrchestratorResult:
         try:
             with gathering(notebook, board):
-                return _carried_out(orchestrator, options, acts.following(board))
+                return _carry_out(orchestrator, options, acts.following(board))
         except Exception as error:
             log.fail(str(error)) if board.is_up else None
             raise
@@ -85,7 +85,7 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
     check_ended(result.outcome)
 
 
-def _carried_out(
+def _carry_out(
     orchestrator: Orchestrator, options: OrchestrateOptions, take: Callable[[TurnEvent], None]
 ) -> OrchestratorResult:
     if options.resume is not None:
@@ -100,38 +100,40 @@ def _show_unasked(
     if not result.run:
         display(GridView("Orchestrator", (f"{result.note[:1].upper()}{result.note[1:]}.",)))
         return
-    with conversation(orchestrator, result.run) as (own, turn):
+    with conversation(orchestrator, result.run) as (conversation_tract, turn):
         if turn is not None:
-            board.log = run_log(notebook.tract, own, turn).log
+            board.log = run_log(notebook.tract, conversation_tract, turn).log
             board.close()
 
 
 def _orchestrator(notebook: NotebookSession, options: OrchestrateOptions) -> Orchestrator:
     """Return the orchestrator of the context, or one with the settings of the options."""
     tract = notebook.tract
-    own: Orchestrator = tract.orchestrator
-    given = {
+    orchestrator: Orchestrator = tract.orchestrator
+    settings = {
         "max_steps": options.steps, "model": options.model, "profile": options.profile,
         "autonomy_ceiling": options.autonomy,
     }  # fmt: skip
-    changed: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    changed: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
     if not changed:
-        return own
-    config: OrchestratorConfig = replace(own.config, **changed)
-    return Orchestrator(tract, config, own.llm_callable, assess=own.assess, act=own.act)
+        return orchestrator
+    config: OrchestratorConfig = replace(orchestrator.config, **changed)
+    return Orchestrator(
+        tract, config, orchestrator.llm_callable, assess=orchestrator.assess, act=orchestrator.act
+    )
 
 
-def _begun(
+def _new_log(
     notebook: NotebookSession, orchestrator: Orchestrator, options: OrchestrateOptions
 ) -> OrchestrationLog:
     """Return the log of a run before its first event."""
     tract = notebook.tract
-    asked = AutonomyLevel.AUTONOMOUS if options.autonomy is None else options.autonomy
+    level = AutonomyLevel.AUTONOMOUS if options.autonomy is None else options.autonomy
     run = None
     if options.resume is not None:
-        with conversation(orchestrator, options.resume or None) as (own, turn):
-            asked = asked_level(own)
-            run = None if turn is None else run_log(tract, own, turn, to_go_on=True)
+        with conversation(orchestrator, options.resume or None) as (conversation_tract, turn):
+            level = asked_level(conversation_tract)
+            run = None if turn is None else run_log(tract, conversation_tract, turn, to_go_on=True)
     is_new = run is None
     if run is None:
         source = TractSource(tract)
@@ -139,13 +141,13 @@ def _begun(
         run.reason, run.branch = options.reason, tract.current_branch or ""
         run.tokens_before, run.head = tract.status().token_count, tract.head
     run.named_tract = notebook.config.tract_name
-    run.now = lambda: tract.autonomy.effective(orchestrator.config.autonomy_ceiling, asked)
+    run.now = lambda: tract.autonomy.effective(orchestrator.config.autonomy_ceiling, level)
     if is_new:
         run.level = run.now()
     return run
 
 
-class _Acts:
+class _Actions:
     """The button in the last line: it stops the run, even before the run has started."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:

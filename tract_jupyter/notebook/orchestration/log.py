@@ -77,8 +77,8 @@ class OrchestrationLog:
 
     def _make_opening(self, text: str) -> list[Part]:
         of = " of ".join(filter(None, [self.branch, f"tract {self.tract.family.agent_id[:12]}"]))
-        told = AssessmentPart("told", text, self.log.source.count(text))
-        return [HeadPart("head", of, self.level, self.reason), told]
+        assessment = AssessmentPart("told", text, self.log.source.count(text))
+        return [HeadPart("head", of, self.level, self.reason), assessment]
 
     def _make_step(self, part_id: str, call: ToolCall) -> StepPart:
         tool = self.tract.executor.get(call.name)
@@ -150,22 +150,24 @@ class DrawnRun(DrawnTurn):
     @classmethod
     def of(cls, turn: DrawnTurn, **more: object) -> DrawnRun:
         """Return a turn as a run."""
-        known = {one.name: getattr(turn, one.name) for one in fields(DrawnTurn)}
+        known = {field.name: getattr(turn, field.name) for field in fields(DrawnTurn)}
         return cls(**known, **more)  # type: ignore[arg-type] # as they are there
 
     @property
     def outcome(self) -> str:
         """The changes in a sentence without its period."""
         steps = [part for part in self.parts if isinstance(part, StepPart)]
-        done = sum(one.is_change for one in steps)
-        told = sum(one.is_told for one in steps)
-        refused = sum(one.state == "refused" for one in steps)
-        said = [
+        done = sum(step.is_change for step in steps)
+        reported = sum(step.is_told for step in steps)
+        refused = sum(step.state == "refused" for step in steps)
+        sentences = [
             f"{counted(done, 'change')} made" if done else "Nothing was changed",
             f"{counted(refused, 'proposal')} rejected" if refused else "",
-            f"{counted(told, 'proposal')} told, and not done, as autonomy was manual" if told else "",
+            f"{counted(reported, 'proposal')} reported but not executed, because autonomy was manual"
+            if reported
+            else "",
         ]
-        return "; ".join(filter(None, said))
+        return "; ".join(filter(None, sentences))
 
     @property
     def summary(self) -> str:
@@ -191,6 +193,6 @@ class DrawnRun(DrawnTurn):
         before, now, most = self.tokens_before, self.tokens_now, self.most_tokens
         if before is None and now is None:
             return ""
-        counts = " → ".join(dict.fromkeys(f"{one:,}" for one in (before, now) if one is not None))
+        counts = " → ".join(dict.fromkeys(f"{count:,}" for count in (before, now) if count is not None))
         of = "" if most is None else f" of {most:,}"
         return f"context {counts}{of} tokens"

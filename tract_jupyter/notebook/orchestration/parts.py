@@ -133,8 +133,8 @@ class StepPart(CallPart):
         if ended.script is None:
             return not self.only_reads(self.call.name)
         by_tool = ended.script.get("by_tool")
-        made = by_tool.items() if isinstance(by_tool, dict) else ()
-        return any(not self.only_reads(name) and _succeeded(counts) for name, counts in made)
+        calls = by_tool.items() if isinstance(by_tool, dict) else ()
+        return any(not self.only_reads(name) and _succeeded(counts) for name, counts in calls)
 
     def blocks(self, limit: int) -> list[TurnBlock]:
         """Return the reason, and the row."""
@@ -159,9 +159,9 @@ class StepPart(CallPart):
         if self.alternatives:
             more += [rows.sub("Alternatives"), self._others()]
         badge = "reported, not run" if self.is_told else row.badge
-        return self._told_instead(row)._replace(body=(row.body, more), badge=badge)
+        return self._with_alternative(row)._replace(body=(row.body, more), badge=badge)
 
-    def _told_instead(self, row: Row) -> Row:
+    def _with_alternative(self, row: Row) -> Row:
         """Return a row that names the chosen alternative, if there is one."""
         chosen = self.chosen
         if chosen is None:
@@ -173,9 +173,9 @@ class StepPart(CallPart):
 
     def _others(self) -> Html:
         lines = []
-        for number, one in enumerate(self.alternatives, 1):
-            why = (element("br"), element("span", one.why, class_="dim")) if one.why else None
-            call = rows.named(one_line(one.name, 60)), " ", brief_arguments(one.arguments)[0]
+        for number, alternative in enumerate(self.alternatives, 1):
+            why = (element("br"), element("span", alternative.why, class_="dim")) if alternative.why else None
+            call = rows.named(one_line(alternative.name, 60)), " ", brief_arguments(alternative.arguments)[0]
             lines.append((str(number), (element("code", call), why)))
         return table(lines, has_names=True)
 

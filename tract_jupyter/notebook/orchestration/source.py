@@ -21,60 +21,62 @@ if TYPE_CHECKING:
     from tract_jupyter.tract import Tract
 
 
-def run_name(given: str | None) -> str | None:
+def run_name(name: str | None) -> str | None:
     """Return the name of a run. Its number is also valid."""
-    return f"run-{int(given)}" if given is not None and given.isdecimal() else given
+    return f"run-{int(name)}" if name is not None and name.isdecimal() else name
 
 
 @contextmanager
 def conversation(orchestrator: Orchestrator, run: str | None) -> Iterator[tuple[Any, PastTurn | None]]:
-    """Open the conversation of a run, and give it with its turn. The turn is None if no model was asked.
+    """Open the conversation of a run, and return it with its turn. The turn is None if the run sent no request.
 
     Raises:
         OrchestratorError: the run does not exist.
         StoreError: the store cannot be read.
     """
-    own = orchestrator.conversation(run_name(run))
+    conversation_tract = orchestrator.conversation(run_name(run))
     try:
-        turns = own.loop.turns()
-        yield own, turns[-1] if turns else None
+        turns = conversation_tract.loop.turns()
+        yield conversation_tract, turns[-1] if turns else None
     finally:
-        own.close()
+        conversation_tract.close()
 
 
-def run_log(tract: Tract, own: Any, turn: PastTurn, *, to_go_on: bool = False) -> OrchestrationLog:
+def run_log(
+    tract: Tract, conversation_tract: Any, turn: PastTurn, *, to_go_on: bool = False
+) -> OrchestrationLog:
     """Return the log of a stored run.
 
     Args:
         tract: the context.
-        own: the conversation of the run.
+        conversation_tract: the conversation of the run.
         turn: the turn of that conversation.
         to_go_on: leave out the end of the turn, to resume it.
 
     Raises:
         StoreError: the store cannot be read.
     """
-    about = about_run(own) or {}
+    about = about_run(conversation_tract) or {}
     tokens, head = about.get("tokens"), about.get("head")
     run = OrchestrationLog.of(TractSource(tract), tract, replayed=replayed_from(tract))
     run.reason, run.branch = str(about.get("reason") or ""), str(about.get("branch") or "")
     run.level = _level(about.get("effective") or about.get("autonomy"))
     run.tokens_before = tokens if isinstance(tokens, int) else None
     run.head = head if isinstance(head, str) else None
-    for event in own.loop.events_of(turn):
+    for event in conversation_tract.loop.events_of(turn):
         if not (to_go_on and isinstance(event, TurnEnded)):
             run.log.add(event)
     return run
 
 
-def asked_level(own: Any) -> AutonomyLevel:
+def asked_level(conversation_tract: Any) -> AutonomyLevel:
     """Return the level that the user or policy requested for a run."""
-    return _level((about_run(own) or {}).get("autonomy"))
+    return _level((about_run(conversation_tract) or {}).get("autonomy"))
 
 
-def _level(given: object) -> AutonomyLevel:
+def _level(value: object) -> AutonomyLevel:
     try:
-        return AutonomyLevel(str(given))
+        return AutonomyLevel(str(value))
     except ContentError:  # another author wrote it
         return AutonomyLevel.MANUAL
 
@@ -83,13 +85,13 @@ def stored_run(tract: Tract, run: str | None = None) -> DrawnRun:
     """Return a stored run, the newest if `run` is None.
 
     Raises:
-        OperationError: no model was asked in the run.
+        OperationError: the run sent no request to a model.
         OrchestratorError: the run does not exist.
         StoreError: the store cannot be read.
     """
-    with conversation(tract.orchestrator, run) as (own, turn):
+    with conversation(tract.orchestrator, run) as (conversation_tract, turn):
         if turn is None:
             raise OperationError(
-                f"{own.current_branch} ended before a request to its model, so there is no turn to show"
+                f"{conversation_tract.current_branch} ended before a request to its model, so there is no turn to show"
             )
-        return run_log(tract, own, turn).view()
+        return run_log(tract, conversation_tract, turn).view()

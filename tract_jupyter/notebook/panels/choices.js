@@ -1,11 +1,11 @@
-// Places for which one of two texts is to be taken: below each the buttons that take one, and an editor for another text.
-// It gives what `editing` of forms.js gives: they are values that are changed before approving.
+// Conflicts: a choice between two texts. Each has buttons that take one of them, and an editor for another text.
+// Returns the same as `editing` of forms.js, because choices are values that the user changes before approving.
 
 const WORDS = ["ours", "theirs", "skip"];
 
-function choosing(choices, id, place, told) {
+function choosing(choices, id, place, onChange) {
   const boxes = [...place.querySelectorAll(".choice")];
-  const fields = choices.map((choice, number) => picking(choice, `${id}.choice.${number}`, boxes[number], told));
+  const fields = choices.map((choice, number) => picking(choice, `${id}.choice.${number}`, boxes[number], onChange));
   const changed = () => fields.filter((field) => field.isChanged());
   const collect = () => {
     const pairs = changed().map((field) => [field.name, field.read()]);
@@ -16,21 +16,21 @@ function choosing(choices, id, place, told) {
   return { rows: [], changed, collect, restored, settle: () => {}, undecided };
 }
 
-// One of them. What is decided is kept as JSON text in a hidden control, so that it outlives a new drawing.
-function picking(choice, id, box, told) {
+// One conflict. A hidden control has the decision as JSON text, which survives a new drawing.
+function picking(choice, id, box, onChange) {
   const before = JSON.stringify(choice.decided);
   const state = ELEMENT("input", { type: "hidden", id, name: choice.name, value: before });
-  const stood = box.querySelectorAll(".taken > span, pre"); // what was decided before stays on display
-  const said = ELEMENT("b", { "aria-live": "polite" });
-  const text = ELEMENT("textarea", { id: `${id}.text`, "aria-label": "The text that it becomes", spellcheck: "false", rows: 4, hidden: true });
+  const previous = box.querySelectorAll(".taken > span, pre"); // the earlier decision stays on display
+  const status = ELEMENT("b", { "aria-live": "polite" });
+  const text = ELEMENT("textarea", { id: `${id}.text`, "aria-label": "New text", spellcheck: "false", rows: 4, hidden: true });
   const now = () => JSON.parse(state.value);
   const isChanged = () => state.value !== before;
   const isText = () => now() !== null && !WORDS.includes(now());
-  const take = (value) => { state.value = JSON.stringify(value); show(); told(); };
+  const take = (value) => { state.value = JSON.stringify(value); show(); onChange(); };
   const button = (label, press) => {
-    const made = ELEMENT("button", { type: "button", "aria-pressed": "false" }, label);
-    made.addEventListener("click", press);
-    return made;
+    const element = ELEMENT("button", { type: "button", "aria-pressed": "false" }, label);
+    element.addEventListener("click", press);
+    return element;
   };
   const pick = (number) => button(`Take ${WORDS[number]}`, () => take(WORDS[number]));
   const [ours, theirs] = [pick(0), pick(1)];
@@ -50,18 +50,18 @@ function picking(choice, id, box, told) {
     edit.setAttribute("aria-pressed", String(isWritten));
     box.dataset.decided = isWritten ? "other" : value ?? "";
     const words = { ours: `takes ${choice.sides[0]}`, theirs: `takes ${choice.sides[1]}`, skip: "leaves it out" };
-    said.textContent = !isChanged() ? "" : isWritten ? "takes this text" : words[value];
-    for (const one of stood) {
-      if (one.matches("pre, :has([data-line])")) one.classList.toggle("was", isChanged()); else one.hidden = isChanged();
+    status.textContent = !isChanged() ? "" : isWritten ? "takes this text" : words[value];
+    for (const part of previous) {
+      if (part.matches("pre, :has([data-line])")) part.classList.toggle("was", isChanged()); else part.hidden = isChanged();
     }
   };
-  text.addEventListener("input", () => { state.value = JSON.stringify(text.value); show(); told(); });
+  text.addEventListener("input", () => { state.value = JSON.stringify(text.value); show(); onChange(); });
   box.querySelector(".taken").prepend(ours, theirs, edit);
-  box.querySelector(".taken").append(said);
+  box.querySelector(".taken").append(status);
   box.append(text, state);
   const read = () => {
     if (text.hidden || !WORDS.includes(text.value)) return state.value;
-    const message = `${text.value} is a word that takes a side: write another text, or press its button. Nothing was decided.`;
+    const message = `The word ${text.value} takes a side. Write another text, or press its button. Nothing was decided.`;
     throw Object.assign(new Error(message), { control: text });
   };
   const focus = () => { bring(box, box.closest(".q")); ours.focus({ preventScroll: true }); };

@@ -101,9 +101,9 @@ def _reasons_html(rule: RuleFindings) -> HtmlPart:
 
 
 def _places_html(places: Iterable[Occurrence]) -> list[Html]:
-    shown = [element("li", f"{lines_text(one.lines)}: ", element("code", one.text)) for one in places]
-    more = len(shown) - _SHOWN_PLACES
-    return [*shown[:_SHOWN_PLACES], *([element("li", f"… {more:,} more")] if more > 0 else [])]
+    items = [element("li", f"{lines_text(place.lines)}: ", element("code", place.text)) for place in places]
+    more = len(items) - _SHOWN_PLACES
+    return [*items[:_SHOWN_PLACES], *([element("li", f"… {more:,} more")] if more > 0 else [])]
 
 
 def _page_html(rule: RuleFindings, part: str) -> Html | None:
@@ -144,9 +144,9 @@ def _prose_html(text: str) -> list[Html]:
 
 def _inline_html(text: str) -> list[str]:
     parts, position = [], 0
-    for found in _CODE.finditer(text):
-        parts += [text[position : found.start()], element("code", found[2])]
-        position = found.end()
+    for match in _CODE.finditer(text):
+        parts += [text[position : match.start()], element("code", match[2])]
+        position = match.end()
     return [*parts, text[position:]]
 
 
@@ -167,32 +167,32 @@ def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> Html
 
     Args:
         block: the code.
-        named: the name of the value, if the code is one that the user may change. It replaces the title, except of
+        named: the name of the value, if the user may change the code. It replaces the title, except for
             texts.
         listed: include the list of findings, even if each has a note below its line.
     """
-    shown = shown_code(block)
-    title = rows.sub(block.title, pieces_html(shown.description))
+    shown_block = shown_code(block)
+    title = rows.sub(block.title, pieces_html(shown_block.description))
     if block.language == "diff" and block.binds == "nothing":
         return fragment(title, side_by_side(block.code))
-    texts = ["".join(piece.text for piece in line.pieces) for line in shown.lines]
+    texts = ["".join(piece.text for piece in line.pieces) for line in shown_block.lines]
     lines = highlighted("\n".join(texts), block.language)
-    drawn = [_row("", piece.key, piece.text, "", kind="dim") for piece in shown.header]
+    drawn_rows = [_row("", piece.key, piece.text, "", kind="dim") for piece in shown_block.header]
     by_line: dict[int, list[Finding]] = {}
     last = block.first_line + len(lines) - 1
     for finding in block.findings:
         by_line.setdefault(min(finding.span.line, last), []).append(finding)
     noted = _noted(block.findings, is_script=bool(named))
-    for line, pieces in zip(shown.lines, lines, strict=True):
+    for line, pieces in zip(shown_block.lines, lines, strict=True):
         findings = by_line.get(line.number, [])
-        drawn += _line_html(line, pieces, findings, asked=line.number == block.marked)
-        drawn += [_finding_html(finding) for finding in findings if finding in noted]
-        drawn += [_hidden_html(line.hidden)] if line.hidden else []
+        drawn_rows += _line_html(line, pieces, findings, is_marked=line.number == block.marked)
+        drawn_rows += [_finding_html(finding) for finding in findings if finding in noted]
+        drawn_rows += [_hidden_html(line.hidden)] if line.hidden else []
     what = "text" if block.language == "text" else "code"
     label = f"{block.title}: {what}, {counted(len(lines), 'line')}, {counted(len(block.findings), 'finding')}"
     code = element(
         "div",
-        drawn,
+        drawn_rows,
         class_="code",
         data_name=named or None,
         data_what=what if named else None,
@@ -200,27 +200,27 @@ def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> Html
         role="region",
         aria_label=label,
     )
-    found = findings_html(block) if listed or is_listed(block) else None
-    return fragment(code, found) if named and what == "code" else fragment(title, found, code)
+    findings_list = findings_html(block) if listed or is_listed(block) else None
+    return fragment(code, findings_list) if named and what == "code" else fragment(title, findings_list, code)
 
 
 def _line_html(
-    line: ShownLine, pieces: tuple[Piece, ...], findings: list[Finding], *, asked: bool
+    line: ShownLine, pieces: tuple[Piece, ...], findings: list[Finding], *, is_marked: bool
 ) -> list[Html]:
     """Return a row for each piece of the line: the first has its number, the last the rules with findings."""
     worst = max((f.level for f in findings), default=None)
     spans = _joined(pieces, [f for f in findings if f.span.line == line.number])
-    css = " ".join([*(["asks"] if asked else []), *([f"mark {worst.value}"] if worst else [])])
-    label = f"line {line.number}, which asked" if asked else ""
-    drawn: list[Html] = []
+    css = " ".join([*(["asks"] if is_marked else []), *([f"mark {worst.value}"] if worst else [])])
+    label = f"line {line.number}, which asked" if is_marked else ""
+    rows: list[Html] = []
     position = 0
     for text, key in line.pieces:
         marked = _mark(pieces, spans, position, position + len(text))
         number = "↪" if position else str(line.number)
         position += len(text)
-        tags = _tags_html(findings) if len(drawn) + 1 == len(line.pieces) else None
-        drawn.append(_row(number, key, marked, css, label, tags))
-    return drawn
+        tags = _tags_html(findings) if len(rows) + 1 == len(line.pieces) else None
+        rows.append(_row(number, key, marked, css, label, tags))
+    return rows
 
 
 def _tags_html(findings: list[Finding]) -> Html | None:
@@ -238,7 +238,7 @@ def _tags_html(findings: list[Finding]) -> Html | None:
 def _noted(findings: tuple[Finding, ...], *, is_script: bool) -> set[Finding]:
     """Return the findings with a note below their line. The row of a script already names its files."""
     if len(findings) <= _FEW:
-        return {one for one in findings if not (is_script and _is_file_in_row(one))}
+        return {finding for finding in findings if not (is_script and _is_file_in_row(finding))}
     return {rule.worst for rule in by_rule(findings) if rule.level >= RiskLevel.HIGH}
 
 

@@ -1,5 +1,5 @@
-// Code that the user changes before approving: its lines with numbers and colours, under an input whose text is transparent,
-// and the difference to what was asked.
+// Code that the user changes before approving: numbered and colored lines below an input with transparent text, and the
+// difference from the requested code.
 
 const KEYWORDS = "False|None|True|and|as|assert|async|await|break|class|continue|def|del|elif|else|except|finally|for|from|global|if|import|in|is|lambda|nonlocal|not|or|pass|raise|return|try|while|with|yield";
 const TOKEN = new RegExp([
@@ -13,7 +13,7 @@ const TOKEN = new RegExp([
 const codeLine = (number, parts, css = "") =>
   ELEMENT("div", { class: css || null }, ELEMENT("span", { class: "n", "aria-hidden": "true" }, number), ELEMENT("span", { class: "c" }, ...(parts.length ? parts : [" "])));
 
-// The lines of a text as `.code` has them. A token that spans lines is cut at their ends.
+// The lines of a text for `.code`. A token over several lines is split.
 function codeLines(text, isPython) {
   const lines = [[]];
   const put = (css, piece) => piece.split("\n").forEach((part, at) => {
@@ -21,11 +21,11 @@ function codeLines(text, isPython) {
     if (part) lines.at(-1).push(css ? ELEMENT("span", { class: css }, part) : part);
   });
   let end = 0;
-  for (const found of isPython ? text.matchAll(TOKEN) : []) {
-    const css = Object.keys(found.groups).find((name) => found.groups[name] !== undefined);
-    put("", text.slice(end, found.index));
-    put(css, found[0]);
-    end = found.index + found[0].length;
+  for (const match of isPython ? text.matchAll(TOKEN) : []) {
+    const css = Object.keys(match.groups).find((name) => match.groups[name] !== undefined);
+    put("", text.slice(end, match.index));
+    put(css, match[0]);
+    end = match.index + match[0].length;
   }
   put("", text.slice(end));
   return lines.map((parts, at) => codeLine(String(at + 1), parts));
@@ -33,7 +33,7 @@ function codeLines(text, isPython) {
 
 const MOST_COMPARED = 250_000; // pairs of lines
 
-// What became of the lines: pairs of a sign and the line's place before or after.
+// The steps from `a` to `b`: pairs of a sign and the index of a line in `a` or `b`.
 function compared(a, b) {
   if (a.length * b.length > MOST_COMPARED) return [...a.map((_, i) => ["−", i]), ...b.map((_, j) => ["+", j])];
   const common = Array.from({ length: a.length + 1 }, () => new Uint32Array(b.length + 1));
@@ -49,7 +49,7 @@ function compared(a, b) {
   return steps;
 }
 
-// The lines that differ, each with the one before and after it.
+// The changed lines, each with its neighbors.
 function changedLines(before, after) {
   const a = before.split("\n"), b = after.split("\n"), steps = compared(a, b), rows = [];
   let last = -1;
@@ -62,7 +62,7 @@ function changedLines(before, after) {
   return rows;
 }
 
-// Tab indents, Shift Tab undoes that; Enter keeps the indentation. After Escape, Tab leaves the input.
+// Tab indents, and Shift Tab removes the indentation. Enter keeps it. After Escape, Tab leaves the input.
 function indenting(control) {
   let leaves = false;
   const write = (from, to, text) => { control.setSelectionRange(from, to); document.execCommand("insertText", false, text); };

@@ -1,8 +1,8 @@
-// Forms: an action with its inputs, values to change before approving, and how long an approval holds.
-// Each gives its element, and what collects from it pairs of a name and JSON text.
-// Values are read as JSON text, since a number of JavaScript would round a large one.
+// Forms: an action with its inputs, values to change before approving, and the terms of a standing approval.
+// Each returns its elements, and a function that collects pairs of a name and JSON text.
+// Values are JSON text, because a JavaScript number would round a large value.
 
-// One of a few characters fits into the line of values; the others stand in the form beneath.
+// A short value fits into the line of values. The others are in the form below.
 const isShort = (parameter) =>
   parameter.kind !== "fixed" && (parameter.text ?? "").length < 60 && !/[\r\n]/.test(parameter.text ?? "");
 
@@ -26,10 +26,10 @@ function input(parameter, id, isInLine = false) {
   return ELEMENT("textarea", { ...shared, rows, spellcheck: "false", placeholder: json ? "JSON" : "" }, parameter.text);
 }
 
-// What a control holds, to see whether a person changed it.
-const held = (control) => (control.type === "checkbox" ? control.checked : control.value);
+// The value of a control, to detect changes.
+const valueIn = (control) => (control.type === "checkbox" ? control.checked : control.value);
 
-// The value of a control as JSON text, or undefined where nothing is given.
+// The value of a control as JSON text; undefined if it is empty.
 function read(parameter, control) {
   if (control.type === "checkbox") return String(control.checked);
   if (control.tagName === "SELECT")
@@ -52,7 +52,7 @@ function labelled(parameter, id, star = parameter.required) {
   return [control, ELEMENT("div", { class: "in" }, label, control, help)];
 }
 
-// Runs `readOne`; text that cannot be read marks its control and ends the submission.
+// Runs `readOne`. If that fails, marks the control and cancels the submission.
 function marking(control, label, readOne) {
   try {
     const value = readOne();
@@ -68,37 +68,37 @@ const object = (pairs) => `{${pairs.map(([name, text]) => `${JSON.stringify(name
 
 // The inputs of an action, each with its label.
 function inputsOf(parameters, id) {
-  const made = parameters.map((parameter) => [parameter, ...labelled(parameter, `${id}-${parameter.name}`)]);
-  const collect = () => made.flatMap(([parameter, control]) => {
+  const fields = parameters.map((parameter) => [parameter, ...labelled(parameter, `${id}-${parameter.name}`)]);
+  const collect = () => fields.flatMap(([parameter, control]) => {
     const text = control && marking(control, parameter.label, () => read(parameter, control));
     return text === undefined || text === null ? [] : [[parameter.name, text]];
   });
-  return { rows: made.map(([, , row]) => row), controls: made.map(([, control]) => control).filter(Boolean), collect };
+  return { rows: fields.map(([, , row]) => row), controls: fields.map(([, control]) => control).filter(Boolean), collect };
 }
 
-// Values to change before approving, of which those that differ are sent. A short one has its input in the line of values,
-// where a click on it opens it; the others stand in `rows`. `told` is called when one has changed.
-function editing(parameters, id, line, body, told, defaults = []) {
+// Values to change before approving. Only changed values are sent. A short value has its input in the line of values, where
+// a click opens it. The others are in `rows`. `onChange` is called after each change.
+function editing(parameters, id, line, body, onChange, defaults = []) {
   const fields = [];
   const rows = [], folded = [];
-  const shownOf = (name) => [...line.querySelectorAll(".value")].find((one) => one.dataset.name === name);
+  const shownOf = (name) => [...line.querySelectorAll(".value")].find((value) => value.dataset.name === name);
   for (const parameter of parameters) {
     const code = body.querySelector(`.code[data-name="${CSS.escape(parameter.name)}"]`);
     if (code && parameter.kind !== "fixed") {
-      fields.push(inCode(parameter, `${id}.edit.${parameter.name}`, code, told));
+      fields.push(inCode(parameter, `${id}.edit.${parameter.name}`, code, onChange));
       continue;
     }
     const shown = isShort(parameter) ? shownOf(parameter.name) : null;
     if (shown) {
-      fields.push(inLine(parameter, `${id}.edit.${parameter.name}`, shown, told));
+      fields.push(inLine(parameter, `${id}.edit.${parameter.name}`, shown, onChange));
       rows.push(fields.at(-1).row);
     } else {
       const [control, row] = labelled(parameter, `${id}.edit.${parameter.name}`, false);
       (defaults.includes(parameter.name) ? folded : rows).push(row);
       if (!control) continue;
-      const before = held(control);
-      control.addEventListener("input", told);
-      fields.push({ parameter, control, isChanged: () => held(control) !== before, show: () => {}, close: () => {}, settle: () => {} });
+      const before = valueIn(control);
+      control.addEventListener("input", onChange);
+      fields.push({ parameter, control, isChanged: () => valueIn(control) !== before, show: () => {}, close: () => {}, settle: () => {} });
     }
   }
   const changed = () => fields.filter((field) => field.isChanged());
@@ -112,7 +112,7 @@ function editing(parameters, id, line, body, told, defaults = []) {
     return pairs.length ? [["edits", object(pairs)]] : [];
   };
   const restored = () => { for (const field of fields) field.close(); };
-  // Where the line is cut, all of them stand in the form.
+  // If the line is cut, all inputs are in the form.
   const settle = (isCut) => { for (const field of fields) field.settle(isCut); };
   if (folded.length)
     rows.push(ELEMENT("details", { class: "more", "data-part": "change defaults" },
@@ -120,17 +120,17 @@ function editing(parameters, id, line, body, told, defaults = []) {
   return { rows, changed, collect, restored, settle };
 }
 
-// Code with a button under it: an input takes its place, with what was asked in it.
-function inCode(parameter, id, code, told) {
+// Code with a button below it. The button replaces the code by an input with the same text.
+function inCode(parameter, id, code, onChange) {
   const control = ELEMENT("textarea", { id, name: parameter.name, rows: 1, spellcheck: "false", autocapitalize: "off", "aria-label": parameter.label }, parameter.text);
-  const before = held(control);
+  const before = valueIn(control);
   const press = ELEMENT("button", { type: "button", class: "plain", "data-after-reading": true });
   const { what } = code.dataset; // "code" or "text"
   const lines = ELEMENT("div", { class: "code", "aria-hidden": "true" });
   const editor = ELEMENT("div", { class: "editor", hidden: true }, lines, control);
   const difference = ELEMENT("div", { class: "code", role: "region", "aria-label": "Your change" });
   const changes = ELEMENT("div", { hidden: true }, ELEMENT("div", { class: "sub" }, "Your change"), difference);
-  const isChanged = () => held(control) !== before;
+  const isChanged = () => valueIn(control) !== before;
   const drawLines = () => {
     lines.replaceChildren(...codeLines(control.value, what === "code"));
     changes.hidden = editor.hidden || !isChanged();
@@ -147,38 +147,38 @@ function inCode(parameter, id, code, told) {
     const isOpen = !editor.hidden;
     control.value = before;
     show(!isOpen);
-    told();
+    onChange();
     (isOpen ? press : control).focus({ preventScroll: true });
   });
-  control.addEventListener("input", () => { drawLines(); told(); });
+  control.addEventListener("input", () => { drawLines(); onChange(); });
   if (what === "code") control.addEventListener("keydown", indenting(control));
   code.after(editor, changes, press);
   show(false);
   return { parameter, control, isChanged, show, close: () => show(isChanged()), settle: () => {} };
 }
 
-// A value of the line as a button that becomes an input; Enter keeps what was typed, Escape what was there.
-function inLine(parameter, id, shown, told) {
+// A value of the line as a button that becomes an input. Enter keeps the typed value, Escape the old one.
+function inLine(parameter, id, shown, onChange) {
   const control = input(parameter, id, true);
-  const before = held(control);
+  const before = valueIn(control);
   const open = ELEMENT("button", { type: "button", class: "plain change", "aria-label": `Change ${parameter.name}`, title: "Change this value" });
   const label = ELEMENT("label", { for: id, class: "dim mono" }, `${parameter.name}=`);
   const help = ELEMENT("span", { class: "said", id: `${id}-help` }, parameter.help);
   const field = ELEMENT("span", { class: "with-in", hidden: true }, label, control, help);
   const now = ELEMENT("code", { class: "changed", hidden: true });
   const code = shown.querySelector("code");
-  const isChanged = () => held(control) !== before;
-  const text = () => (control.tagName === "SELECT" ? control.selectedOptions[0].textContent : String(held(control)));
+  const isChanged = () => valueIn(control) !== before;
+  const text = () => (control.tagName === "SELECT" ? control.selectedOptions[0].textContent : String(valueIn(control)));
   const line = shown.parentElement;
   const show = (on) => {
     field.hidden = !on;
     open.hidden = on;
-    line.classList.toggle("edited", on); // the others make room meanwhile
+    line.classList.toggle("edited", on); // the other values make room
     shown.classList.toggle("open", on);
     code.hidden = on || isChanged();
     now.hidden = on || !isChanged();
     now.textContent = `${parameter.name}=${text()}`;
-    told();
+    onChange();
   };
   const close = () => show(false);
   const row = ELEMENT("div", { class: "in", hidden: true }, ELEMENT("label", { for: id }, parameter.name), ELEMENT("small", {}, parameter.help));
@@ -192,20 +192,20 @@ function inLine(parameter, id, shown, told) {
   open.addEventListener("click", () => { show(true); control.focus(); control.select?.(); });
   control.addEventListener("keydown", (event) => {
     if (!row.hidden || (event.key !== "Enter" && event.key !== "Escape")) return;
-    if (event.ctrlKey || event.metaKey) { close(); return; } // the row decides
+    if (event.ctrlKey || event.metaKey) { close(); return; } // the row handles it
     event.preventDefault();
     event.stopPropagation();
     if (event.key === "Escape") { control.removeAttribute("aria-invalid"); if (control.type === "checkbox") control.checked = before; else control.value = before; }
     close();
     open.focus({ preventScroll: true });
   });
-  control.addEventListener("input", told);
+  control.addEventListener("input", onChange);
   control.addEventListener("blur", () => setTimeout(() => { if (row.hidden && !field.hidden && !field.contains(document.activeElement) && control.getAttribute("aria-invalid") !== "true") close(); }));
   shown.append(now, open, field);
   return { parameter, control, row, isChanged, show: (on) => { if (row.hidden) show(on); }, close: () => { if (row.hidden) close(); }, settle };
 }
 
-// One value of "Always…": exactly this, or what fits a pattern.
+// One value of "Always…": an exact value or a pattern.
 function patterned(value, id) {
   const exact = ELEMENT("option", { value: "exact" }, "is exactly this");
   const select = ELEMENT("select", { id, name: `${value.name}-how` }, exact, ELEMENT("option", { value: "pattern" }, "fits the pattern"));
@@ -222,12 +222,12 @@ function patterned(value, id) {
   return { row: [label, ELEMENT("code", { class: "cut" }, value.shown), select, ELEMENT("span", {}, text)], show, collect };
 }
 
-const PATTERN_HELP = "In a pattern * and ? stand for characters other than /, ** for any; * alone for anything; "
-  + "[\"a\", \"b\"] for one of these. A changed definition is asked about again.";
+const PATTERN_HELP = "In a pattern, * and ? match characters other than /, and ** matches any. * alone matches anything, and "
+  + "[\"a\", \"b\"] one of these values. A changed definition needs a new approval.";
 
-// "Always…": for whom, how often, for how long, and for which values.
+// The form of "Always…": the requester, the number of uses, the time, and the values.
 function standing(offer, id) {
-  const help = "The model gets what these scripts print. It ends with the kernel, %reset or %tract grants reading off.";
+  const help = "The model gets the output of these scripts. The approval ends with the kernel, %reset or %tract grants reading off.";
   if (offer.rule) return { rows: [ELEMENT("div", { class: "wide" }, offer.rule), ELEMENT("small", { class: "wide" }, help)], collect: () => [["scope", '"session"']], restored: () => {} };
   const scope = ELEMENT("select", { id: `${id}.scope`, name: "scope", "aria-label": "How long" },
     ...offer.scopes.map(([name, label]) => ELEMENT("option", { value: name }, label)));

@@ -1,6 +1,6 @@
-// The inbox: what waits, a line each, by where it was asked. Calls of one kind are one line over the values that differ.
+// The inbox: a line for each open request, grouped by origin. Requests of one kind share a line above their different values.
 
-// What a person selected, unfolded and typed, and where they are, by panel: a front end may draw the same panel anew.
+// The user's selection, unfolded rows, text and focus, by panel. A front end may draw the same panel again.
 const MEMORY = new Map();
 const memoryOf = (board) => {
   if (!MEMORY.has(board))
@@ -32,18 +32,18 @@ function render({ model, el }) {
   const isBusy = (row) => row.is_open && (row.is_busy || isSent(row));
   const isReady = (row) => !isLost && row.is_open && !isBusy(row) && (!row.must_be_opened || memory.opened.has(row.pending_id));
   const selected = () => rows().filter((row) => isReady(row) && memory.selected.has(row.pending_id));
-  const refused = () => { // what "Reject" is about: what is selected, or else where it was asked for
+  const refused = () => { // the rows for "Reject": the row of its button, or the selected rows
     const only = rows().filter((row) => !isLost && row.is_open && !isBusy(row) && memory.only.includes(row.pending_id));
     return only.length ? only : selected();
   };
 
-  // What each row shows: its values in its line or cell, those that all of a kind share above them, and the full text. All of
-  // it, before it is approved. What is cut at the end of a line is not on display.
+  // The content of a row: values in its line or cell, values that its kind shares above them, and the full text. All of it
+  // must be on display before an approval. A value that is cut at the end of a line is not on display.
   const keysIn = (row) => row.values.flatMap((pair) => pair.keys.split(" ")).filter(Boolean);
   const shown = (row) => list.querySelector(`[data-pending-id="${row.pending_id}"]`);
   const itemOf = (row) => shown(row)?.closest(".item");
-  const kindOf = (row) => rows().filter((one) => row.kind && one.kind === row.kind && one.place === row.place);
-  const others = (row) => new Set(kindOf(row).filter((one) => one !== row).flatMap(keysIn));
+  const kindOf = (row) => rows().filter((other) => row.kind && other.kind === row.kind && other.place === row.place);
+  const others = (row) => new Set(kindOf(row).filter((other) => other !== row).flatMap(keysIn));
   const unseen = (row) => {
     const item = itemOf(row);
     if (!item) return row.needed;
@@ -76,11 +76,11 @@ function render({ model, el }) {
   let turns = 0;
   const turn = (page) => {
     const place = model.get("view").place;
-    const mine = ++turns; // there and back shows the same place again: only the latest turn still matters
+    const mine = ++turns; // two turns may lead back to the same place, so only the latest one matters
     decide({ page }, () => mine === turns && model.get("view").place === place);
   };
 
-  // The line above: what is selected, and what happens to it.
+  // The line above the list: the selection, and its buttons.
   const title = ELEMENT("b", { class: "heading", role: "heading", "aria-level": 3, tabindex: "-1" });
   const about = ELEMENT("span", { class: "dim", role: "status" });
   const all = ELEMENT("input", { type: "checkbox", id: `${id}-all`, "aria-label": "Select all that can be decided here" });
@@ -116,7 +116,7 @@ function render({ model, el }) {
     all.checked = chosen.length > 0 && chosen.length === ready.length;
     all.indeterminate = chosen.length > 0 && chosen.length < ready.length;
     all.disabled = !ready.length;
-    for (const row of rows().filter((one) => one.is_open)) updateRow(row);
+    for (const row of rows().filter((other) => other.is_open)) updateRow(row);
     for (const box of list.querySelectorAll(".kind")) updateKind(box);
   };
   const updateRow = (row) => {
@@ -136,14 +136,14 @@ function render({ model, el }) {
     act.disabled = isBusy(row);
   };
   const updateKind = (box) => {
-    const own = rows().filter((row) => `${row.place} ${row.kind}` === box.dataset.kind);
-    const ready = own.filter(isReady), chosen = ready.filter((row) => memory.selected.has(row.pending_id));
+    const ofKind = rows().filter((row) => `${row.place} ${row.kind}` === box.dataset.kind);
+    const ready = ofKind.filter(isReady), chosen = ready.filter((row) => memory.selected.has(row.pending_id));
     box.checked = chosen.length > 0 && chosen.length === ready.length;
     box.indeterminate = chosen.length > 0 && chosen.length < ready.length;
     box.disabled = !ready.length;
-    const open = own.filter((row) => row.is_open);
+    const open = ofKind.filter((row) => row.is_open);
     const line = box.closest(".line");
-    line.querySelector(".badge").textContent = !open.length ? `${own.length} decided` : chosen.length ? `${chosen.length} of ${open.length} selected` : `×${open.length}`;
+    line.querySelector(".badge").textContent = !open.length ? `${ofKind.length} decided` : chosen.length ? `${chosen.length} of ${open.length} selected` : `×${open.length}`;
     const first = open[0], act = line.querySelector(".act");
     const code = first ? unseen(first) - keysIn(first).filter((key) => !SEEN.has(key)).length : 0;
     act.hidden = code <= 0;
@@ -177,19 +177,19 @@ function render({ model, el }) {
 
   // Lines.
   const withName = (row, name, tag) => {
-    const made = ELEMENT(tag, { class: "what", ...(tag === "label" ? { for: name } : {}) });
-    made.innerHTML = row.headline_html;
-    return made;
+    const element = ELEMENT(tag, { class: "what", ...(tag === "label" ? { for: name } : {}) });
+    element.innerHTML = row.headline_html;
+    return element;
   };
   const chip = (row) => (row.worst ? [ELEMENT("span", { class: `chip ${row.worst}` }, row.worst)] : []);
   const since = (row) => ELEMENT("small", { class: "num wide-only" }, ELEMENT("time", { datetime: row.since, title: `asked ${row.since_exact}` }));
   const notes = (row) => {
-    const said = [row.refused, row.is_open ? row.said : ""].filter(Boolean).join("\n");
-    return said ? [ELEMENT("div", { class: "err" }, said)] : [];
+    const note = [row.refused, row.is_open ? row.said : ""].filter(Boolean).join("\n");
+    return note ? [ELEMENT("div", { class: "err" }, note)] : [];
   };
   const remember = (details, key) => {
     details.open = memory.unfolded.has(key);
-    // "toggle" comes later than the click, and the rows may be drawn anew in between
+    // "toggle" follows the click later, and the rows may be drawn again in between
     details.querySelector("summary")?.addEventListener("click", () => memory.unfolded[details.open ? "delete" : "add"](key));
     details.addEventListener("toggle", () => memory.unfolded[details.open ? "add" : "delete"](key));
   };
@@ -197,15 +197,15 @@ function render({ model, el }) {
     const scroll = ELEMENT("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `All of ${row.title}`, "data-lm-suppress-shortcuts": "true" });
     scroll.innerHTML = model.get("bodies")[row.pending_id] ?? "";
     for (const inner of scroll.querySelectorAll("details")) remember(inner, `${row.pending_id} ${inner.dataset.part}`);
-    const told = [row.why, row.asked_in && `asked in ${row.asked_in}`, row.waits].filter(Boolean).join(" · ");
-    return ELEMENT("div", { class: "full", id: `${id}-${row.pending_id}-full`, hidden: !memory.unfolded.has(row.pending_id) }, ELEMENT("p", { class: "dim" }, told), scroll);
+    const about = [row.why, row.asked_in && `asked in ${row.asked_in}`, row.waits].filter(Boolean).join(" · ");
+    return ELEMENT("div", { class: "full", id: `${id}-${row.pending_id}-full`, hidden: !memory.unfolded.has(row.pending_id) }, ELEMENT("p", { class: "dim" }, about), scroll);
   };
   const unfold = (row, on) => {
     const item = itemOf(row), full = item?.querySelector(".full");
     if (!full) return;
     full.hidden = !on;
     memory.unfolded[on ? "add" : "delete"](item.dataset.first ?? row.pending_id);
-    if (on) for (const one of item.dataset.first ? kindOf(row) : [row]) memory.opened.add(one.pending_id);
+    if (on) for (const opened of item.dataset.first ? kindOf(row) : [row]) memory.opened.add(opened.pending_id);
     item.querySelector(".fold")?.setAttribute("aria-expanded", String(on));
     if (on) { showAsked(full, item); watcher.watch(item); }
     update();
@@ -220,12 +220,12 @@ function render({ model, el }) {
   const item = (row) => {
     const name = `${id}-${row.pending_id}`;
     if (!row.is_open) {
-      const made = ELEMENT("div", { class: "item", "data-pending-id": row.pending_id, "data-status": row.status }, ...notes(row));
+      const element = ELEMENT("div", { class: "item", "data-pending-id": row.pending_id, "data-status": row.status }, ...notes(row));
       const record = ELEMENT("template");
       record.innerHTML = row.record_html;
-      made.prepend(record.content);
-      for (const inner of made.querySelectorAll("details")) remember(inner, `${row.pending_id} decided ${inner.dataset.part ?? ""}`);
-      return made;
+      element.prepend(record.content);
+      for (const inner of element.querySelectorAll("details")) remember(inner, `${row.pending_id} decided ${inner.dataset.part ?? ""}`);
+      return element;
     }
     const box = ELEMENT("input", { type: "checkbox", class: "select", id: name, "aria-describedby": `${name}-values` });
     box.addEventListener("change", () => choose([row], box.checked));
@@ -243,36 +243,36 @@ function render({ model, el }) {
       ELEMENT("div", { class: "line" }, box, fold, withName(row, name, "label"), values, ...chip(row), since(row), ...busy, ...(isLost ? [] : [ELEMENT("span", { class: "acts" }, act, no)])),
       ...notes(row), fullOf(row));
   };
-  const kind = (own) => {
-    const open = own.filter((row) => row.is_open), first = open[0] ?? own[0], name = `${id}-${first.pending_id}-kind`;
-    const isShared = (at) => own.length > 1 && own.every((row) => row.values[at].text === own[0].values[at].text);
+  const kind = (ofKind) => {
+    const open = ofKind.filter((row) => row.is_open), first = open[0] ?? ofKind[0], name = `${id}-${first.pending_id}-kind`;
+    const isShared = (at) => ofKind.length > 1 && ofKind.every((row) => row.values[at].text === ofKind[0].values[at].text);
     const sharing = first.values.map((_, at) => at).filter(isShared), differing = first.values.map((_, at) => at).filter((at) => !isShared(at));
-    const together = sharing.map((at) => valueOf({ ...first.values[at], keys: own.map((row) => row.values[at].keys).join(" ") }));
+    const together = sharing.map((at) => valueOf({ ...first.values[at], keys: ofKind.map((row) => row.values[at].keys).join(" ") }));
     const names = differing.map((at) => first.values[at].name);
-    const told = `${names.length ? `${names.join(" and ")} ${names.length > 1 ? "differ" : "differs"}` : "all the same"}`;
-    const box = ELEMENT("input", { type: "checkbox", class: "kind", id: name, "data-kind": `${first.place} ${first.kind}`, "aria-label": `Select all ${own.length}: ${first.title}` });
-    box.addEventListener("change", () => choose(own, box.checked));
+    const difference = `${names.length ? `${names.join(" and ")} ${names.length > 1 ? "differ" : "differs"}` : "all the same"}`;
+    const box = ELEMENT("input", { type: "checkbox", class: "kind", id: name, "data-kind": `${first.place} ${first.kind}`, "aria-label": `Select all ${ofKind.length}: ${first.title}` });
+    box.addEventListener("change", () => choose(ofKind, box.checked));
     const act = ELEMENT("button", { type: "button", class: "plain act", id: `${name}-act` });
     act.addEventListener("click", () => readRow(first));
     const isOpen = memory.unfolded.has(first.pending_id);
     const fold = ELEMENT("button", { type: "button", class: "plain fold", id: `${name}-fold`, "aria-expanded": String(isOpen), "aria-controls": `${id}-${first.pending_id}-full`, "aria-label": "Show all of the first one" }, icon("chev"));
     fold.addEventListener("click", () => unfold(first, fold.getAttribute("aria-expanded") !== "true"));
-    const cells = own.map((row) => {
+    const cells = ofKind.map((row) => {
       const cell = `${id}-${row.pending_id}`;
       const select = ELEMENT("input", { type: "checkbox", class: "select", id: cell });
       select.addEventListener("change", () => choose([row], select.checked));
       const mark = row.is_open ? select : icon(DONE[row.status] ?? "idle");
-      const said = row.is_open ? [] : [ELEMENT("span", { class: "said" }, row.status)];
+      const spoken = row.is_open ? [] : [ELEMENT("span", { class: "said" }, row.status)];
       const value = differing.flatMap((at, n) => [n ? " " : "", valueOf(row.values[at])]);
       const more = [row.refused, row.is_open || row.failed ? row.said : ""].filter(Boolean).join("\n");
-      return ELEMENT("label", { "data-pending-id": row.pending_id, "data-status": row.status, title: row.is_open ? null : row.said }, mark, ...said,
-        ELEMENT("code", {}, ...(value.length ? value : [`#${own.indexOf(row) + 1}`])), ...(isBusy(row) ? [ELEMENT("span", { class: "badge wait" }, "sending")] : []),
+      return ELEMENT("label", { "data-pending-id": row.pending_id, "data-status": row.status, title: row.is_open ? null : row.said }, mark, ...spoken,
+        ELEMENT("code", {}, ...(value.length ? value : [`#${ofKind.indexOf(row) + 1}`])), ...(isBusy(row) ? [ELEMENT("span", { class: "badge wait" }, "sending")] : []),
         ...(more ? [ELEMENT("small", { class: "failure" }, more)] : []));
     });
     return ELEMENT("div", { class: "item", "data-first": first.pending_id },
       ELEMENT("div", { class: "line" }, box, fold, withName(first, name, "label"), ELEMENT("span", { class: "badge" }),
-        ELEMENT("span", { class: "cut dim" }, told), ...chip(first), since(first), ELEMENT("span", { class: "acts" }, act)),
-      ELEMENT("div", { class: "same" }, ...(together.length ? [ELEMENT("code", { class: "shared" }, ...together.flatMap((one, at) => [at ? " " : "", one]))] : []), ...cells), ...(open.length ? [fullOf(first)] : []));
+        ELEMENT("span", { class: "cut dim" }, difference), ...chip(first), since(first), ELEMENT("span", { class: "acts" }, act)),
+      ELEMENT("div", { class: "same" }, ...(together.length ? [ELEMENT("code", { class: "shared" }, ...together.flatMap((value, at) => [at ? " " : "", value]))] : []), ...cells), ...(open.length ? [fullOf(first)] : []));
   };
 
   const previous = ELEMENT("button", { type: "button", id: `${id}-previous` }, "Previous page");
@@ -283,8 +283,8 @@ function render({ model, el }) {
   const paging = ELEMENT("nav", { class: "paging", "aria-label": "Pages of the inbox" }, previous, place, next);
   const rest = ELEMENT("div", { class: "rest" });
 
-  // Where the focus is, without the part of the id that is this drawing's. It is gone when it went to something else, but
-  // not when the front end took this drawing away to make another one: that one goes on where the person was.
+  // The focused element, as its id without the prefix of this drawing. Focus elsewhere clears it. If the front end replaces
+  // this drawing, it stays, and the new drawing restores the focus.
   const nameOf = (element) => element.id.slice(id.length);
   root.addEventListener("focusin", (event) => { memory.focus = event.target.id ? nameOf(event.target) : ""; });
   root.addEventListener("focusout", ({ relatedTarget }) => {
@@ -294,15 +294,15 @@ function render({ model, el }) {
     const named = name && root.querySelector(`[id="${id}${name}"]`);
     (isUsable(named) ? named : title).focus({ preventScroll: true });
   };
-  const goOn = (_, observer) => { // once this drawing is on the page
+  const restoreFocus = (_, observer) => { // once this drawing is on the page
     observer.disconnect();
     fit();
-    if (memory.focus === null || !document.activeElement?.contains(root)) return; // nobody else has the focus
+    if (memory.focus === null || !document.activeElement?.contains(root)) return; // another element has the focus
     focusOn(memory.focus);
     reason.setSelectionRange(...memory.caret);
   };
 
-  // Keys: from line to line and cell to cell, select, unfold and fold, decide. No single letter approves.
+  // Keys: move between lines and cells, select, unfold, fold, decide. No single letter approves.
   const handleOf = (stop) => {
     const box = stop?.querySelector(".select, .kind");
     return isUsable(box) ? box : stop?.querySelector("button.act:not([hidden]), button.fold");
@@ -378,7 +378,7 @@ function render({ model, el }) {
         kinds.set(key, [...(kinds.get(key) ?? []), row]);
       }
       const head = places.length > 1 ? [ELEMENT("div", { class: "group" }, ELEMENT("b", {}, where), ELEMENT("span", { class: `badge${still ? " wait" : ""}` }, still ? `${still} waiting` : "decided"), ELEMENT("span", { class: "cut dim" }, here[0].waits))] : [];
-      return [...head, ...[...kinds.values()].map((own) => (own.length > 1 ? kind(own) : item(own[0])))];
+      return [...head, ...[...kinds.values()].map((ofKind) => (ofKind.length > 1 ? kind(ofKind) : item(ofKind[0])))];
     });
     list.replaceChildren(...(open.length && !isLost ? [bulk, asking] : []), ...parts);
     list.hidden = !view.rows.length;
@@ -394,7 +394,7 @@ function render({ model, el }) {
     for (const row of view.rows) waits(row.pending_id, root, row.is_open && !isLost);
     tellTimes(root);
     fit();
-    if (focused && !isUsable(focused)) focusOn(nameOf(focused)); // what was not replaced keeps it
+    if (focused && !isUsable(focused)) focusOn(nameOf(focused)); // an element that was not replaced keeps the focus
   };
 
   const keys = ELEMENT("div", { class: "keys" });
@@ -402,7 +402,7 @@ function render({ model, el }) {
     keys.append(ELEMENT("span", {}, ...names.split(" ").flatMap((name, at) => [at ? " " : "", ELEMENT("kbd", {}, name)]), ` ${does}`));
   root.append(ELEMENT("p", { class: "head" }, title, " ", about), list, paging, keys, rest, message);
   el.append(root);
-  new ResizeObserver(goOn).observe(root);
+  new ResizeObserver(restoreFocus).observe(root);
   const resized = new ResizeObserver(() => fit());
   resized.observe(list);
   const close = follow(model, root, draw, kernel);

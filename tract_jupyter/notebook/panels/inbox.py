@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 _APPROVE = ReviewAction("approve", "Approve", Parameters("approve", []))
 _CODE = frozenset({ACTIVATE, ACTIVATE_HANDLER})  # requests to activate code
-TURN_DOWN = "%tract decide ID reject REASON rejects a request that cannot be shown."
+TURN_DOWN = "%tract decide ID reject REASON rejects such a request."
 _SHORT, _LONGEST, _CELL = (
     80,
     240,
@@ -90,8 +90,8 @@ class InboxRow:
     def __post_init__(self) -> None:
         # computed once: a check at each drawing would query the system about the process
         self._elsewhere = _waiting_elsewhere(self.stored)
-        is_here, told = self.stored.origin == this_process(), process_text(self.stored.origin)
-        self._asked_in = "" if is_here or self._elsewhere.startswith(told) else told
+        is_here, process = self.stored.origin == this_process(), process_text(self.stored.origin)
+        self._asked_in = "" if is_here or self._elsewhere.startswith(process) else process
 
     @property
     def pending_id(self) -> str:
@@ -99,12 +99,12 @@ class InboxRow:
         return self.ticket.pending.pending_id
 
     def refuse(self, why: str) -> None:
-        """Store why the last answer was not taken; empty if it was."""
+        """Store why the last answer was refused; empty if it was accepted."""
         self._refusal = (self.ticket.round_id, why)
 
     @property
     def refused(self) -> str:
-        """The reason why the last answer was not taken.
+        """The reason why the last answer was refused.
 
         It disappears with the next round, but stays after the decision.
         """
@@ -151,13 +151,13 @@ class InboxRow:
 
     @property
     def kind(self) -> str:
-        """The key of requests that may share one line; empty if the request stands alone.
+        """The key of requests that may share one line; empty for a separate line.
 
         They differ only in short values, and an approval binds to the same other content. So the user reads the code
         once.
         """
-        drawn, kind = self._kind
-        if drawn != self.ticket.request.fingerprint:
+        state, kind = self._kind
+        if state != self.ticket.request.fingerprint:
             kind = self._new_kind()
             self._kind = (self.ticket.request.fingerprint, kind)
         return kind
@@ -167,9 +167,9 @@ class InboxRow:
         values = values_data(view_request(self.ticket))["values"]
         if self.must_be_opened or sum(len(value["text"]) for value in values) > _CELL:
             return ""
-        own = {key for value in values for key in value["keys"].split()}
+        value_keys = {key for value in values for key in value["keys"].split()}
         code = {piece.key for block in request.code for piece in shown_code(block).pieces()}
-        rest = frozenset(piece.key for piece in needed_pieces(request)) - own
+        rest = frozenset(piece.key for piece in needed_pieces(request)) - value_keys
         if not values or rest - code:
             return ""
         return digest([request.title, sorted(rest), [value["name"] for value in values]])[:16]
@@ -189,9 +189,9 @@ class InboxRow:
 
     def body(self) -> str:
         """Return the full request as HTML with its outcome. It is cached per round, because drawing code is slow."""
-        drawn, shown = self._body[0], (self.ticket.round_id, self.ticket.status.value)
-        if shown != drawn and (self.ticket.round_id or not drawn[0]):  # "" means between two rounds
-            self._body = (shown, body_html(self.ticket, why=False))
+        cached, state = self._body[0], (self.ticket.round_id, self.ticket.status.value)
+        if state != cached and (self.ticket.round_id or not cached[0]):  # "" means between two rounds
+            self._body = (state, body_html(self.ticket, why=False))
         return self._body[1]
 
     def name(self) -> str:
@@ -314,10 +314,10 @@ class InboxPages:
         """Return the same in plain text."""
         lines = [self._record_title]
         for row in self.rows:
-            said = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
+            details = [f"    {line}" for line in (row.said() or row.ticket.request.why).splitlines()]
             bound = [f"    {line}" for line in bound_lines(row.ticket.request)]
             how = [f"    {how_to_decide(row.pending_id)} decides it"] if row.ticket.status.is_open else []
-            lines += [f"  [{row.ticket.status}] {row.name()}", *said, *bound, *how]
+            lines += [f"  [{row.ticket.status}] {row.name()}", *details, *bound, *how]
         lines += [f"  cannot be decided here: {s.title} ({s.pending_id[:8]}): {s.why}" for s in self.stuck]
         lines += [f"  {TURN_DOWN}"] if self.stuck else []
         lines += [f"  not active: {name}: {why} ({command})" for name, why, command in self.quarantined]
@@ -454,10 +454,10 @@ class Inbox:
             self._output.put(self._panel.fallback(), raw=True)
         elif self.batch.is_quiet and self.batch.decided != self._recorded:
             self._recorded = self.batch.decided
-            self._output.put(self._panel)  # a saved notebook keeps the record beside the widget
+            self._output.put(self._panel)  # a saved notebook keeps the record next to the widget
 
     def add(self, ticket: Ticket) -> None:
-        """Do nothing. The row of a ticket is made after it is shown."""
+        """Do nothing. The inbox makes the row of a ticket afterwards."""
 
     # ---
 
@@ -491,7 +491,7 @@ class Inbox:
 
 
 def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:
-    """Return an open request that cannot be shown, with the reason."""
+    """Return an open request without a view, with the reason."""
     return UndecidableRequest(stored.pending_id, stored.title, str(error), local_time(stored.created_at))
 
 

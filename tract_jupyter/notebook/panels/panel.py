@@ -114,17 +114,17 @@ class ReviewWidget(anywidget.AnyWidget):
         return {**(data or {}), **self.fallback()}, metadata
 
 
-def read_arguments(given: Any) -> dict[str, Any] | None:
+def read_arguments(arguments: Any) -> dict[str, Any] | None:
     """Return the arguments of an answer; None if they are not valid.
 
     A script sends them as JSON text, because JavaScript rounds large numbers.
     """
-    if isinstance(given, str):
+    if isinstance(arguments, str):
         try:
-            given = json.loads(given)
+            arguments = json.loads(arguments)
         except (ValueError, RecursionError):
             return None
-    return given if isinstance(given, dict) else None
+    return arguments if isinstance(arguments, dict) else None
 
 
 def read_seen(content: dict[str, Any]) -> frozenset[str]:
@@ -150,9 +150,9 @@ _SHOWN = 60
 _SCOPES = {"session": "in this session", "always": "always, until revoked"}
 
 
-def _whom(actor: str) -> list[tuple[str, str]]:
+def _requester_choices(actor: str) -> list[tuple[str, str]]:
     words = {whom: whom_in_words(actor, whom) for whom in ("this", "children", "anybody")}
-    return list({**words, "this": f"{actor} only", "anybody": "anybody who asks"}.items())
+    return list({**words, "this": f"{actor} only", "anybody": "any requester"}.items())
 
 
 def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
@@ -174,7 +174,7 @@ def action_form(action: ReviewAction) -> dict[str, Any]:
     """Return a button with its inputs."""
     inputs = [_input(parameter) for parameter in action.parameters]
     if action.style == "reject":
-        inputs = [{**made, "help": "", "placeholder": made["help"]} for made in inputs]
+        inputs = [{**item, "help": "", "placeholder": item["help"]} for item in inputs]
     return {
         "name": action.name,
         "label": action.label,
@@ -202,7 +202,7 @@ def standing_form(subject: Subject | None, *, elsewhere: bool) -> dict[str, Any]
     return {
         "scopes": scopes,
         "values": [_pattern_input(name, value) for name, value in subject.values.items()],
-        "whom": _whom(subject.actor),
+        "whom": _requester_choices(subject.actor),
         "ignored": [
             {"name": name, "shown": show_value(value, _SHOWN)} for name, value in subject.ignored.items()
         ],
@@ -221,12 +221,12 @@ def _pattern_input(name: str, value: Any) -> dict[str, Any]:
 
 
 def _edit_input(parameter: Parameter) -> dict[str, Any]:
-    made = _input(parameter)
-    made["label"] = parameter.name  # as in the table above it, and in the code
-    made["required"] = made["kind"] in {"integer", "number", "json"} and not made["nullable"]
-    if len(made["text"]) > _LONGEST:
-        return {**made, "kind": "fixed", "text": "", "help": "too long to change here; change it in code"}
-    return made
+    item = _input(parameter)
+    item["label"] = parameter.name  # as in the table above it, and in the code
+    item["required"] = item["kind"] in {"integer", "number", "json"} and not item["nullable"]
+    if len(item["text"]) > _LONGEST:
+        return {**item, "kind": "fixed", "text": "", "help": "too long to change here; change it in code"}
+    return item
 
 
 def _input(parameter: Parameter) -> dict[str, Any]:
@@ -350,14 +350,14 @@ def take_answer(ticket: Ticket, content: dict[str, Any], *, is_again: bool) -> s
     if ticket.submit(answer, CHANNEL_NAME):
         return ""
     unseen = ticket.not_seen(answer) if ticket.is_asking(round_id) else ""
-    return unseen or ("" if is_again else _too_late(ticket))
+    return unseen or ("" if is_again else _late_text(ticket))
 
 
-def _too_late(ticket: Ticket) -> str:
+def _late_text(ticket: Ticket) -> str:
     decided = view_request(ticket).decided
     if decided is None or ticket.status.is_open:
         return "Not taken: the request has changed, or another answer came first. Review it again."
-    return f"Somebody else decided first: {decided_text(decided)}."
+    return f"Another decision came first: {decided_text(decided)}."
 
 
 def request_data(ticket: Ticket, *, brief_record: bool = False) -> dict[str, Any]:
@@ -394,7 +394,7 @@ _BEGINNING = 60
 
 def values_data(view: RequestView) -> dict[str, Any]:
     """Return the line of values, or a sentence `about` them. With `is_brief`, values are shortened and have no keys."""
-    is_brief = sum(len(one.name) + len(one.text) for one in view.values) > _LONGEST_LINE
+    is_brief = sum(len(value.name) + len(value.text) for value in view.values) > _LONGEST_LINE
     values = []
     for name, text, keys in view.values:
         more = len(text) - _BEGINNING if is_brief and len(text) > _BEGINNING else 0

@@ -1,4 +1,4 @@
-// The requests of one step in one list: a header for all, and each request with its own buttons.
+// The requests of one step in one list: a header for all, and each request with its buttons.
 
 function render({ model, el }) {
   const id = newId();
@@ -32,12 +32,12 @@ function render({ model, el }) {
     left.textContent = first ? `Read on: ${many(lines, "line")} not shown yet` : "";
     holdBack([approve], Boolean(first) || isNew(), left.id);
   };
-  const watcher = watching(update); // told whenever more was seen, by the rows
+  const watcher = watching(update); // called after the rows showed more
   approve.addEventListener("click", () => {
     const first = unread();
     if (first) { first.element.scrollIntoView({ block: "nearest" }); first.readOn(); return; }
     if (isNew()) return;
-    for (const row of open("approve")) row.approve(); // each sends what was changed in it
+    for (const row of open("approve")) row.approve(); // each sends its changed values
     update();
   });
   const ask = (on) => {
@@ -57,13 +57,13 @@ function render({ model, el }) {
   for (const number of model.get("view").rows.keys()) {
     const view = () => model.get("view").rows[number];
     const place = ELEMENT("div", { class: "place" });
-    const one = requestRow({ place, id: `${id}-${number}`, kernel, view, isReloaded: () => wasReloaded(model) });
+    const row = requestRow({ place, id: `${id}-${number}`, kernel, view, isReloaded: () => wasReloaded(model) });
     let drawn = "";
-    const draw = () => { // what did not change stays as it is: a person may be typing there
+    const draw = () => { // an unchanged row stays, because the user may be typing there
       const now = JSON.stringify(view());
-      if (now !== drawn) { drawn = now; one.draw(); }
+      if (now !== drawn) { drawn = now; row.draw(); }
     };
-    rows.push({ ...one, draw });
+    rows.push({ ...row, draw });
     list.append(place);
   }
 

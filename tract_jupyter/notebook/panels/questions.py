@@ -58,7 +58,12 @@ class QuestionPanel(ReviewWidget):
     def take(self, content: dict[str, Any]) -> None:
         """Pass a click to its ticket. If it came too late, show who decided."""
         ticket = next(
-            (one for one in self._tickets if one.pending.pending_id == content.get("pending_id")), None
+            (
+                candidate
+                for candidate in self._tickets
+                if candidate.pending.pending_id == content.get("pending_id")
+            ),
+            None,
         )
         if not is_answer(content) or ticket is None:
             return

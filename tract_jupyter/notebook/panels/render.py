@@ -103,8 +103,8 @@ def risk_html(view: RequestView) -> Html:
         else part
         for part in re.split(r"(\d+)", where)
     ]
-    said = [f"{about} (", *lines, ")"] if about else ["in ", *lines]
-    return fragment(chip, element("span", *said, class_="cut dim"))
+    sentence = [f"{about} (", *lines, ")"] if about else ["in ", *lines]
+    return fragment(chip, element("span", *sentence, class_="cut dim"))
 
 
 _PLACES: Final = {"kernel": "runs in your kernel", "sandbox": "runs in the sandbox"}
@@ -173,8 +173,8 @@ def _line_html(view: RequestView) -> Html:
 def _values_html(values: Iterable[ShownValue]) -> Html:
     parts = []
     for name, text, _ in values:
-        shown = element("span", text, class_=value_css(text)) if value_css(text) else text
-        parts.append(fragment(element("span", f"{name}=", class_="dim"), shown) if name else text)
+        value = element("span", text, class_=value_css(text)) if value_css(text) else text
+        parts.append(fragment(element("span", f"{name}=", class_="dim"), value) if name else text)
     return Html(", ").join(fragment(part) for part in parts)
 
 
@@ -209,7 +209,7 @@ def full_html(view: RequestView, *, why: bool = True, asked_by: bool = True) -> 
     foot = _foot_html(view)
     if not view.is_open:
         return fragment(*parts, foot)
-    reason = element("p", element("b", "Why you are asked:"), f" {view.why}", class_="why")
+    reason = element("p", element("b", "Reason for asking:"), f" {view.why}", class_="why")
     findings = [findings_html(block) for block in request.code if not is_listed(block)]
     asides = sorted(
         (piece for piece in body if piece.is_aside), key=lambda one: isinstance(one.content, CodeBlock)
@@ -290,27 +290,27 @@ def _foot_html(view: RequestView) -> Html:
     if view.decided is None:
         return element("p", "An approval counts for exactly this (", pinned, ").", class_="dim")
     by, at, reason = view.decided
-    given = f": {reason}" if reason else ""
-    return element("p", f"{by}, ", time_html(at), f"{given} · ", pinned, class_="dim")
+    reason_text = f": {reason}" if reason else ""
+    return element("p", f"{by}, ", time_html(at), f"{reason_text} · ", pinned, class_="dim")
 
 
 def _choice_html(choice: TextChoice, pending_id: str) -> Html:
     """Return both texts in two columns, followed by the decision about them."""
-    shown = shown_choice(choice, pending_id)
+    texts = shown_choice(choice, pending_id)
     heads = [
         f"{side}{' leaves it out' if text is None else ''}"
         for side, text in zip(choice.sides, (choice.ours, choice.theirs), strict=True)
     ]
-    sides = two_columns(heads[0], heads[1], texts_side_by_side(shown.ours, shown.theirs), "diff sides")
-    decided = pieces_html(shown.decided) or choice.said
-    other = Html("\n").join(pieces_html([line]) for line in shown.other)
+    sides = two_columns(heads[0], heads[1], texts_side_by_side(texts.ours, texts.theirs), "diff sides")
+    decided = pieces_html(texts.decided) or choice.said
+    other = Html("\n").join(pieces_html([line]) for line in texts.other)
     word = choice.decided if choice.decided in CHOICES else "" if choice.decided is None else "other"
     return element(
         "div",
         rows.sub(choice.title),
         sides,
         element("p", element("span", decided, class_="dim"), class_="taken"),
-        element("pre", other, class_="out") if shown.other else "",
+        element("pre", other, class_="out") if texts.other else "",
         class_="choice",
         role="group",
         aria_label=choice.title,
@@ -320,14 +320,18 @@ def _choice_html(choice: TextChoice, pending_id: str) -> Html:
 
 def _table_html(values: ValueTable, pending_id: str) -> Html:
     """Return all values. Long values scroll; explanatory tables and default values are folded."""
-    kept = [row for row in values.rows if not row.is_default]
-    left = tuple(replace(row, is_default=False) for row in values.rows if row.is_default)
-    if left:
-        names = one_line(", ".join(row.name for row in left), _LINE)
-        title = f"{counted(len(left), 'value')} at {'their' if len(left) > 1 else 'its'} default: {names}"
-        folded = _table_html(replace(values, title="", rows=left, binds="nothing", summary=""), pending_id)
-        shown = kept or values.summary
-        rest = _table_html(replace(values, rows=tuple(kept)), pending_id) if shown else ""
+    changed = [row for row in values.rows if not row.is_default]
+    defaults = tuple(replace(row, is_default=False) for row in values.rows if row.is_default)
+    if defaults:
+        names = one_line(", ".join(row.name for row in defaults), _LINE)
+        title = (
+            f"{counted(len(defaults), 'value')} at {'their' if len(defaults) > 1 else 'its'} default: {names}"
+        )
+        folded = _table_html(
+            replace(values, title="", rows=defaults, binds="nothing", summary=""), pending_id
+        )
+        visible = changed or values.summary
+        rest = _table_html(replace(values, rows=tuple(changed)), pending_id) if visible else ""
         return fragment(rest, rows.fold(title, folded, data_part=f"{values.title} defaults"))
     lines = shown_rows(values, pending_id)
     name, value, meaning = values.heads
@@ -339,8 +343,8 @@ def _table_html(values: ValueTable, pending_id: str) -> Html:
         about = fragment(rows.sub(values.title), element("p", values.summary))
         if not lines:
             return about
-        whole = table_html("", heads, body, code)
-        return fragment(about, rows.fold(f"All of it ({len(lines)})", whole, data_part=values.title))
+        table = table_html("", heads, body, code)
+        return fragment(about, rows.fold(f"All of it ({len(lines)})", table, data_part=values.title))
     if values.binds != "nothing" or sum(len(row.value) for row in lines) <= _FEW_PIECES:
         return table_html(values.title, heads, body, code)
     return rows.fold(values.title, table_html("", heads, body, code), data_part=values.title)
@@ -358,6 +362,7 @@ def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> Html:
 def table_html(title: str, heads: Iterable[str], lines: Iterable[Iterable[str]], code: set[int]) -> Html:
     """Return a table below a heading, with names in its first column. The columns `code` use the code font."""
     cells = (
-        [element("code", one) if place in code else one for place, one in enumerate(line)] for line in lines
+        [element("code", text) if place in code else text for place, text in enumerate(line)]
+        for line in lines
     )
     return fragment(rows.sub(title) if title else None, table(cells, heads, has_names=True))

@@ -1,11 +1,11 @@
-// One request as a row of three lines: what and how risky, with what, the buttons; all of it unfolds beneath, in a part that
-// scrolls by itself. Decided it is one line. `requestRow` draws it into `place`, an element of whichever widget, within a root
-// of class `tract` whose keys go to `pressInRows`; `view` gives how it stands now, `kernel` is what `connect` gave.
+// A request as a row of three lines: the action with its risk, the values, the buttons. The full request unfolds below, in a
+// scrolling part. A decided request is one line. `requestRow` draws it into `place`, an element of any widget, within a root
+// of class `tract` that passes its keys to `pressInRows`. `view` returns the current state, and `kernel` is from `connect`.
 
 function requestRow({ place, id, kernel, view: current, isReloaded = () => false }) {
   const q = ELEMENT("section", { class: "q", tabindex: "-1", "data-testid": "tract-panel" });
   const message = ELEMENT("div", { class: "err", role: "alert" });
-  const said = ELEMENT("span", { class: "said", role: "status" });
+  const spoken = ELEMENT("span", { class: "said", role: "status" });
   const badge = ELEMENT("span", { class: "badge wait" });
   const why = ELEMENT("span", { id: `${id}-why`, class: "why dim cut", "aria-live": "polite" });
   const fold = ELEMENT("button", { type: "button", class: "plain unfold", "aria-expanded": "false", "aria-controls": `${id}-full` });
@@ -17,19 +17,19 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   const full = ELEMENT("div", { class: "full", id: `${id}-full`, hidden: true }, scroll, reading);
   const line = ELEMENT("span", { class: "cut values" });
   place.append(q);
-  let sent = null; // the round that was answered
+  let sent = null; // the answered round
   let isLost = false;
-  let part = ""; // which of the forms is open: an action's name, or "standing"
-  let drawn = null; // what the buttons of the present drawing are made of
-  let asked = ""; // the round that came up last
+  let part = ""; // the open form: the name of an action, or "standing"
+  let drawn = null; // the parts of the current drawing
+  let lastRound = ""; // the round of the last drawing
 
-  // What was read, and what is missing.
+  // Reading: the keys that were seen, and the missing ones.
   const unseen = () => unseenIn(q, current().needed);
   const steady = steadiness(q);
   const isNew = () => current().is_destructive && steady.isNew();
   const undecided = () => drawn?.edits.undecided?.() ?? [];
   const isCut = () => current().is_brief || line.scrollWidth > line.clientWidth;
-  const fit = () => { // what is cut is not on display: none of that line counts
+  const fit = () => { // a cut line is not on display, so none of it counts
     if (line.classList.contains("edited")) return;
     const cut = isCut();
     if (!drawn?.edits.changed().length) drawn?.edits.settle(cut);
@@ -41,7 +41,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     const inLine = [...new Set(linesIn(line).flatMap(keysOf))].filter((key) => !SEEN.has(key)).length;
     const more = lines - inLine; // the line itself is about to count
     if (more <= 0) return "";
-    const cutKeys = new Set([...line.querySelectorAll("[data-cut]")].flatMap((one) => one.dataset.cut.split(" ")));
+    const cutKeys = new Set([...line.querySelectorAll("[data-cut]")].flatMap((part) => part.dataset.cut.split(" ")));
     if ([...cutKeys].filter((key) => !SEEN.has(key)).length >= lines) return "A value is cut: unfold it first";
     const hasBegun = linesIn(scroll).flatMap(keysOf).some((key) => SEEN.has(key) && !cutKeys.has(key));
     const passed = Math.min(passedIn(scroll), more);
@@ -54,12 +54,12 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     if (!view.is_open || !drawn) return;
     const [lines, all, open] = [unseen(), view.needed, undecided().length];
     const toRead = missing(lines);
-    const say = toRead || (open ? `Decide ${many(open, "conflict")} first` : isNew() ? "It has just come up: look first" : "");
+    const say = toRead || (open ? `Decide ${many(open, "conflict")} first` : isNew() ? "New request: look first" : "");
     const changes = drawn.edits.changed().length;
     why.textContent = sent === view.round_id || isLost ? "" : say || (changes ? `${view.is_code ? "Code" : many(changes, view.choices.length ? "decision" : "value")} changed: checked again, and recorded` : view.why);
     why.title = say ? "" : view.why_all;
     why.toggleAttribute("data-missing", Boolean(say || changes));
-    const inBody = all - new Set(linesIn(line).flatMap(keysOf)).size; // those of the line above are not counted again
+    const inBody = all - new Set(linesIn(line).flatMap(keysOf)).size; // without those of the line above
     left.textContent = lines ? `${many(lines, "more line")}` : all ? `${inBody > 1 ? `All ${many(inBody, "line")} were` : "All of it was"} shown` : "";
     bar.style.width = `${all ? (100 * (all - lines)) / all : 100}%`;
     reading.hidden = !all;
@@ -81,7 +81,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     measure();
     if (isFirst && !current().choices.length) showAsked(scroll, q);
   };
-  const goOn = () => {
+  const readNext = () => {
     if (!unseen() && !undecided().length) return false;
     if (full.hidden) unfold(true);
     else if (unseen()) readOn(full.querySelector("[data-line]") ? full : q);
@@ -97,13 +97,13 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     q.setAttribute("aria-busy", String(on));
     for (const control of q.querySelectorAll("button:not(.unfold, .next), input, select, textarea")) control.disabled = on;
     if (on) badge.replaceChildren(icon("run"), "sending");
-    if (on) said.textContent = "sending";
+    if (on) spoken.textContent = "sending";
   };
   const tell = (text) => { message.textContent = text; settle(); };
   const submit = (action, collect, byKey) => {
     const { round_id: round, actions, pending_id } = current();
-    const isRejection = actions.some((one) => one.name === action && one.style === "reject");
-    if (!isRejection && (goOn() || isNew())) return;
+    const isRejection = actions.some((other) => other.name === action && other.style === "reject");
+    if (!isRejection && (readNext() || isNew())) return;
     if (sent === round) return;
     let values = "";
     try { values = object(collect()); } catch (error) {
@@ -115,7 +115,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     tell("");
     const content = { type: "decide", pending_id, round_id: round, action, arguments: values, seen: seenIn(q) };
     const isAsked = () => current().round_id === round && !current().late;
-    kernel.decide(content, round, isAsked, tell); // before anything is measured or drawn: a line waits
+    kernel.decide(content, round, isAsked, tell); // first, because measuring and drawing take time
     if (isLost) return;
     busy(true);
     const after = byKey && nextQuestion(q);
@@ -124,20 +124,20 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     if (after) { after.focus({ preventScroll: true }); after.scrollIntoView({ block: "nearest" }); }
   };
 
-  // Buttons with the forms behind them; one form is open at a time, in its place beneath the buttons.
+  // Buttons with their forms. At most one form is open, below the buttons.
   const button = (label, attributes, press) => {
-    const made = ELEMENT("button", { type: "button", ...attributes }, label);
-    made.addEventListener("click", (event) => press(event.detail === 0));
-    return made;
+    const element = ELEMENT("button", { type: "button", ...attributes }, label);
+    element.addEventListener("click", (event) => press(event.detail === 0));
+    return element;
   };
   const opener = (name, label, attributes = {}) =>
     button(`${label}…`, { ...attributes, "data-opens": name, "aria-expanded": "false" }, () => open(part === name ? "" : name));
   const open = (name) => {
     if (!drawn) return;
     part = drawn.forms.has(name) ? name : "";
-    for (const [one, form] of drawn.forms) form.hidden = one !== part;
+    for (const [formName, form] of drawn.forms) form.hidden = formName !== part;
     settle();
-    for (const one of q.querySelectorAll("[data-opens]")) one.setAttribute("aria-expanded", String(one.dataset.opens === part));
+    for (const opener of q.querySelectorAll("[data-opens]")) opener.setAttribute("aria-expanded", String(opener.dataset.opens === part));
     if (part) drawn.forms.get(part).querySelector("input, select, textarea, button")?.focus();
   };
   const formOf = (name, label, css, content, collect, isApproval, action = name) => {
@@ -159,8 +159,8 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     const rejecting = actions.find((action) => action.style === "reject");
     const main = actions.find((action) => "standing" in action);
     const edits = view.choices.length ? choosing(view.choices, id, scroll, measure) : editing(main?.edits ?? [], id, line, scroll, measure, view.defaults);
-    const own = inLineInputs(primary) ? inputsOf(primary.parameters, `${id}-${primary.name}`) : null;
-    // The terms of the approval go with every action that approves; next to arguments of its own they have one key.
+    const lineInputs = inLineInputs(primary) ? inputsOf(primary.parameters, `${id}-${primary.name}`) : null;
+    // Each approving action sends the terms of the approval. Next to arguments, they have one key.
     const collectOf = (action, inputs, stands) => () => {
       const terms = action.name === "approve" || !view.choices.length ? [...edits.collect(), ...(stands?.collect() ?? [])] : [];
       return [...inputs.collect(), ...(action.name === "approve" ? terms : terms.length ? [["approval:", object(terms)]] : [])];
@@ -168,8 +168,8 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     const fits = (controls) => controls.every((control) => control.reportValidity());
     const buttons = [];
     const act = (action, css) => {
-      if (!action.parameters.length || (action === primary && own)) {
-        const inputs = own && action === primary ? own : inputsOf([], id);
+      if (!action.parameters.length || (action === primary && lineInputs)) {
+        const inputs = lineInputs && action === primary ? lineInputs : inputsOf([], id);
         const press = (byKey) => { if (fits(inputs.controls)) submit(action.name, collectOf(action, inputs), byKey); };
         buttons.push(button(action.label, { class: css, "data-approves": true, "data-action": action.name, title: action.description || null }, press));
         return;
@@ -181,7 +181,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     };
     if (primary) act(primary, `primary${view.is_risky ? " caution" : ""}`);
     const others = actions.filter((action) => action !== primary && action !== rejecting);
-    for (const action of others.filter((one) => one.name !== "approve")) act(action, "");
+    for (const action of others.filter((other) => other.name !== "approve")) act(action, "");
     if (rejecting) {
       const inputs = inputsOf(rejecting.parameters, `${id}-${rejecting.name}`);
       const send = ELEMENT("button", { type: "submit" }, rejecting.label);
@@ -191,27 +191,27 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     let stands = null;
     if (main?.standing) {
       stands = standing(main.standing, id);
-      const inputs = own ?? inputsOf(main.parameters, `${id}-standing-${main.name}`);
+      const inputs = lineInputs ?? inputsOf(main.parameters, `${id}-standing-${main.name}`);
       const send = ELEMENT("button", { type: "submit", class: `primary${view.is_risky ? " caution" : ""}` }, `${main.label}, and don’t ask again`);
-      const given = own ? [] : inputs.rows.map((row) => ELEMENT("div", { class: "wide" }, row));
-      const rows = [...given, ...stands.rows, ELEMENT("div", { class: "wide" }, send, button("Cancel", {}, () => open("")))];
+      const argumentRows = lineInputs ? [] : inputs.rows.map((row) => ELEMENT("div", { class: "wide" }, row));
+      const rows = [...argumentRows, ...stands.rows, ELEMENT("div", { class: "wide" }, send, button("Cancel", {}, () => open("")))];
       forms.set("standing", formOf("standing", "Always", "form", rows, collectOf(main, inputs, stands), true, main.name));
       buttons.push(opener("standing", "Always"));
     }
-    for (const action of others.filter((one) => one.name === "approve")) act(action, "");
-    return { forms, buttons, edits, own, stands, primary, rejecting };
+    for (const action of others.filter((other) => other.name === "approve")) act(action, "");
+    return { forms, buttons, edits, lineInputs, stands, primary, rejecting };
   };
 
-  // What a person typed is kept over a new drawing; what they left alone shows how things stand now.
+  // A new drawing keeps what the user typed. Other controls show the current state.
   const controls = () => [...q.querySelectorAll("[name]")];
   const untouched = new Map();
-  const typed = () => new Map(controls().filter((c) => held(c) !== untouched.get(c.id)).map((c) => [c.id, [c.value, c.checked]]));
-  const folds = () => new Set([...scroll.querySelectorAll("details[open]")].map((one) => one.dataset.part));
+  const typed = () => new Map(controls().filter((c) => valueIn(c) !== untouched.get(c.id)).map((c) => [c.id, [c.value, c.checked]]));
+  const folds = () => new Set([...scroll.querySelectorAll("details[open]")].map((fold) => fold.dataset.part));
   const restore = (values, opened) => {
     untouched.clear();
-    for (const control of controls()) untouched.set(control.id, held(control));
+    for (const control of controls()) untouched.set(control.id, valueIn(control));
     for (const control of controls()) if (values.has(control.id)) [control.value, control.checked] = values.get(control.id);
-    for (const one of scroll.querySelectorAll("details")) one.open = opened.has(one.dataset.part);
+    for (const details of scroll.querySelectorAll("details")) details.open = opened.has(details.dataset.part);
     drawn.edits.restored();
     drawn.stands?.restored();
   };
@@ -228,14 +228,14 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     const hadFocus = q.contains(document.activeElement);
     const what = ELEMENT("div", { class: "what" });
     what.innerHTML = `<i class="i i-wait" aria-hidden="true"></i>${view.headline_html}${view.risk_html}`;
-    what.append(badge, said);
+    what.append(badge, spoken);
     line.replaceChildren(...valuesOf(view));
     scroll.innerHTML = view.body_html;
     drawn = build(view);
-    const atDefault = view.defaults.length; // beside the line, so that it never cuts a value
+    const atDefault = view.defaults.length; // next to the line, because it must not cut a value
     const rest = `${view.values.length || view.about ? `${atDefault} more` : many(atDefault, "value")} at ${atDefault > 1 ? "their" : "its"} default`;
     const hint = atDefault ? [ELEMENT("small", { class: "rest cut", title: view.defaults.join(", ") }, rest)] : [];
-    const withLine = ELEMENT("div", { class: "with" }, line, ...hint, ...(drawn.own?.rows ?? []));
+    const withLine = ELEMENT("div", { class: "with" }, line, ...hint, ...(drawn.lineInputs?.rows ?? []));
     if (drawn.edits.rows.length)
       scroll.append(ELEMENT("div", { class: "edits", role: "group", "aria-label": "Change values" },
         ELEMENT("h4", { class: "sub" }, "Change values ", ELEMENT("small", {}, "checked again and recorded")), ...drawn.edits.rows));
@@ -243,27 +243,27 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
       button.addEventListener("click", () => { unfold(true); jump(button.textContent, view.worst); });
     const doing = ELEMENT("div", { class: drawn.buttons.length > 5 ? "do many" : "do" }, ...drawn.buttons, why, fold);
     message.textContent = view.late || view.note;
-    said.textContent = view.status === "failed" ? "failed" : "waiting";
+    spoken.textContent = view.status === "failed" ? "failed" : "waiting";
     q.replaceChildren(what, withLine, doing, message, ...drawn.forms.values(), full);
     if (!q.isConnected) place.replaceChildren(q);
     restore(values, opened);
-    if (view.late) sent = null; // that answer was not taken; another one may be
+    if (view.late) sent = null; // the answer was refused, so another one may follow
     busy(false);
     open(wasOpen);
     tellAge();
     watcher.watch(q);
-    if (asked !== view.round_id && !keep) steady.begin();
-    if (!asked && view.is_short) requestAnimationFrame(() => { if (isAlone(q)) unfold(true); });
-    asked = view.round_id;
+    if (lastRound !== view.round_id && !keep) steady.begin();
+    if (!lastRound && view.is_short) requestAnimationFrame(() => { if (isAlone(q)) unfold(true); });
+    lastRound = view.round_id;
     fit();
-    if (undecided().length) unfold(true); // nothing can be done before something is chosen there
+    if (undecided().length) unfold(true); // the user has to choose there first
     if (!view.choices.length) showAsked(scroll, q);
     if (hadFocus) q.focus({ preventScroll: true });
   };
   const jump = (line, level) => {
     const numbers = [...scroll.querySelectorAll(`.mark.${level} > .n`)];
-    const found = numbers.find((one) => one.textContent === line)?.parentElement ?? scroll.querySelector("mark, u");
-    if (found) bring(found, q);
+    const target = numbers.find((number) => number.textContent === line)?.parentElement ?? scroll.querySelector("mark, u");
+    if (target) bring(target, q);
   };
 
   const drawDecided = (view) => {
@@ -271,7 +271,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     message.textContent = view.late || (isReloaded() ? RELOADED : "");
     place.innerHTML = view.record_html;
     const row = place.firstElementChild;
-    Object.assign(row.dataset, { testid: "tract-panel", pendingId: view.pending_id }); // it is live, and no saved record
+    Object.assign(row.dataset, { testid: "tract-panel", pendingId: view.pending_id }); // a live record, not a saved one
     if (message.textContent) place.append(message);
     drawn = null;
     if (hadFocus) row.firstElementChild.focus({ preventScroll: true });
@@ -287,7 +287,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     kernel.shows(id, view.is_open);
     if (view.is_open) drawOpen(view); else drawDecided(view);
   };
-  // What would be pressed is gone, what was asked can still be read. `next` says what to do about it.
+  // Removes the controls. The request stays readable, and `next` names the next step.
   const lost = (next) => {
     const view = current(), wasSent = sent === view.round_id;
     isLost = true;
@@ -297,16 +297,16 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     q.dataset.status = "stale";
     q.querySelector(".what > .i").className = "i i-stop";
     badge.className = "badge";
-    badge.textContent = said.textContent = "disconnected";
+    badge.textContent = spoken.textContent = "disconnected";
     line.classList.remove("edited");
     line.replaceChildren(...valuesOf(view));
-    for (const one of q.querySelectorAll("form, .edits, .with > .in, .do > button:not(.unfold)")) one.remove();
+    for (const element of q.querySelectorAll("form, .edits, .with > .in, .do > button:not(.unfold)")) element.remove();
     busy(false);
     for (const control of scroll.querySelectorAll("button, input, select, textarea")) control.disabled = true;
     why.textContent = "";
     reading.hidden = true;
     measure();
-    waits(view.pending_id, place, false); // nobody can decide it here
+    waits(view.pending_id, place, false); // it cannot be decided here
     tell(lostText(wasSent, next));
   };
   const close = () => {
@@ -318,27 +318,27 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     steady.close();
   };
   const isOpen = () => !isLost && current().is_open && sent !== current().round_id;
-  // What "all at once" does to a row: the same as its own button, with what was changed or typed there.
+  // Decisions for all rows. They act like the button of the row, with the changed and typed values.
   const primary = () => q.querySelector(".do > .primary[data-approves]");
   const approve = () => primary()?.click();
   const reject = (reason) => {
-    const own = drawn?.forms.get(drawn.rejecting?.name);
-    const field = own?.querySelector("[name]");
+    const form = drawn?.forms.get(drawn.rejecting?.name);
+    const field = form?.querySelector("[name]");
     if (field && !field.value) field.value = reason;
-    own?.requestSubmit();
+    form?.requestSubmit();
   };
   ROWS.set(q, {
-    unfold, readOn: goOn,
+    unfold, readOn: readNext,
     decide: () => {
       if (isLost) return;
       const open = drawn?.forms.get(part);
       if (open) open.requestSubmit(); else if (drawn?.primary) q.querySelector(".do > .primary")?.click();
-      else tell("There is more than one action that could run: choose one by its button. Nothing was decided.");
+      else tell("More than one action can run. Choose one by its button. Nothing was decided.");
     },
     reject: () => { if (drawn?.rejecting) open(drawn.rejecting.name); },
     escape: () => { open(""); q.focus({ preventScroll: true }); },
   });
   const can = (kind) => isOpen() && Boolean(kind === "approve" ? primary() : drawn?.rejecting);
   const label = () => primary()?.textContent ?? "";
-  return { label, element: q, draw, close, lost, unseen, isNew, readOn: goOn, isOpen, can, approve, reject };
+  return { label, element: q, draw, close, lost, unseen, isNew, readOn: readNext, isOpen, can, approve, reject };
 }

@@ -1,6 +1,6 @@
-// What rows on a page share, whichever widget draws them: the page's title, the clock, keys, and their place once decided.
+// Shared by rows of all widgets: the title of the page, the clock, keys, and the place of a decided row.
 
-// How many questions are open stands in front of the page's title; each counts once, however often it is on display.
+// The title of the page starts with the number of open requests. Each counts once, even if it is on display twice.
 const WAITING = (globalThis.tractWaiting ??= { open: new Map(), pages: new WeakMap(), prefix: "" });
 function tellTitle() {
   for (const [pending, places] of WAITING.open) {
@@ -11,7 +11,7 @@ function tellTitle() {
   WAITING.prefix = WAITING.open.size ? `(${WAITING.open.size}) ` : "";
   if (document.title !== WAITING.prefix + bare) document.title = WAITING.prefix + bare;
 }
-// A notebook that is closed tells its widgets nothing. What is scrolled away is not in the page either, so its tab counts.
+// Widgets get no message if their notebook is closed. A row that is scrolled away may leave the page, so its tab is checked.
 const isClosed = (place) => WAITING.pages.get(place)?.isConnected === false;
 function waits(pending, place, isOpen) {
   const places = WAITING.open.get(pending) ?? new Set();
@@ -22,19 +22,19 @@ function waits(pending, place, isOpen) {
     if (page) WAITING.pages.set(place, page);
   });
   tellTitle();
-  // the front end may set a title of its own, for instance when a tab is selected or closed
+  // the front end may set its title, for example when a tab is selected or closed
   if (!WAITING.observer && document.head) {
     WAITING.observer = new MutationObserver(tellTitle);
     WAITING.observer.observe(document.head, { subtree: true, childList: true, characterData: true });
   }
 }
 
-// How long a question waits, said anew each second.
+// The waiting times of requests, updated each second.
 const CLOCKS = new Set();
 let ticking = 0;
 function clock(tell) {
   CLOCKS.add(tell);
-  ticking ||= setInterval(() => { for (const one of CLOCKS) one(); }, 1000);
+  ticking ||= setInterval(() => { for (const tick of CLOCKS) tick(); }, 1000);
   return () => {
     CLOCKS.delete(tell);
     if (!CLOCKS.size) { clearInterval(ticking); ticking = 0; }
@@ -46,13 +46,13 @@ const age = (since) => {
   return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : many(Math.floor(seconds / 86400), "day");
 };
 
-// A key that is held down decides once: the focus moves on with each decision, and the next press must be another one.
+// A key that is held down decides only once. The focus moves after each decision, and the next one needs a new press.
 const isHeldDown = ({ key, repeat, target, ctrlKey, metaKey }) => {
   const isTyped = target.matches("input:not([type=checkbox], [type=radio]), select, textarea");
   return repeat && (key === "Enter" ? ctrlKey || metaKey || !target.matches("textarea") : key === " " && !isTyped);
 };
 
-// The root of rows. No "$" in it is a formula; keys end there, or the notebook takes "a", "b", "d d".
+// The root of rows. Its text has no formulas. Keys stop there, because the notebook would react to "a", "b" and "d d".
 function rootOf(label, testid) {
   const root = ELEMENT("div", {
     class: "tract mathjax_ignore tex2jax_ignore", "data-lm-suppress-shortcuts": "true", role: "group", "aria-label": label, "data-testid": testid,
@@ -66,20 +66,20 @@ function rootOf(label, testid) {
   return root;
 }
 
-// Where many stand together each is one line until it is unfolded, whichever root it is in; for as long as one is left.
+// If an output has many requests, each is one line until it is unfolded. This stays until the last one is decided.
 const MANY = 8;
 function crowd(root) {
   const area = root.closest(".jp-OutputArea") ?? root;
   const open = area.querySelectorAll(".q").length;
   const roots = [root, ...area.querySelectorAll(".tract:has(.q)")];
-  if (open > MANY || !open) for (const one of roots) one.classList.toggle("many", open > MANY);
+  if (open > MANY || !open) for (const other of roots) other.classList.toggle("many", open > MANY);
 }
 
-// The only question of its output shows a few lines of code at once.
+// A single request shows short code immediately.
 const isAlone = (q) => q.isConnected && (q.closest(".jp-OutputArea") ?? q.closest(".tract")).querySelectorAll(".q").length === 1;
 
-// A finger may be on its way to what stood there before: what may be gone for good takes no decision for a moment after it
-// came up, or came to lie under a pointer that did not move.
+// The user may be about to press the button that was there before. So a destructive request takes no decision for a moment
+// after it appeared, or after it moved under a resting pointer.
 const STEADY = 700; // milliseconds
 const POINTER = { x: NaN, y: NaN };
 document.addEventListener("pointermove", ({ clientX, clientY }) => Object.assign(POINTER, { x: clientX, y: clientY }), { capture: true, passive: true });
@@ -88,8 +88,8 @@ function steadiness(q) {
   const begin = () => {
     since = performance.now();
     clearTimeout(timer);
-    timer = setTimeout(() => WATCHERS.forEach((one) => one()), STEADY);
-    WATCHERS.forEach((one) => one());
+    timer = setTimeout(() => WATCHERS.forEach((notify) => notify()), STEADY);
+    WATCHERS.forEach((notify) => notify());
   };
   q.addEventListener("pointerover", ({ target, clientX, clientY }) => {
     if (target.closest("[data-approves]") && clientX === POINTER.x && clientY === POINTER.y) begin();
@@ -97,12 +97,12 @@ function steadiness(q) {
   return { begin, isNew: () => performance.now() - since < STEADY, close: () => clearTimeout(timer) };
 }
 
-// What a row does is kept with its element: `unfold(on)`, `readOn()`, `decide()`, `reject()`, `escape()`.
+// The functions of a row, by its element: `unfold(on)`, `readOn()`, `decide()`, `reject()`, `escape()`.
 const ROWS = new WeakMap();
 const STOPS = ".q, summary, .line[tabindex]";
 function pressInRows(event, root) {
   const { key, target } = event;
-  if (target.closest("[data-widget]")) return undefined; // a widget of the user's code has keys of its own
+  if (target.closest("[data-widget]")) return undefined; // a widget of the user's code handles its keys
   const row = ROWS.get(target.closest(".q"));
   const isTyped = target.matches("input:not([type=checkbox], [type=radio]), select, textarea");
   const done = (run) => { event.preventDefault(); run(); };
@@ -111,7 +111,7 @@ function pressInRows(event, root) {
   if (event.ctrlKey || event.metaKey || event.altKey || isTyped) return undefined;
   const isScrolling = target.matches(".scroll, [role=region]");
   if ((key === "ArrowDown" || key === "ArrowUp") && !isScrolling) {
-    const stops = [...root.querySelectorAll(STOPS)].filter((one) => one.checkVisibility());
+    const stops = [...root.querySelectorAll(STOPS)].filter((stop) => stop.checkVisibility());
     const to = stops[stops.indexOf(target.closest(STOPS)) + (key === "ArrowDown" ? 1 : -1)] ?? beyond(root, key === "ArrowDown");
     return to && done(() => { to.focus({ preventScroll: true }); to.scrollIntoView({ block: "nearest" }); });
   }
@@ -122,18 +122,18 @@ function pressInRows(event, root) {
   if (key === "r" || key === "R") return done(row.reject);
   return undefined;
 }
-// The next question after, or the last one before, this output of ours.
+// The next request after this output, or the last one before it.
 function beyond(root, isDown) {
   const side = isDown ? Node.DOCUMENT_POSITION_FOLLOWING : Node.DOCUMENT_POSITION_PRECEDING;
-  const others = [...document.querySelectorAll(".tract .q")].filter((one) => root.compareDocumentPosition(one) & side && !root.contains(one) && one.checkVisibility());
+  const others = [...document.querySelectorAll(".tract .q")].filter((q) => root.compareDocumentPosition(q) & side && !root.contains(q) && q.checkVisibility());
   return isDown ? others[0] : others.at(-1);
 }
 const nextQuestion = (from) => [...document.querySelectorAll(".tract .q:not([aria-busy=true])")]
-  .find((one) => from.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING && one.checkVisibility());
+  .find((q) => from.compareDocumentPosition(q) & Node.DOCUMENT_POSITION_FOLLOWING && q.checkVisibility());
 
-// A decided question becomes one line. After a click its place stays as tall as it was for a second, so that the second click of
-// a double click meets no other button. The front end may put another output there.
-// By keyboard the focus stays with what was decided.
+// A decided request becomes one line. After a click, its place keeps its height for a second, because the second click of a
+// double click must not hit another button. The front end may put another output there.
+// After a key press, the focus stays at the decided request.
 const AGAIN = 1000; // milliseconds
 const FOCUS = 3000;
 const HOLDS = new WeakMap(); // the latest click that holds a place
@@ -152,7 +152,7 @@ function keepPlace(element, hasFocus) {
   const observer = new MutationObserver(hold);
   const end = () => {
     observer.disconnect();
-    for (const one of [child, area.children[at]]) if (HOLDS.get(one) === hold) one.style.minHeight = "";
+    for (const held of [child, area.children[at]]) if (HOLDS.get(held) === hold) held.style.minHeight = "";
   };
   observer.observe(area, { childList: true, subtree: hasFocus });
   hold();

@@ -1,12 +1,12 @@
-// The line that says how many requests wait is static HTML. This model makes its number a button, on a live page only.
+// The line with the number of open requests is static HTML. On a live page, this model makes the number a button.
 const initialize = ({ model }) => {
   const lines = `[data-waiting="${model.get("line")}"] b`;
   const go = (button) => {
     const page = button.closest(".jp-Document") ?? document;
-    const asked = [...page.querySelectorAll(".tract .q, [data-testid=tract-batch]")].find((one) => one.checkVisibility());
-    if (!asked) { model.send({ type: "decide" }); return; }
-    asked.scrollIntoView({ block: "nearest" });
-    (asked.matches(".q") ? asked : asked.querySelector("[tabindex], button, input"))?.focus({ preventScroll: true });
+    const request = [...page.querySelectorAll(".tract .q, [data-testid=tract-batch]")].find((element) => element.checkVisibility());
+    if (!request) { model.send({ type: "decide" }); return; }
+    request.scrollIntoView({ block: "nearest" });
+    (request.matches(".q") ? request : request.querySelector("[tabindex], button, input"))?.focus({ preventScroll: true });
   };
   const attach = () => {
     for (const button of document.querySelectorAll(`${lines}:not([role])`)) {

@@ -44,26 +44,26 @@ def ask(
     """
     profiles = tract.profiles
     profile = profiles.active if options.profile is None else profiles.get(options.profile)
-    given: dict[str, Any] = {"profile": profile, "on_event": on_event, "run": RunOptions(abort=abort)}
+    arguments: dict[str, Any] = {"profile": profile, "on_event": on_event, "run": RunOptions(abort=abort)}
     with asked(tract, options.model) as named:
         if text:
-            return tract.chat(text, **given, **named)
+            return tract.chat(text, **arguments, **named)
         trigger = RunTrigger.REGENERATE if options.regenerate else RunTrigger.GENERATE
-        return tract.generate(trigger=trigger, **given, **named)
+        return tract.generate(trigger=trigger, **arguments, **named)
 
 
 def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
     """Return the view of a run of this tract. An interrupted run has a hint how to resume it."""
     run = project(events)
-    said = ""
+    note = ""
     if run.root_hash is None and not tract.runs.is_active(run.run_id):
         run = tract.runs.get(run.run_id)  # its turn may have ended without it
     if run.status is RunStatus.RUNNING and not tract.runs.is_active(run.run_id):
-        said = (
-            "The run is unfinished, and its process has ended. Its results are kept and not repeated: "
-            f"%tract run {run.run_id[:8]} --resume resumes it."
+        note = (
+            "The run is unfinished, and its process has ended. "
+            f"%tract run {run.run_id[:8]} --resume continues it and repeats no result."
         )
-    return RunView(run, tuple(events), inspected(run, tract), said=said)
+    return RunView(run, tuple(events), inspected(run, tract), said=note)
 
 
 def inspected(run: Run, tract: Tract | None = None) -> Inspection:
@@ -98,7 +98,9 @@ async def run_cell(notebook: NotebookSession, text: str, options: RunCellOptions
         )
     tract, abort = notebook.tract, StopSignal()
     if not text and tract.head is None:
-        raise OperationError("there is nothing to reply to: write it below %%tract_run. Nothing was sent")
+        raise OperationError(
+            "the cell and the context are empty. Write a message below %%tract_run. Nothing was sent"
+        )
     check_model(tract, options.model)
     display = RunDisplay(project, shows_all=notebook.front_end.has_kernel)
     worker = Worker(lambda: ask(tract, text, options, display, abort), "tract-run")
@@ -246,8 +248,8 @@ class RunDisplay:
     def _draw(self) -> None:
         self._forget_waiting()
         run = self._project(self._events)
-        said = _ASKED if run.status is RunStatus.WAITING else ""
-        self._put(RunView(run, tuple(self._events), now=self._now(), said=said))
+        note = _ASKED if run.status is RunStatus.WAITING else ""
+        self._put(RunView(run, tuple(self._events), now=self._now(), said=note))
 
     def _put(self, view: Any) -> None:
         self._output.put(view)

@@ -55,14 +55,17 @@ def _band(hook: Hook, nodes: list[OperationNode]) -> Band:
     places: dict[str, NodePosition] = {}
     column = 0
     for level in range(max(levels.values(), default=-1) + 1):
-        here = sorted(
+        ordered = sorted(
             (n for n in nodes if levels[n.id] == level), key=lambda n: (_wanted(n, places), n.order, n.id)
         )
-        for number, node in enumerate(here):
+        for number, node in enumerate(ordered):
             places[node.id] = NodePosition(node, column + number // ROWS, number % ROWS, level)
-        column += -(-len(here) // ROWS)
+        column += -(-len(ordered) // ROWS)
     edges = [
-        (places[one], place) for place in places.values() for one in place.node.depends_on if one in places
+        (places[dependency], place)
+        for place in places.values()
+        for dependency in place.node.depends_on
+        if dependency in places
     ]
     rows = max((place.row for place in places.values()), default=-1) + 1
     return Band(hook, tuple(places.values()), column, rows, tuple(edges))
@@ -73,14 +76,14 @@ def _levels(nodes: list[OperationNode]) -> dict[str, int]:
     known = {node.id: node for node in nodes}
     levels = dict.fromkeys(known, 0)
     for key in commit_order(nodes):
-        below = [levels[one] for one in known[key].depends_on if one in known]
+        below = [levels[dependency] for dependency in known[key].depends_on if dependency in known]
         levels[key] = max(below, default=-1) + 1
     return levels
 
 
 def _wanted(node: OperationNode, places: dict[str, NodePosition]) -> float:
     """Return the mean row of the dependencies. It keeps crossings of lines low."""
-    rows = [places[one].row for one in node.depends_on if one in places]
+    rows = [places[dependency].row for dependency in node.depends_on if dependency in places]
     return sum(rows) / len(rows) if rows else 0.0
 
 
@@ -154,16 +157,18 @@ def _band_svg(band: Band, size: _Size, x: float, width: float, height: float) ->
     return fragment(
         svg.box(x, _HEAD, width, height - _HEAD, "tract-band", radius=6),
         svg.unspoken(svg.text(x + 2, _HEAD - 12, HOOK_WORDS[band.hook], "tract-dim")),
-        svg.unspoken((_edge(one, other, size, left, top) for one, other in band.edges), look="tract-edges"),
+        svg.unspoken(
+            (_edge(source, target, size, left, top) for source, target in band.edges), look="tract-edges"
+        ),
         (_node(place, size, left, top) for place in band.places),
     )
 
 
 def _main_svg(main: NodeState | None, x: float, height: float) -> Html:
-    """Return the node of the main call, where all operations before it meet."""
+    """Return the node of the main call. All earlier operations lead to it."""
     state = main or NodeState.PLANNED
     y = round(_HEAD + (height - _HEAD) / 2)
-    said = "main call" if main is None else f"main call, {main_word(state)}"
+    sentence = "main call" if main is None else f"main call, {main_word(state)}"
     glyph = "" if main is None else GLYPHS[state]
     arrows = [svg.arrow_head(at, y, "tract-arrow") for at in (x - _BETWEEN + 5, x + _MAIN + 5)]
     content = [
@@ -172,7 +177,7 @@ def _main_svg(main: NodeState | None, x: float, height: float) -> Html:
         svg.text(x + (28 if glyph else 22), y, "main call"),
     ]
     look = f"tract-node tract-main tract-{state}"
-    return fragment(svg.unspoken(arrows), svg.item(content, spoken=said, hover=said, look=look))
+    return fragment(svg.unspoken(arrows), svg.item(content, spoken=sentence, hover=sentence, look=look))
 
 
 def main_word(state: NodeState) -> str:
@@ -194,17 +199,17 @@ def _node(place: NodePosition, size: _Size, left: float, top: float) -> Html:
 
 def _words(node: OperationNode, size: _Size, x: float, y: float) -> HtmlPart:
     middle = y + size.height / 2
-    told = node.note or (duration(node.milliseconds) if node.milliseconds else "")
-    time = svg.text(x + size.width - 8, middle, svg.short(told, 8), "tract-dim tract-end")
+    note = node.note or (duration(node.milliseconds) if node.milliseconds else "")
+    time = svg.text(x + size.width - 8, middle, svg.short(note, 8), "tract-dim tract-end")
     return svg.text(x + 25, middle, svg.short(node.title, _NAME)), time
 
 
-def _edge(one: NodePosition, other: NodePosition, size: _Size, left: float, top: float) -> Html:
-    x = left + one.column * size.across + size.width
-    y = top + one.row * size.down + size.height / 2
-    to_x = left + other.column * size.across
-    to_y = top + other.row * size.down + size.height / 2
-    css = "" if one.node.state is NodeState.DONE or not one.node.why else "tract-broken"
+def _edge(source: NodePosition, target: NodePosition, size: _Size, left: float, top: float) -> Html:
+    x = left + source.column * size.across + size.width
+    y = top + source.row * size.down + size.height / 2
+    to_x = left + target.column * size.across
+    to_y = top + target.row * size.down + size.height / 2
+    css = "" if source.node.state is NodeState.DONE or not source.node.why else "tract-broken"
     return svg.flowing(x, y, to_x, to_y, css)
 
 
@@ -365,11 +370,11 @@ def _row(bar: Bar, number: int, seconds: float, left: float) -> Html:
         svg.text(end, middle, time, "tract-dim tract-end"),
         svg.text(end + _COMMIT - 4, middle, commit, "tract-dim tract-end"),
     ]
-    said = _said(bar)
-    return svg.item(content, spoken=said, hover=said, look=f"tract-node tract-{bar.state}{of_main}")
+    sentence = _bar_sentence(bar)
+    return svg.item(content, spoken=sentence, hover=sentence, look=f"tract-node tract-{bar.state}{of_main}")
 
 
-def _said(bar: Bar) -> str:
+def _bar_sentence(bar: Bar) -> str:
     times = f"from {duration(bar.start * 1000)} to {duration(bar.end * 1000)}"
     if bar.node is not None:
         return f"{spoken(bar.node)}, {times}"

@@ -31,8 +31,8 @@ def head_html(title: str, word: str, look: str = "") -> Html:
 
 def facts_html(facts: Iterable[tuple[str, HtmlPart]]) -> Html:
     """Return names with their values in a line."""
-    shown = (element("span", element("b", name), " ", value) for name, value in facts)
-    return element("p", shown, class_="tract-facts")
+    items = (element("span", element("b", name), " ", value) for name, value in facts)
+    return element("p", items, class_="tract-facts")
 
 
 def section(title: str, about: str, body: HtmlPart, name: str | None, *, is_open: bool) -> Html:

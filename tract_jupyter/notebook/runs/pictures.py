@@ -39,7 +39,7 @@ _FAILED_AT = {
 }
 _ERRORS: Final[dict[str, str]] = {
     ErrorCode.VALIDATION: "Its result is not valid",
-    ErrorCode.POLICY: "It wanted an effect that is not allowed here",
+    ErrorCode.POLICY: "It requested an effect that is not allowed here",
     ErrorCode.ARTIFACT_CONFLICT: "It wrote more than one artifact",
     ErrorCode.DEPENDENCY_FAILED: "A dependency failed",
     ErrorCode.PROVIDER: "The provider failed",
@@ -84,7 +84,7 @@ def outcome(run: Run) -> str:
         )
     if run.status is RunStatus.ABORTED:
         if run.reply_commit is not None:
-            return "It was aborted after the reply, which is kept."
+            return "It was aborted after the reply. The reply stays."
         return "It was aborted. Nothing was committed afterwards."
     if run.status is not RunStatus.FAILED:
         return ""
@@ -95,9 +95,11 @@ def outcome(run: Run) -> str:
 def _cause(run: Run) -> str:
     details = run.failed_details
     name = details.get("operationId")
-    told = next((one for one in run.operations if one.operation_id == name and why(one)), None)
-    if told is not None:
-        return f"{_required(name)}: {why(told)}"
+    cause = next(
+        (operation for operation in run.operations if operation.operation_id == name and why(operation)), None
+    )
+    if cause is not None:
+        return f"{_required(name)}: {why(cause)}"
     if "errorCode" in details:
         return error_text(str(details["errorCode"]), str(details.get("errorMessage", "")))
     return f"{_required(name)}: its effects could not be committed." if name else ""
@@ -147,12 +149,14 @@ def _dependency(skip: Skip) -> str:
     names = [one_line(name, _NAME) for name in skip.blocked_by]
     if not names:
         return "A dependency did not end as done."
-    said = f"It depends on {join_names(names, _NAMED)}, which "
-    said += f"{_are(names)} not part of this run" if skip.dep is Blocked.MISSING else "did not end as done"
+    sentence = f"It depends on {join_names(names, _NAMED)}, which "
+    sentence += (
+        f"{_are(names)} not part of this run" if skip.dep is Blocked.MISSING else "did not end as done"
+    )
     shared = (
         f" ({one_line(skip.blocked_by_reason.replace('_', ' '), _NAME)})" if skip.blocked_by_reason else ""
     )
-    return f"{said}{shared}."
+    return f"{sentence}{shared}."
 
 
 def _are(names: list[str]) -> str:
@@ -178,7 +182,7 @@ def _always(text: str) -> Callable[[OperationRun, Skip], str]:
 
 _SKIPS: Final[dict[str, Callable[[OperationRun, Skip], str]]] = {
     SkippedReason.DISABLED: _always("It is switched off in the profile."),
-    SkippedReason.POLICY: _always("A policy did not let it run."),
+    SkippedReason.POLICY: _always("A policy blocked it."),
     SkippedReason.RUN_ABORTED: _always("The run was aborted before it began."),
     SkippedReason.FILTERED_OUT: _always("It was filtered out of this run."),
     SkippedReason.TRIGGER_MISMATCH: lambda one, _: (
@@ -296,11 +300,11 @@ class Picture:
 
 
 def picture(run: Run, events: Sequence[RunEvent] = (), now: float | None = None) -> Picture:
-    """Return the data of a run. Events add what is running.
+    """Return the data of a run. Events add the running operations.
 
     Without `now`, running operations end at the last known time.
     """
-    nodes = {(one.hook, one.operation_id): _of_run(one) for one in run.operations}
+    nodes = {(operation.hook, operation.operation_id): _of_run(operation) for operation in run.operations}
     for event in events:
         _tell(nodes, event, run)
     ordered = sorted(nodes.values(), key=lambda node: (list(Hook).index(node.hook), node.order, node.id))
@@ -313,27 +317,28 @@ def picture(run: Run, events: Sequence[RunEvent] = (), now: float | None = None)
 
 def planned(operations: Iterable[Operation]) -> list[OperationNode]:
     """Return nodes of operations that have not run, one for each of their hooks."""
-    return [_planned(one, hook) for one in operations for hook in one.config.hooks]
+    return [_planned(operation, hook) for operation in operations for hook in operation.config.hooks]
 
 
 def commit_order(nodes: Iterable[OperationNode]) -> list[str]:
-    """Return ids in commit order: dependencies, then `order`, then id (R60). Operations in a cycle are left out."""
+    """Return ids in commit order: dependencies, then `order`, then id (R60). Operations in a cycle are omitted."""
     return ready_order([(node.id, node.order, node.depends_on) for node in nodes])[0]
 
 
-def _of_run(one: OperationRun) -> OperationNode:
-    span = None if one.started_at is None else TimeSpan(one.started_at, one.finished_at)
+def _of_run(operation: OperationRun) -> OperationNode:
+    span = None if operation.started_at is None else TimeSpan(operation.started_at, operation.finished_at)
     return OperationNode(
-        one.operation_id, one.hook, one.name, one.kind, NodeState(one.status.value), one.required, one.order,
-        one.depends_on, span, one.duration_ms, one.attempts, why(one),
+        operation.operation_id, operation.hook, operation.name, operation.kind, NodeState(operation.status.value),
+        operation.required, operation.order, operation.depends_on, span, operation.duration_ms, operation.attempts,
+        why(operation),
     )  # fmt: skip
 
 
-def _planned(one: Operation, hook: Hook) -> OperationNode:
-    about, config = one.definition, one.config
+def _planned(operation: Operation, hook: Hook) -> OperationNode:
+    about, config = operation.definition, operation.config
     state = NodeState.PLANNED if config.enabled else NodeState.SKIPPED
     return OperationNode(
-        one.id, hook, about.name, about.kind, state, config.required, config.order, config.depends_on,
+        operation.id, hook, about.name, about.kind, state, config.required, config.order, config.depends_on,
         why="" if config.enabled else "It is switched off in the profile.",
     )  # fmt: skip
 
@@ -363,17 +368,17 @@ def _updated(node: OperationNode, event_type: str, data: Any) -> OperationNode:
 
 def _ended(key: Key, run: Run) -> bool:
     return any(
-        (one.hook, one.operation_id) == key and one.status is not OperationStatus.WAITING
-        for one in run.operations
+        (operation.hook, operation.operation_id) == key and operation.status is not OperationStatus.WAITING
+        for operation in run.operations
     )
 
 
 def _progress(data: Mapping[str, Any]) -> str:
     done, total = data.get("done"), data.get("total")
-    told = [str(data[name]) for name in ("message", "text") if data.get(name)]
+    texts = [str(data[name]) for name in ("message", "text") if data.get(name)]
     if isinstance(done, int | float) and isinstance(total, int | float):
-        told.insert(0, f"{done:g} of {total:g}")
-    return one_line(" ".join(told), _NOTE)
+        texts.insert(0, f"{done:g} of {total:g}")
+    return one_line(" ".join(texts), _NOTE)
 
 
 def _numbered(nodes: list[OperationNode], run: Run, events: Sequence[RunEvent]) -> list[OperationNode]:

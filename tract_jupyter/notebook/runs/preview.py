@@ -46,7 +46,7 @@ class PreviewView(View):
 
     def to_html(self) -> Html:
         """Return the preview as self-contained HTML."""
-        title = "What would be sent now"
+        title = "Next request"
         stops = self.preview.why_not
         note = element("div", _sentence(stops), class_="note no") if stops else None
         body = _head_html(title), _lines_html(self._facts(), map(_imagined_html, self.preview.imagined)), note
@@ -59,9 +59,12 @@ class PreviewView(View):
 
     def to_text(self) -> str:
         """Return the same as lines."""
-        lines = ["What would be sent now (nothing was asked)"]
+        lines = ["Next request (nothing was sent)"]
         lines += [f"{name}: {value}" for name, value in self._facts()]
-        lines += [f"{one.operation_id}: {_would(one)}; {_instead(one)}" for one in self.preview.imagined]
+        lines += [
+            f"{imagined.operation_id}: {_request_text(imagined)}; {_substitute_text(imagined)}"
+            for imagined in self.preview.imagined
+        ]
         lines += [_sentence(self.preview.why_not)] if self.preview.why_not else []
         lines += self.prompt.to_text().split("\n")[1:] if self.preview.run.prompt else []
         return printable("\n".join(lines))
@@ -72,15 +75,15 @@ class PreviewView(View):
         price = (
             "price unknown" if preview.cost is None else f"{preview.cost} for the prompt, without the reply"
         )
-        tools = join_names([tool_name(one) for one in preview.tools], _TOOLS)
-        told = [
+        tools = join_names([tool_name(tool) for tool in preview.tools], _TOOLS)
+        facts = [
             ("Model", one_line(preview.model, _LINE) or "none yet: %tract model openai/gpt-6-luna"),
             ("Size", f"{tokens}; {price if preview.model else 'no model, so no price'}"),
             ("Profile", one_line(preview.run.profile or "none: the context without changes", _NAME)),
             ("Messages", self.prompt.inspection.summary),
             ("Tools", tools),
         ]
-        return [(name, value) for name, value in told if value]
+        return [(name, value) for name, value in facts if value]
 
 
 @dataclass(frozen=True)
@@ -111,11 +114,11 @@ class OperationPreviewView(View):
 
     def to_text(self) -> str:
         """Return the same as lines."""
-        lines = [f"Dry run of {one_line(self.operation_id, _NAME)} (nothing was asked)"]
+        lines = [f"Dry run of {one_line(self.operation_id, _NAME)} (nothing was sent)"]
         lines += [f"{name}: {value}" for name, value in self._facts()]
         if self.imagined is not None:
-            lines += [f"It {_would(self.imagined)}; {_instead(self.imagined)}"]
-            lines += [f"  {line}" for line in _sent(self.imagined).split("\n")]
+            lines += [f"It {_request_text(self.imagined)}; {_substitute_text(self.imagined)}"]
+            lines += [f"  {line}" for line in _request_content(self.imagined).split("\n")]
         lines += [
             f"Effect {effect.get('type', '')}: {one_line(_json(effect), _LINE)}" for effect in self.effects
         ]
@@ -123,45 +126,47 @@ class OperationPreviewView(View):
 
     def _facts(self) -> list[tuple[str, str]]:
         return [
-            (HOOK_WORDS[one.hook].capitalize(), f"{one.status.value}. {why(one)}".strip())
-            for one in self.results
+            (HOOK_WORDS[result.hook].capitalize(), f"{result.status.value}. {why(result)}".strip())
+            for result in self.results
         ]
 
 
-def _would(one: Imagined) -> str:
-    if one.messages:
-        whom = f"the model {one.model}" if one.model else "the model"
+def _request_text(imagined: Imagined) -> str:
+    if imagined.messages:
+        whom = f"the model {imagined.model}" if imagined.model else "the model"
         return f"would ask {whom}"
-    return f"would call {one_line(one.call, _NAME)}"
+    return f"would call {one_line(imagined.call, _NAME)}"
 
 
-def _instead(one: Imagined) -> str:
-    value = one.instead if isinstance(one.instead, str) else _json(one.instead)
+def _substitute_text(imagined: Imagined) -> str:
+    value = imagined.instead if isinstance(imagined.instead, str) else _json(imagined.instead)
     return f"here it counts as {one_line(value, _NAME)}"
 
 
-def _sent(one: Imagined) -> str:
+def _request_content(imagined: Imagined) -> str:
     """Return the request: messages with their roles, or arguments."""
-    if one.messages:
-        return "\n\n".join(f"{message.get('role')}: {message.get('content')}" for message in one.messages)
-    return _json(one.arguments)
+    if imagined.messages:
+        return "\n\n".join(
+            f"{message.get('role')}: {message.get('content')}" for message in imagined.messages
+        )
+    return _json(imagined.arguments)
 
 
 def _head_html(title: str) -> Html:
-    return element("p", element("b", title), " ", rows.badge("nothing was asked"))
+    return element("p", element("b", title), " ", rows.badge("nothing was sent"))
 
 
 def _lines_html(facts: list[tuple[str, str]], more: Iterable[Html]) -> Html:
     return rows.rows([*(rows.line(rows.said(name), rows.cut(value)) for name, value in facts), *more])
 
 
-def _imagined_html(one: Imagined, *, is_open: bool = False) -> Html:
+def _imagined_html(imagined: Imagined, *, is_open: bool = False) -> Html:
     cells = (
-        rows.named(one_line(one.operation_id, _NAME)),
-        rows.cut(f"{_would(one)}; {_instead(one)}"),
-        rows.badge(one_line(one.kind, _NAME)),
+        rows.named(one_line(imagined.operation_id, _NAME)),
+        rows.cut(f"{_request_text(imagined)}; {_substitute_text(imagined)}"),
+        rows.badge(one_line(imagined.kind, _NAME)),
     )
-    return rows.row(cells, rows.out(shortened(_sent(one), _TEXT)), is_open=is_open)
+    return rows.row(cells, rows.out(shortened(_request_content(imagined), _TEXT)), is_open=is_open)
 
 
 def _effect_html(effect: Mapping[str, Any]) -> Html:

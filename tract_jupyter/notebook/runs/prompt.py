@@ -48,8 +48,8 @@ class ComparedMessage:
     def labels(self) -> tuple[str, ...]:
         """The operations that it comes from, each once."""
         inner = [piece.label for piece in self.message.pieces if piece.label]
-        own = [self.message.label] if self.message.label else []
-        return tuple(dict.fromkeys(inner or own))
+        label = [self.message.label] if self.message.label else []
+        return tuple(dict.fromkeys(inner or label))
 
     @property
     def pieces(self) -> tuple[MessagePiece, ...]:
@@ -79,7 +79,7 @@ class Inspection:
         if not self.parts:
             return "no prompt was made"
         counts = {change: sum(part.change is change for part in self.parts) for change in MessageChange}
-        told = [
+        parts = [
             f"{counts[c]:,} {c.value}"
             for c in (
                 MessageChange.INSERTED,
@@ -89,7 +89,7 @@ class Inspection:
             )
             if counts[c]
         ]
-        return f"{sent:,} message{'s' * (sent != 1)}: {', '.join(told)}"
+        return f"{sent:,} message{'s' * (sent != 1)}: {', '.join(parts)}"
 
 
 def inspect_prompt(
@@ -121,9 +121,9 @@ def _parts(
             message, _change(message, before), number, before.content if before else "", tokens, each
         )
     if run.prompt:
-        kept = {message.key for message in run.prompt}
+        keys = {message.key for message in run.prompt}
         yield from (
-            ComparedMessage(m, MessageChange.LEFT_OUT, None) for key, m in plain.items() if key not in kept
+            ComparedMessage(m, MessageChange.LEFT_OUT, None) for key, m in plain.items() if key not in keys
         )
 
 
@@ -181,10 +181,10 @@ class PromptView(View):
         """Return the messages with the start of their texts, and the changed lines."""
         lines = [f"Prompt of run {self.inspection.run_id[:8]}: {self.headline}"]
         for is_same, parts in _runs(self.inspection.parts):
-            shown = [_part_text(part, self._source) for part in parts]
+            texts = [_part_text(part, self._source) for part in parts]
             if is_same and len(parts) > 2 * _EDGE + 1:
-                shown = [*shown[:_EDGE], f"  ⋮ {_fold_note(len(parts) - 2 * _EDGE)}", *shown[-_EDGE:]]
-            lines += shown
+                texts = [*texts[:_EDGE], f"  ⋮ {_fold_note(len(parts) - 2 * _EDGE)}", *texts[-_EDGE:]]
+            lines += texts
         return "\n".join(lines)
 
     @property
@@ -210,12 +210,12 @@ def _fold_note(count: int) -> str:
 
 
 def _folded_html(parts: list[ComparedMessage], source: str) -> HtmlPart:
-    drawn = [_part_html(part, source) for part in parts]
+    items = [_part_html(part, source) for part in parts]
     if len(parts) <= 2 * _EDGE + 1:
-        return drawn
+        return items
     summary = element("summary", f"⋮ {_fold_note(len(parts) - 2 * _EDGE)}")
-    fold = element("details", summary, drawn[_EDGE:-_EDGE], class_="tract-fold")
-    return [*drawn[:_EDGE], fold, *drawn[-_EDGE:]]
+    fold = element("details", summary, items[_EDGE:-_EDGE], class_="tract-fold")
+    return [*items[:_EDGE], fold, *items[-_EDGE:]]
 
 
 def _part_html(part: ComparedMessage, source: str) -> Html:
@@ -249,7 +249,7 @@ def _labels(part: ComparedMessage) -> list[str]:
 
 def _body_html(part: ComparedMessage, source: str) -> HtmlPart:
     text = part.message.content
-    named = [element("p", element("code", str(one))) for one in part.message.attachments]
+    named = [element("p", element("code", str(attachment))) for attachment in part.message.attachments]
     if part.change is not MessageChange.CHANGED:
         return named, _text_html(text) if text or not named else None
     return named, _changed_html(part, text, source)
@@ -267,7 +267,7 @@ def _changed_html(part: ComparedMessage, text: str, source: str) -> HtmlPart:
 def _pieces_html(part: ComparedMessage, source: str) -> list[Html]:
     """Return the parts of the text, each with the operation that wrote it."""
     counts: Sequence[int | None] = part.piece_tokens or [None] * len(part.pieces)
-    drawn = []
+    items = []
     for piece, count in zip(part.pieces, counts, strict=True):
         if not piece.text.strip():
             continue
@@ -275,8 +275,8 @@ def _pieces_html(part: ComparedMessage, source: str) -> list[Html]:
         label = element("code", one_line(piece.label, _NAME)) if piece.label else "unchanged"
         head = element("div", label, tokens, class_="tract-from")
         look = ("tract-piece", "tract-by" if piece.label else "")
-        drawn.append(element("div", head, _text_html(piece.text.strip(_BLANK)), class_=look))
-    return drawn
+        items.append(element("div", head, _text_html(piece.text.strip(_BLANK)), class_=look))
+    return items
 
 
 def _text_html(text: str) -> Html:
@@ -303,14 +303,16 @@ def _part_text(part: ComparedMessage, source: str) -> str:
         f"{_SIGNS[part.change]} {number:>3} {one_line(part.message.role, _NAME):<9}{origin}{tokens}".rstrip()
     )
     if part.change is MessageChange.CHANGED:
-        drawn = diff_lines(part.before, part.message.content)
-        lines = [f"{line.sign if line.sign != '@' else ' '} {line.text}" for line in drawn]
+        changes = diff_lines(part.before, part.message.content)
+        lines = [f"{line.sign if line.sign != '@' else ' '} {line.text}" for line in changes]
     else:
         lines = printable(part.message.content, _WHOLE).strip().split("\n")
     lines = [*map(str, part.message.attachments), *lines]
-    shown = [
+    change_lines = [
         f"      {cut(text, _LINE)}".rstrip()
         for text in lines[: 4 * _TEXT_LINES if part.labels else _TEXT_LINES]
     ]
-    more = len(lines) - len(shown)
-    return "\n".join([head, *shown, *([f"      ⋮ {more:,} more line{'s' * (more != 1)}"] if more else [])])
+    more = len(lines) - len(change_lines)
+    return "\n".join(
+        [head, *change_lines, *([f"      ⋮ {more:,} more line{'s' * (more != 1)}"] if more else [])]
+    )

@@ -49,20 +49,20 @@ class OperationStage:
     @property
     def title(self) -> str:
         """The number of the stage, or the numbers of the joined stages."""
-        told = f"Stage {self.first}" if self.first == self.last else f"Stages {self.first} to {self.last}"
-        return f"{told} afterwards" if self.hook is Hook.AFTER else told
+        stages = f"Stage {self.first}" if self.first == self.last else f"Stages {self.first} to {self.last}"
+        return f"{stages} afterwards" if self.hook is Hook.AFTER else stages
 
     @property
     def counts(self) -> dict[NodeState, int]:
         """The number of operations by state, in the order of the states."""
-        found = Counter(node.state for node in self.nodes)
-        return {state: found[state] for state in NodeState if found[state]}
+        counter = Counter(node.state for node in self.nodes)
+        return {state: counter[state] for state in NodeState if counter[state]}
 
     @property
     def summary(self) -> str:
         """The number of operations by state, and the names of those that are not done."""
-        told = [f"{count:,} {state.value}" for state, count in self.counts.items()]
-        return f"{', '.join(told)}{''.join(self._named())}"
+        states = [f"{count:,} {state.value}" for state, count in self.counts.items()]
+        return f"{', '.join(states)}{''.join(self._named())}"
 
     def _named(self) -> Iterator[str]:
         for state in _URGENT:
@@ -86,20 +86,20 @@ def _joined(band: Band) -> Iterator[OperationStage]:
     for place in band.places:
         levels.setdefault(place.level, []).append(place.node)
     wanted = len(band.places) / _MOST if len(levels) > _MOST else 0
-    first, held = 1, []
+    first, joined = 1, []
     for number, level in enumerate(sorted(levels), 1):
-        held += levels[level]
-        if len(held) >= wanted or number == len(levels):
-            yield OperationStage(band.hook, first, number, tuple(held))
-            first, held = number + 1, []
+        joined += levels[level]
+        if len(joined) >= wanted or number == len(levels):
+            yield OperationStage(band.hook, first, number, tuple(joined))
+            first, joined = number + 1, []
 
 
 def stages_html(nodes: Sequence[OperationNode], main: NodeState | None) -> Html:
     """Return the stages with the main call between them; `main` is None in a profile."""
     stages = stages_of(nodes)
-    lines = [_stage_html(one) for one in stages if one.hook is Hook.BEFORE]
+    lines = [_stage_html(stage) for stage in stages if stage.hook is Hook.BEFORE]
     lines += [_main_html(main)]
-    lines += [_stage_html(one) for one in stages if one.hook is Hook.AFTER]
+    lines += [_stage_html(stage) for stage in stages if stage.hook is Hook.AFTER]
     label = f"{counted(len(nodes), 'operation')} in {counted(len(stages), 'stage')}"
     return styled(rows.page(rows.rows(lines), label=label, name="tract-stages"))
 

@@ -67,54 +67,54 @@ def standing(run: Run, *, is_interrupted: bool = False) -> str:
     return "interrupted" if is_interrupted and run.status is RunStatus.RUNNING else run.status.value
 
 
-def facts(shown: Picture) -> list[tuple[str, str]]:
+def facts(picture: Picture) -> list[tuple[str, str]]:
     """Return names and values in the order of the view."""
-    run = shown.run
-    told = [
+    run = picture.run
+    facts = [
         ("trigger", run.trigger.value),
         ("profile", one_line(run.profile, _NAME) if run.profile else "none"),
         ("branch", one_line(run.branch, _NAME) if run.branch else ""),
-        ("time", _time(shown)),
+        ("time", _time(picture)),
         ("started", local_time(run.started_at) if run.started_at else ""),
         ("reply commit", run.reply_commit[:8] if run.reply_commit else ""),
         ("root hash", run.root_hash[:_HASH] if run.root_hash else ""),
     ]
-    return [(name, value) for name, value in told if value]
+    return [(name, value) for name, value in facts if value]
 
 
-def _time(shown: Picture) -> str:
-    run = shown.run
+def _time(picture: Picture) -> str:
+    run = picture.run
     if run.started_at is None:
         return ""
-    end = run.finished_at.timestamp() if run.finished_at else shown.at
+    end = run.finished_at.timestamp() if run.finished_at else picture.at
     return duration(max(end - run.started_at.timestamp(), 0.0) * 1000)
 
 
-def progress(shown: Picture) -> str:
+def progress(picture: Picture) -> str:
     """Return the progress of a running run."""
-    running = [node for node in shown.nodes if node.state is NodeState.RUNNING]
-    told = [f"{shown.ended:,} of {len(shown.nodes):,} operations have ended"] if shown.nodes else []
-    if shown.main is NodeState.RUNNING:
-        told.append("the main call is running")
-    told += [f"running: {_listed(running)}"] if running else []
-    return "; ".join(told) or "starting"
+    running = [node for node in picture.nodes if node.state is NodeState.RUNNING]
+    parts = [f"{picture.ended:,} of {len(picture.nodes):,} operations have ended"] if picture.nodes else []
+    if picture.main is NodeState.RUNNING:
+        parts.append("the main call is running")
+    parts += [f"running: {_listed(running)}"] if running else []
+    return "; ".join(parts) or "starting"
 
 
-def reasons(shown: Picture) -> list[StatusReason]:
+def reasons(picture: Picture) -> list[StatusReason]:
     """Return the reasons why operations are not done, failures first.
 
     Operations with the same reason share an entry.
     """
-    if shown.run.status is RunStatus.RUNNING:
-        nodes = [node for node in shown.nodes if node.why and node.state is not NodeState.PLANNED]
+    if picture.run.status is RunStatus.RUNNING:
+        nodes = [node for node in picture.nodes if node.why and node.state is not NodeState.PLANNED]
     else:
-        nodes = [node for node in shown.nodes if node.why]
+        nodes = [node for node in picture.nodes if node.why]
     groups: dict[tuple[int, str], list[OperationNode]] = {}
     for node in nodes:
         groups.setdefault((_URGENT.index(node.state), node.why), []).append(node)
     ordered = sorted(groups.items(), key=lambda group: group[0][0])
-    told = [StatusReason(_URGENT[rank], _listed(group), why) for (rank, why), group in ordered]
-    return [*_not_committed(shown.run.reports), *told]
+    entries = [StatusReason(_URGENT[rank], _listed(group), why) for (rank, why), group in ordered]
+    return [*_not_committed(picture.run.reports), *entries]
 
 
 def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[StatusReason]:
@@ -129,11 +129,11 @@ def _not_committed(reports: Iterable[Mapping[str, Any]]) -> Iterator[StatusReaso
                 yield StatusReason(NodeState.ERROR, name, f"Its effect {effect} was not committed. {why}")
 
 
-def commit_lines(shown: Picture) -> list[str]:
+def commit_lines(picture: Picture) -> list[str]:
     """Return the commit order of the effects, a sentence for each hook."""
     return [
         f"Committed {_HOOKS[hook]}: {_listed(nodes, ' → ', _COMMITTED)}"
-        for hook, nodes in shown.committed.items()
+        for hook, nodes in picture.committed.items()
         if nodes
     ]
 
@@ -160,40 +160,40 @@ _REPLY = 4_000
 _NOTE = 2_000
 
 
-def run_text(shown: Picture, prompt: PromptView | None, said: str = "") -> str:
+def run_text(picture: Picture, prompt: PromptView | None, note: str = "") -> str:
     """Return a run as text: head, operations by hook, reasons, order of commits, changes of the prompt, reply."""
-    run = shown.run
-    told = ", ".join(f"{name} {value}" for name, value in facts(shown))
+    run = picture.run
+    facts_text = ", ".join(f"{name} {value}" for name, value in facts(picture))
     lines = [
-        f"Run {run.run_id[:8]}: {standing(run, is_interrupted=bool(said))} ({told})",
-        said or outcome(run),
+        f"Run {run.run_id[:8]}: {standing(run, is_interrupted=bool(note))} ({facts_text})",
+        note or outcome(run),
     ]
-    if run.status is RunStatus.RUNNING and not said:
-        lines.append(progress(shown))
-    lines += _rows(shown)
-    lines += [f"{GLYPHS[one.state]} {one.names}: {one.why}" for one in reasons(shown)]
-    lines += commit_lines(shown)
+    if run.status is RunStatus.RUNNING and not note:
+        lines.append(progress(picture))
+    lines += _rows(picture)
+    lines += [f"{GLYPHS[item.state]} {item.names}: {item.why}" for item in reasons(picture)]
+    lines += commit_lines(picture)
     lines += [f"Prompt: {prompt.headline}"] if prompt and prompt.inspection.parts else []
     lines += [
-        f"Note {one_line(one.title, _NODE_NAME)}, {note_place(one)}: {shortened(one.text, _NOTE)}"
-        for one in run.notes
+        f"Note {one_line(item.title, _NODE_NAME)}, {note_place(item)}: {shortened(item.text, _NOTE)}"
+        for item in run.notes
     ]
     lines += [
-        f"Debugging {one.operation_id}: {json.dumps(one.debug, ensure_ascii=False)}"
-        for one in run.operations
-        if one.debug
+        f"Debugging {item.operation_id}: {json.dumps(item.debug, ensure_ascii=False)}"
+        for item in run.operations
+        if item.debug
     ]
     lines += _reply(run.reply or "")
     return printable("\n".join(line for line in lines if line))
 
 
-def _rows(shown: Picture) -> Iterator[str]:
-    chart = gantt(shown)
+def _rows(picture: Picture) -> Iterator[str]:
+    chart = gantt(picture)
     bars = {id(bar.node): bar for bar in chart.bars if bar.node}
-    width = max((text_width(short(node.title, _NODE_NAME)) for node in shown.nodes), default=9)
+    width = max((text_width(short(node.title, _NODE_NAME)) for node in picture.nodes), default=9)
     width = max(width, len("main call"))
     for hook in Hook:
-        nodes = shown.of(hook)
+        nodes = picture.of(hook)
         if nodes:
             about = f" ({side_by_side(chart)})" if chart.most_at_once > 1 and hook is Hook.BEFORE else ""
             yield f"{HOOK_WORDS[hook]}{about}"
@@ -201,7 +201,7 @@ def _rows(shown: Picture) -> Iterator[str]:
         if len(nodes) > _MOST:
             yield f"  ⋮ {_counted(nodes[_MOST:])}"
         if hook is Hook.BEFORE:
-            yield _main(shown, chart, width)
+            yield _main(picture, chart, width)
 
 
 def _counted(nodes: Iterable[OperationNode]) -> str:
@@ -212,23 +212,24 @@ def _counted(nodes: Iterable[OperationNode]) -> str:
 
 def _row(node: OperationNode, bar: Bar | None, chart: Gantt, width: int) -> str:
     name = short(node.title, _NODE_NAME)
-    drawn = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
+    bar_text = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
     time = duration(node.milliseconds) if node.span and node.milliseconds else ""
-    told = (
+    note = (
         f"#{node.committed}"
         if node.committed
         else node.note or ("" if node.state is NodeState.DONE else node.state.value)
     )
     required = "!" if node.required else " "
-    return f"  {GLYPHS[node.state]}{required}{_padded(name, width)} {drawn.ljust(_CELLS)} {time:>9}  {told}".rstrip()
+    return f"  {GLYPHS[node.state]}{required}{_padded(name, width)} {bar_text.ljust(_CELLS)} {time:>9}  {note}".rstrip()
 
 
-def _main(shown: Picture, chart: Gantt, width: int) -> str:
+def _main(picture: Picture, chart: Gantt, width: int) -> str:
     bar = next((bar for bar in chart.bars if bar.is_main), None)
-    drawn = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
+    bar_text = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
     time = duration((bar.end - bar.start) * 1000) if bar and bar.is_exact else ""
-    said = "" if shown.main is NodeState.DONE else main_word(shown.main)
-    return f"{GLYPHS[shown.main]} {_padded('main call', width + 2)} {drawn.ljust(_CELLS)} {time:>9}  {said}".rstrip()
+    note = "" if picture.main is NodeState.DONE else main_word(picture.main)
+    name = _padded("main call", width + 2)
+    return f"{GLYPHS[picture.main]} {name} {bar_text.ljust(_CELLS)} {time:>9}  {note}".rstrip()
 
 
 def _padded(text: str, width: int) -> str:
@@ -274,16 +275,16 @@ class RunView(View):
 
     def to_html(self) -> Html:
         """Return the run as self-contained HTML."""
-        shown = self.picture
+        picture = self.picture
         body = (
-            _head_html(shown, self.said),
-            _progress_html(shown, self.said),
-            _graph_html(shown),
-            _reasons_html(reasons(shown)),
+            _head_html(picture, self.said),
+            _progress_html(picture, self.said),
+            _graph_html(picture),
+            _reasons_html(reasons(picture)),
             _notes_html(self.run),
             _reply_html(self.run),
-            _timeline_html(shown),
-            _table_html(shown),
+            _timeline_html(picture),
+            _table_html(picture),
             self._prompt_html(),
             _debug_html(self.run),
         )
@@ -302,14 +303,14 @@ class RunView(View):
         return section("Prompt", view.headline, view.body_html(), "tract-run-prompt", is_open=False)
 
 
-def _head_html(shown: Picture, said: str) -> HtmlPart:
-    run = shown.run
-    word = standing(run, is_interrupted=bool(said))
+def _head_html(picture: Picture, note: str) -> HtmlPart:
+    run = picture.run
+    word = standing(run, is_interrupted=bool(note))
     look = "tract-bad" if run.status is RunStatus.FAILED else ""
-    what = said or outcome(run)
+    what = note or outcome(run)
     return (
         head_html(f"Run {run.run_id[:8]}", word, f"tract-{word}"),
-        facts_html((name, _value(name, value)) for name, value in facts(shown)),
+        facts_html((name, _value(name, value)) for name, value in facts(picture)),
         element("p", what, class_=look) if what else None,
     )
 
@@ -318,28 +319,28 @@ def _value(name: str, value: str) -> HtmlPart:
     return element("code", value) if name in {"root hash", "profile", "branch", "reply commit"} else value
 
 
-def _progress_html(shown: Picture, instead: str) -> HtmlPart:
-    if instead or shown.run.status is not RunStatus.RUNNING:
+def _progress_html(picture: Picture, instead: str) -> HtmlPart:
+    if instead or picture.run.status is not RunStatus.RUNNING:
         return None
-    said = progress(shown)
-    share = 100 * shown.ended / max(len(shown.nodes), 1)
+    sentence = progress(picture)
+    share = 100 * picture.ended / max(len(picture.nodes), 1)
     filled = element("span", class_="tract-seg tract-assistant", style=f"width:{share:.1f}%")
     return (
-        element("p", said, class_="tract-now"),
-        element("div", filled, class_="tract-bar", role="img", aria_label=said),
+        element("p", sentence, class_="tract-now"),
+        element("div", filled, class_="tract-bar", role="img", aria_label=sentence),
     )
 
 
-def _graph_html(shown: Picture) -> HtmlPart:
-    if not shown.nodes:
+def _graph_html(picture: Picture) -> HtmlPart:
+    if not picture.nodes:
         return element("p", "No operations: the context was sent without changes.", class_="tract-dim")
-    return operations_html(shown.nodes, shown.main, lambda: graph_svg(shown), "tract-run-graph")
+    return operations_html(picture.nodes, picture.main, lambda: graph_svg(picture), "tract-run-graph")
 
 
-def _reasons_html(told: list[StatusReason]) -> HtmlPart:
-    if not told:
+def _reasons_html(entries: list[StatusReason]) -> HtmlPart:
+    if not entries:
         return None
-    items = [reason_html(mark(one.state), one.names, one.why) for one in told]
+    items = [reason_html(mark(entry.state), entry.names, entry.why) for entry in entries]
     more = len(items) - _REASONS
     rest = element(
         "details",
@@ -361,12 +362,12 @@ def _reply_html(run: Run) -> Html | None:
 def _notes_html(run: Run) -> Html | None:
     entries = [
         (
-            one_line(one.title, _NAME),
-            note_place(one),
-            one.text[:_SHOWN_REPLY],
-            more_characters(one.text, _SHOWN_REPLY),
+            one_line(note.title, _NAME),
+            note_place(note),
+            note.text[:_SHOWN_REPLY],
+            more_characters(note.text, _SHOWN_REPLY),
         )
-        for one in run.notes
+        for note in run.notes
     ]
     return _entries_html("Notes", entries, "tract-run-notes", is_open=True)
 
@@ -374,13 +375,13 @@ def _notes_html(run: Run) -> Html | None:
 def _debug_html(run: Run) -> Html | None:
     entries = [
         (
-            one_line(one.operation_id, _NAME),
-            one.hook.value,
-            json.dumps(one.debug, ensure_ascii=False, indent=1),
+            one_line(operation.operation_id, _NAME),
+            operation.hook.value,
+            json.dumps(operation.debug, ensure_ascii=False, indent=1),
             "",
         )
-        for one in run.operations
-        if one.debug
+        for operation in run.operations
+        if operation.debug
     ]
     return _entries_html("Debugging", entries, "tract-run-debug", is_open=False)
 
@@ -391,21 +392,21 @@ def _entries_html(
     """Return texts with their names and origins."""
     if not entries:
         return None
-    shown = (
+    items = (
         (
             element("dt", what, " ", element("span", place, class_="tract-about")),
             element("dd", element("pre", text), more),
         )
         for what, place, text, more in entries
     )
-    return section(title, f"{len(entries):,}", element("dl", shown), name, is_open=is_open)
+    return section(title, f"{len(entries):,}", element("dl", items), name, is_open=is_open)
 
 
-def _timeline_html(shown: Picture) -> Html | None:
-    chart = gantt(shown)
+def _timeline_html(picture: Picture) -> Html | None:
+    chart = gantt(picture)
     if not any(bar.node for bar in chart.bars):
         return None
-    committed = (element("p", line) for line in commit_lines(shown))
+    committed = (element("p", line) for line in commit_lines(picture))
     body = svg.figure(gantt_svg(chart), "Time line", "tract-run-gantt"), committed
     is_open = len(chart.bars) <= _OPEN
     return section("Time line", side_by_side(chart), body, "tract-run-timeline", is_open=is_open)
@@ -429,15 +430,15 @@ _LOOKS = {
 }
 
 
-def _table_html(shown: Picture) -> Html | None:
-    if not shown.nodes:
+def _table_html(picture: Picture) -> Html | None:
+    if not picture.nodes:
         return None
     heads, *lines = (
         [cell(text, class_=_LOOKS.get(head)) for head, text in zip(_COLUMNS, row, strict=True)]
-        for row in (_COLUMNS, *map(_cells, shown.nodes))
+        for row in (_COLUMNS, *map(_cells, picture.nodes))
     )
-    drawn = element("div", table(lines, heads, class_="tract-messages"), class_="tract-canvas")
-    return section("Operations", f"{len(shown.nodes):,}", drawn, "tract-run-operations", is_open=False)
+    canvas = element("div", table(lines, heads, class_="tract-messages"), class_="tract-canvas")
+    return section("Operations", f"{len(picture.nodes):,}", canvas, "tract-run-operations", is_open=False)
 
 
 def _cells(node: OperationNode) -> tuple[str, ...]:

@@ -95,8 +95,8 @@ def newest_first(commits: Iterable[CommitInfo]) -> list[CommitInfo]:
     for info in known.values():
         for parent in set(info.parents) & known.keys():
             children[parent] += 1
-    given = {commit: number for number, commit in enumerate(known)}
-    ready = [(-i.created_at.timestamp(), given[c], c) for c, i in known.items() if not children[c]]
+    order = {commit: number for number, commit in enumerate(known)}
+    ready = [(-i.created_at.timestamp(), order[c], c) for c, i in known.items() if not children[c]]
     heapq.heapify(ready)
     ordered = []
     while ready:
@@ -105,14 +105,14 @@ def newest_first(commits: Iterable[CommitInfo]) -> list[CommitInfo]:
         for parent in set(info.parents) & known.keys():
             children[parent] -= 1
             if not children[parent]:
-                heapq.heappush(ready, (-known[parent].created_at.timestamp(), given[parent], parent))
+                heapq.heappush(ready, (-known[parent].created_at.timestamp(), order[parent], parent))
     return ordered
 
 
 def strands_of(ordered: Sequence[CommitInfo], branches: Sequence[BranchInfo]) -> dict[str, str]:
     """Return the line of development of each commit.
 
-    A branch owns the first parents of its tip, except those of an earlier branch.
+    A branch owns the first parents of its tip, unless an earlier branch owns them.
     """
     known = {info.commit_hash: info for info in ordered}
     strands: dict[str, str] = {}
@@ -307,8 +307,8 @@ def _kind(info: CommitInfo, role: str) -> str:
 
 
 def _called(calls: Any) -> str:
-    given = calls if isinstance(calls, list | tuple) else ()
-    return ", ".join(str(call["name"]) for call in given if isinstance(call, dict) and call.get("name"))
+    items = calls if isinstance(calls, list | tuple) else ()
+    return ", ".join(str(call["name"]) for call in items if isinstance(call, dict) and call.get("name"))
 
 
 def _time_pattern(times: Sequence[datetime]) -> str:
@@ -372,18 +372,18 @@ def graph_text(layout: Layout, rows: Sequence[CommitRow]) -> str:
 def _turns(running: Iterable[Edge], row: int, width: int) -> list[str]:
     leaving = [e for e in running if e.child == row and e.lane != e.child_column]
     arriving = [e for e in running if e.parent == row + 1 and e.lane != e.parent_column]
-    drawn = []
+    turns = []
     if leaving:
         cells = _verticals((e for e in running if e not in leaving), width)
         for edge in leaving:
             _turn(cells, edge.child_column, _UP, edge.lane, _DOWN)
-        drawn.append(_draw(cells).rstrip())
+        turns.append(_draw(cells).rstrip())
     if arriving:
         cells = _verticals((e for e in running if e not in arriving), width)
         for edge in arriving:
             _turn(cells, edge.lane, _UP, edge.parent_column, _DOWN)
-        drawn.append(_draw(cells).rstrip())
-    return drawn
+        turns.append(_draw(cells).rstrip())
+    return turns
 
 
 def _verticals(edges: Iterable[Edge], width: int) -> list[int]:
@@ -540,11 +540,11 @@ def _curve(x: float, y: float, to: float) -> str:
 
 
 def _drawn_labels(labels: Iterable[Label], x: float, y: float) -> tuple[list[Html], float]:
-    drawn = []
+    items = []
     for label in labels:
         width = _label_width(label)
         place = {"x": f"{x + 7:g}", "y": f"{y + svg.BASELINE:g}", "textLength": f"{width - 14:g}"}
-        drawn.append(
+        items.append(
             element(
                 "g",
                 svg.box(x, y - 8, width, 16, radius=3 if label.kind == "tag" else 8),
@@ -553,7 +553,7 @@ def _drawn_labels(labels: Iterable[Label], x: float, y: float) -> tuple[list[Htm
             )
         )
         x += width + 5
-    return drawn, x
+    return items, x
 
 
 def _label_text(label: Label) -> str:
@@ -654,19 +654,19 @@ def graph(
     """
     layout = lay_out(commits, branches)
     rows = make_rows(layout.commits, branches, head, contents or {}, roles or {})
-    shown = {info.commit_hash for info in layout.commits}
+    hashes = {info.commit_hash for info in layout.commits}
     count = f"{len(rows):,} commit{'s' * (len(rows) != 1)} on {len(branches):,} branch{'es' * (len(branches) != 1)}"
-    return Graph(layout, rows, count, _notes(shown, branches, head))
+    return Graph(layout, rows, count, _notes(hashes, branches, head))
 
 
-def _notes(shown: set[str], branches: Sequence[BranchInfo], head: str | None) -> tuple[str, ...]:
-    if not shown and head is None:
+def _notes(hashes: set[str], branches: Sequence[BranchInfo], head: str | None) -> tuple[str, ...]:
+    if not hashes and head is None:
         return ("No commits yet.",)
     empty = [b.name for b in branches if b.commit_hash is None]
     hidden = [
-        f"{b.name} ({b.commit_hash[:8]})" for b in branches if b.commit_hash and b.commit_hash not in shown
+        f"{b.name} ({b.commit_hash[:8]})" for b in branches if b.commit_hash and b.commit_hash not in hashes
     ]
-    if head and head not in shown and not any(b.commit_hash == head for b in branches):
+    if head and head not in hashes and not any(b.commit_hash == head for b in branches):
         hidden.insert(0, f"HEAD ({head[:8]})")
     notes = [("Without commits", empty), ("Not among these commits", hidden)]
     return tuple(

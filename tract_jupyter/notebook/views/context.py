@@ -41,12 +41,12 @@ def speaker(message: Message) -> str:
 
 def preview(message: Message, limit: int) -> str:
     """Return the first line of the text, or the tool calls if there is no text."""
-    whole = message.told
-    text = whole.lstrip()[: 4 * limit]
+    full = message.told
+    text = full.lstrip()[: 4 * limit]
     line = text.partition("\n")[0]
     if not text:
         return one_line(" ".join(map(_call_text, message.tool_calls)), limit)
-    rest = " …" if len(whole.rstrip()) > len(line) and len(line) < limit else ""
+    rest = " …" if len(full.rstrip()) > len(line) and len(line) < limit else ""
     return one_line(f"{line.rstrip()}{rest}", limit)
 
 
@@ -152,8 +152,8 @@ def token_bar(context: CompiledContext) -> TokenBar:
     )
 
 
-def _percent(part: int, whole: int) -> str:
-    share = 100 * part / whole if whole else 0.0
+def _percent(part: int, total: int) -> str:
+    share = 100 * part / total if total else 0.0
     return "<1 %" if 0 < share < 1 else f"{share:.0f} %"
 
 
@@ -269,9 +269,9 @@ def _badge(priority: Priority) -> Html:
 
 def _content(message: Message) -> HtmlPart:
     """Return the first line. It unfolds to the full text if there is more."""
-    first, whole = preview(message, _LINE), full_text(message)
+    first, text = preview(message, _LINE), full_text(message)
     line = first or element("span", "empty", class_="tract-dim")
-    return line if first == whole else unfolding(line, whole, _WHOLE)
+    return line if first == text else unfolding(line, text, _WHOLE)
 
 
 def unfolding(name: HtmlPart, text: str, limit: int) -> Html:

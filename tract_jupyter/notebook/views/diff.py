@@ -229,8 +229,8 @@ def _change_html(diff: MessageDiff, source: str) -> Html:
 def _body_html(diff: MessageDiff) -> Html | None:
     if diff.old is not None and diff.new is not None:
         return lines_html(full_text(diff.old), full_text(diff.new), "Lines")
-    first, whole = preview(diff.message, _PREVIEW), full_text(diff.message)
-    return element("div", first) if printable(whole) == first else unfolding(first, whole, _WHOLE)
+    first, text = preview(diff.message, _PREVIEW), full_text(diff.message)
+    return element("div", first) if printable(text) == first else unfolding(first, text, _WHOLE)
 
 
 def lines_html(old: str, new: str, label: str) -> Html | None:
@@ -262,9 +262,9 @@ def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> H
 
     def flush() -> None:
         for left, right in zip_longest(removed, added):
-            one, other = _marked(left, right)
-            rows.append(_side_html("del", 0, one, numbers) if left is not None else _NOTHING)
-            rows.append(_side_html("add", 1, other, numbers) if right is not None else _NOTHING)
+            left_html, right_html = _marked(left, right)
+            rows.append(_side_html("del", 0, left_html, numbers) if left is not None else _NOTHING)
+            rows.append(_side_html("add", 1, right_html, numbers) if right is not None else _NOTHING)
         removed.clear()
         added.clear()
 
@@ -303,12 +303,18 @@ def texts_side_by_side(left: Sequence[DisplayedPiece], right: Sequence[Displayed
     """
     rows: list[Html] = []
     numbers = [0, 0]
-    for tag, i, i_end, j, j_end in _opcodes([one.text for one in left], [one.text for one in right]):
-        for one, other in zip_longest(left[i:i_end], right[j:j_end]):
-            x, y = _marked_whole(one and one.text, other and other.text)
+    for tag, i, i_end, j, j_end in _opcodes(
+        [left_line.text for left_line in left], [left_line.text for left_line in right]
+    ):
+        for left_line, right_line in zip_longest(left[i:i_end], right[j:j_end]):
+            x, y = _marked_whole(left_line and left_line.text, right_line and right_line.text)
             looks = ("", "same-r") if tag == "equal" else ("del", "add")
-            rows.append(_side_html(looks[0], 0, x, numbers, one.key) if one is not None else _NOTHING)
-            rows.append(_side_html(looks[1], 1, y, numbers, other.key) if other is not None else _NOTHING)
+            rows.append(
+                _side_html(looks[0], 0, x, numbers, left_line.key) if left_line is not None else _NOTHING
+            )
+            rows.append(
+                _side_html(looks[1], 1, y, numbers, right_line.key) if right_line is not None else _NOTHING
+            )
     return fragment(rows)
 
 
@@ -335,7 +341,7 @@ def _side_html(look: str, side: int, pieces: tuple[Piece, ...], numbers: list[in
     """Return a numbered line of one side, with changes marked."""
     numbers[side] += 1
     tag = "del" if side == 0 else "ins"
-    text = fragment(element(tag, one) if differs else one for differs, one in pieces)
+    text = fragment(element(tag, text_piece) if differs else text_piece for differs, text_piece in pieces)
     number = element("span", str(numbers[side]), class_="n")
     return element(
         "div", number, element("span", text or " ", class_="c", data_line=key or None), class_=look
@@ -346,12 +352,12 @@ def _change_text(diff: MessageDiff, source: str) -> str:
     head = f"{_SIGNS[diff.kind]} {_speakers(diff)} {_commits(diff)}".rstrip()
     lines = [f"{head} · {show_delta(diff.token_delta, source)} tokens", *(f"    {d}" for d in _details(diff))]
     if diff.old is not None and diff.new is not None:
-        drawn = diff_lines(full_text(diff.old), full_text(diff.new))
-        lines += [f"    {line.sign if line.sign != '@' else ' '} {line.text}".rstrip() for line in drawn]
+        changes = diff_lines(full_text(diff.old), full_text(diff.new))
+        lines += [f"    {line.sign if line.sign != '@' else ' '} {line.text}".rstrip() for line in changes]
         return "\n".join(lines)
-    whole = printable(full_text(diff.message), _WHOLE).split("\n")
-    lines += [f"    {one_line(text, _PREVIEW)}".rstrip() for text in whole[:_TEXT_LINES]]
-    more = len(whole) - _TEXT_LINES
+    text_lines = printable(full_text(diff.message), _WHOLE).split("\n")
+    lines += [f"    {one_line(text, _PREVIEW)}".rstrip() for text in text_lines[:_TEXT_LINES]]
+    more = len(text_lines) - _TEXT_LINES
     return "\n".join([*lines, *([f"    ⋮ {more:,} more line{'s' * (more != 1)}"] if more > 0 else [])])
 
 

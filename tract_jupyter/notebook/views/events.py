@@ -34,15 +34,15 @@ def in_words(event: Event) -> str:
     """Return the event as a sentence without its period and actor."""
     kind, data = event.event_type, event.data
     if kind.startswith("custom:"):
-        told = f"ran {kind.removeprefix('custom:')}{_values(data.get('fields') or {})}"
+        sentence = f"ran {kind.removeprefix('custom:')}{_values(data.get('fields') or {})}"
     elif kind in _SENTENCES:
         try:
-            told = _SENTENCES[kind](data)
+            sentence = _SENTENCES[kind](data)
         except (KeyError, TypeError, ValueError):  # data of another version
-            told = _plain(kind, data)
+            sentence = _plain(kind, data)
     else:
-        told = _plain(kind, data)
-    return one_line(short_hashes(told), _WORDS)
+        sentence = _plain(kind, data)
+    return one_line(short_hashes(sentence), _WORDS)
 
 
 def _plain(kind: str, data: dict[str, Any]) -> str:
@@ -55,19 +55,19 @@ def _plain(kind: str, data: dict[str, Any]) -> str:
 
 
 def _values(data: dict[str, Any]) -> str:
-    told = ", ".join(
+    values = ", ".join(
         f"{key.replace('_', ' ')} {str(value)[:_VALUE]}"
         for key, value in data.items()
         if value not in (None, "", {}, []) and key not in _HIDDEN
     )
-    return f": {told}" if told else ""
+    return f": {values}" if values else ""
 
 
 def _decision(data: dict[str, Any]) -> str:
     did = {"approve": "approved", "reject": "rejected"}.get(data["action"], f"chose {data['action']} for")
     reason = f", because: {data['reason']}" if data.get("reason") else ""
-    left = f" ({data['outcome']})" if data.get("outcome") else ""
-    return f"{did} {data['title']}{reason}{left}"
+    outcome = f" ({data['outcome']})" if data.get("outcome") else ""
+    return f"{did} {data['title']}{reason}{outcome}"
 
 
 def _rejected(data: dict[str, Any]) -> str:
@@ -123,11 +123,11 @@ class EventsView(View):
 
     def to_text(self) -> str:
         """Return a line for each event."""
-        told = [(ago(one.created_at, self.now), _by(one), in_words(one)) for one in self.events]
-        widths = [max((text_width(row[place]) for row in told), default=0) for place in range(2)]
+        rows = [(ago(event.created_at, self.now), _by(event), in_words(event)) for event in self.events]
+        widths = [max((text_width(row[place]) for row in rows), default=0) for place in range(2)]
         lines = [
             f"{when_.ljust(widths[0])}  {by.ljust(widths[1])}  {one_line(words, _TEXT_WORDS)}"
-            for when_, by, words in told
+            for when_, by, words in rows
         ]
         return printable("\n".join([f"Events: {self.headline}", *lines]))
 
@@ -138,10 +138,10 @@ class EventsView(View):
             element("span", in_words(event), class_="cut"),
             rows.number(element("time", ago(event.created_at, self.now), **at)),
         )
-        held = [("what", event.event_type), ("when", exact_time(event.created_at))]
-        held += [(key, str(value)) for key, value in event.data.items() if value not in (None, "", {}, [])]
-        shown = [(key, element("code", one_line(value, _WORDS))) for key, value in held]
-        return rows.row(cells, table(shown, ("", "")))
+        fields = [("what", event.event_type), ("when", exact_time(event.created_at))]
+        fields += [(key, str(value)) for key, value in event.data.items() if value not in (None, "", {}, [])]
+        items = [(key, element("code", one_line(value, _WORDS))) for key, value in fields]
+        return rows.row(cells, table(items, ("", "")))
 
 
 def _by(event: Event) -> str:

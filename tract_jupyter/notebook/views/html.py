@@ -67,12 +67,12 @@ def element(name: str, /, *content: HtmlPart, **attributes: Attribute) -> Html:
         attributes: `class_` becomes `class`, and `_` becomes `-`: `data_testid="x"`. True writes a name without a
             value. None, False and an empty class omit the attribute. Several classes may be a tuple.
     """
-    made = [_start(name, tuple(attributes.items()))]
+    parts = [_start(name, tuple(attributes.items()))]
     if name in _SHAPES or name in _EMPTY:
-        return str.__new__(Html, made[0])
-    _add(made, content)
-    made.append(f"</{name}>")
-    return str.__new__(Html, "".join(made))
+        return str.__new__(Html, parts[0])
+    _add(parts, content)
+    parts.append(f"</{name}>")
+    return str.__new__(Html, "".join(parts))
 
 
 def _start(name: str, attributes: tuple[tuple[str, Attribute], ...]) -> str:
@@ -82,19 +82,19 @@ def _start(name: str, attributes: tuple[tuple[str, Attribute], ...]) -> str:
 
 
 def _make_start(name: str, attributes: tuple[tuple[str, Attribute], ...]) -> str:
-    made = [f"<{name}"]
+    parts = [f"<{name}"]
     if name in _FOCUSED:
-        made.append(f" {OWN_KEYS}")
+        parts.append(f" {OWN_KEYS}")
     for key, value in attributes:
         text = " ".join(filter(None, value)) if isinstance(value, tuple) else value
         if text is None or text is False or (key == "class_" and not text):
             continue
         if key == "tabindex" and name not in _FOCUSED:
-            made.append(f" {OWN_KEYS}")
+            parts.append(f" {OWN_KEYS}")
         label = key.rstrip("_").replace("_", "-")
-        made.append(f" {label}" if text is True else f' {label}="{Html.escape(text)}"')
-    made.append("/>" if name in _SHAPES else ">")
-    return "".join(made)
+        parts.append(f" {label}" if text is True else f' {label}="{Html.escape(text)}"')
+    parts.append("/>" if name in _SHAPES else ">")
+    return "".join(parts)
 
 
 _short_start = lru_cache(maxsize=1_000)(_make_start)
@@ -103,19 +103,19 @@ _short_start = lru_cache(maxsize=1_000)(_make_start)
 
 def fragment(*content: HtmlPart) -> Html:
     """Return content without an element around it."""
-    made: list[str] = []
-    _add(made, content)
-    return str.__new__(Html, "".join(made))
+    parts: list[str] = []
+    _add(parts, content)
+    return str.__new__(Html, "".join(parts))
 
 
-def _add(made: list[str], content: Iterable[HtmlPart]) -> None:
-    for one in content:
-        if type(one) is Html:
-            made.append(one)
-        elif isinstance(one, str) or hasattr(one, "__html__"):
-            made.append(Html.escape(one))
-        elif one is not None:
-            _add(made, one)
+def _add(parts: list[str], content: Iterable[HtmlPart]) -> None:
+    for item in content:
+        if type(item) is Html:
+            parts.append(item)
+        elif isinstance(item, str) or hasattr(item, "__html__"):
+            parts.append(Html.escape(item))
+        elif item is not None:
+            _add(parts, item)
 
 
 _EMPTY: Final = frozenset({"br", "hr", "img", "input", "wbr"})
@@ -145,8 +145,8 @@ def root_html(*content: HtmlPart, look: str = "tract", tag: str = "div", **attri
         tag: the element.
         attributes: more attributes, as of `element`.
     """
-    own = {"data-lm-suppress-shortcuts": "true"}
-    return element(tag, *content, class_=f"{look} {NO_FORMULAS}", **own, **attributes)
+    attributes_added = {"data-lm-suppress-shortcuts": "true"}
+    return element(tag, *content, class_=f"{look} {NO_FORMULAS}", **attributes_added, **attributes)
 
 
 def escaped(text: str) -> Html:
@@ -219,22 +219,24 @@ def table(
         has_names: the first cell of each row is its name.
         class_: the class of the table.
     """
-    head = element("thead", element("tr", (_cell("th", one, scope="col") for one in heads))) if heads else ""
-    return element("table", head, element("tbody", (_row(one, has_names) for one in rows)), class_=class_)
+    head = (
+        element("thead", element("tr", (_cell("th", item, scope="col") for item in heads))) if heads else ""
+    )
+    return element("table", head, element("tbody", (_row(item, has_names) for item in rows)), class_=class_)
 
 
 def _row(cells: Iterable[HtmlPart | Cell], has_names: bool) -> Html:  # noqa: FBT001
     if isinstance(cells, Html):
         return cells
-    made = iter(cells)
-    first = _cell("th", next(made, None), scope="row") if has_names else ""
-    return element("tr", first, (_cell("td", one) for one in made))
+    remaining = iter(cells)
+    first = _cell("th", next(remaining, None), scope="row") if has_names else ""
+    return element("tr", first, (_cell("td", item) for item in remaining))
 
 
-def _cell(tag: str, given: HtmlPart | Cell, **attributes: Attribute) -> Html:
-    if isinstance(given, Cell):
-        return element(tag, given.content, **given.attributes, **attributes)
-    return element(tag, given, **attributes)
+def _cell(tag: str, content: HtmlPart | Cell, **attributes: Attribute) -> Html:
+    if isinstance(content, Cell):
+        return element(tag, content.content, **content.attributes, **attributes)
+    return element(tag, content, **attributes)
 
 
 _TEXT_WIDTH = 80
@@ -260,10 +262,10 @@ class Grid:
 
     def to_text(self) -> str:
         """Return the table with aligned columns."""
-        shown = [self.heads, *(tuple(cut(text, _TEXT_WIDTH) for text in row) for row in self.rows)]
-        widths = [max(len(row[i]) for row in shown) for i in range(len(self.heads))]
+        rows = [self.heads, *(tuple(cut(text, _TEXT_WIDTH) for text in row) for row in self.rows)]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(self.heads))]
         lines = [
-            "  ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)).rstrip() for row in shown
+            "  ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)).rstrip() for row in rows
         ]
         return "\n".join([*([self.title] if self.title else []), *lines])
 

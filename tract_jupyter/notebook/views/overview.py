@@ -47,11 +47,11 @@ class TractView(View):
         Raises:
             TractError: the store cannot be read.
         """
-        asked = tract.models.asked
+        purposes = tract.models.asked
         return cls(
             tract.status(),
             tuple(tract.list_branches()),
-            "; ".join(one.removeprefix("Asked").lstrip(": ") for one in asked),
+            "; ".join(purpose.removeprefix("In use").lstrip(": ") for purpose in purposes),
             tract.costs(),
             _scripts(tract),
         )
@@ -74,7 +74,7 @@ class TractView(View):
         lines += self._unapproved()
         lines += [f"Scripts: {self.scripts}"] if self.scripts else []
         lines += [f"Model: {self._asked}"] + ([f"This session: {self._spent}"] if self._spent else [])
-        others = [one.name for one in self.branches if not one.is_current]
+        others = [branch.name for branch in self.branches if not branch.is_current]
         lines += [f"Other branches: {_some(others)}"] if others else []
         return printable("\n".join(lines))
 
@@ -104,8 +104,8 @@ class TractView(View):
     def _spent(self) -> str:
         """The usage of this session, with its budget; empty if there is neither."""
         cost = self.cost
-        told = str(cost) if cost.lines else ""
-        return f"{told or 'nothing'} of {cost.budget}" if cost.budget is not None else told
+        cost_text = str(cost) if cost.lines else ""
+        return f"{cost_text or 'nothing'} of {cost.budget}" if cost.budget is not None else cost_text
 
     def _place(self) -> Html:
         status = self.status
@@ -128,18 +128,18 @@ class TractView(View):
         return rows.line(rows.icon("wait"), rows.badge(what, "wait"), element("code", "%tract inbox"))
 
     def _quarantined(self) -> list[Html]:
-        return [rows.line(rows.icon("no"), rows.cut(one)) for one in self._unapproved()]
+        return [rows.line(rows.icon("no"), rows.cut(line)) for line in self._unapproved()]
 
     def _unapproved(self) -> list[str]:
-        status, told = self.status, []
+        status, lines = self.status, []
         if status.quarantined:
-            told.append(f"Stored but not approved here: {_some(status.quarantined)} (%tract review NAME)")
+            lines.append(f"Stored but not approved here: {_some(status.quarantined)} (%tract review NAME)")
         if status.quarantined_handlers:
-            told.append(
+            lines.append(
                 f"Saved handlers not approved here: {_some(status.quarantined_handlers)} (%tract review NAME). "
                 "Until then, their requests come to you"
             )
-        return told
+        return lines
 
     def _model(self) -> Html:
         cells = [rows.said("Model"), rows.cut(self._asked), rows.number(self._spent)]
@@ -150,20 +150,20 @@ class TractView(View):
         return rows.line(*cells)
 
     def _branches(self) -> Html:
-        names = [one.name for one in sorted(self.branches, key=lambda one: not one.is_current)]
-        shown = [
+        names = [branch.name for branch in sorted(self.branches, key=lambda branch: not branch.is_current)]
+        items = [
             (
-                "→" if one.is_current else "",
-                element("code", one.name),
-                element("code", one.commit_hash[:_HASH] if one.commit_hash else "no commits yet"),
+                "→" if branch.is_current else "",
+                element("code", branch.name),
+                element("code", branch.commit_hash[:_HASH] if branch.commit_hash else "no commits yet"),
             )
-            for one in self.branches[:_LISTED]
+            for branch in self.branches[:_LISTED]
         ]
         more = len(names) - _LISTED
         command = element("code", "%tract branch")
         rest = element("p", element("small", f"{more:,} more: ", command)) if more > 0 else None
         cells = (rows.said("Branches"), rows.cut(_some(names)), rows.number(f"{len(names):,}"))
-        return rows.row(cells, (table(shown, ("", "Name", "Commit")), rest))
+        return rows.row(cells, (table(items, ("", "Name", "Commit")), rest))
 
     def _operations(self) -> Html | None:
         names = self.status.operations

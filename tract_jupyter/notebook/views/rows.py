@@ -55,7 +55,7 @@ def row(
 def fold(
     name: HtmlPart, content: HtmlPart, *, look: str = "", icon: Html | None = None, **attributes: Attribute
 ) -> Html:
-    """Return a part of a body that unfolds. The arguments are those of `row`; `icon` replaces the mark."""
+    """Return a part of a body that unfolds. See `row` for the arguments; `icon` replaces the mark."""
     summary = element("summary", icon or CHEVRON, name)
     return element("details", summary, content, class_=("more", look), **attributes)
 

@@ -108,8 +108,8 @@ class _Reader(HTMLParser):
             self._dropped, self._depth = tag, 1
         elif tag in _TAGS:
             self._close_before(tag)
-            given = fragment(_attribute(tag, name, value or "") for name, value in attrs)
-            self._made.append(_START.format(tag, given))
+            attributes = fragment(_attribute(tag, name, value or "") for name, value in attrs)
+            self._made.append(_START.format(tag, attributes))
             if tag not in _EMPTY:
                 self._open.append(tag)
 
@@ -119,11 +119,11 @@ class _Reader(HTMLParser):
         Otherwise end tags could close elements outside the output.
         """
         closed, within = _CLOSES.get(tag, (frozenset(), frozenset()))
-        for one in reversed(self._open):
-            if one in closed:
-                self.handle_endtag(one)
+        for name in reversed(self._open):
+            if name in closed:
+                self.handle_endtag(name)
                 return
-            if one in within:
+            if name in within:
                 return
 
     def handle_endtag(self, tag: str) -> None:
@@ -156,12 +156,12 @@ _GIVEN: Final = Html(' {}="{}"')
 
 def _attribute(tag: str, name: str, value: str) -> Html:
     if name == "style":
-        kept = [one for one in value.split(";") if one.strip() and not _UNSAFE_CSS.search(one)]
-        return _GIVEN.format(name, _readable(";".join(kept))) if kept else Html()
+        allowed_parts = [part for part in value.split(";") if part.strip() and not _UNSAFE_CSS.search(part)]
+        return _GIVEN.format(name, _readable(";".join(allowed_parts))) if allowed_parts else Html()
     if name in {"class", "id"}:
         allowed = _CLASS if name == "class" else _ID
-        kept = [one for one in value.split() if allowed.fullmatch(one)]
-        return _GIVEN.format(name, " ".join(kept)) if kept else Html()
+        allowed_parts = [part for part in value.split() if allowed.fullmatch(part)]
+        return _GIVEN.format(name, " ".join(allowed_parts)) if allowed_parts else Html()
     if name == "href" and tag == "a":
         link = Html(' href="{}" rel="noreferrer" target="_blank"')
         return link.format(value) if _LINK.fullmatch(value) else Html()
@@ -177,8 +177,8 @@ def _style_element(css: str, scope: str) -> Html:
     if "'" in plain or '"' in plain or _UNSAFE_CSS.search(re.sub("[{}]", "", css)):
         return Html()
     depth = 0
-    for one in re.findall("[{}]", plain):
-        depth += 1 if one == "{" else -1
+    for brace in re.findall("[{}]", plain):
+        depth += 1 if brace == "{" else -1
         if depth < 0:
             return Html()
     css = re.sub(r"[^{};]+(?:;[^{};]*)*(?=\})", lambda found: _readable(found[0]), css)
@@ -190,7 +190,9 @@ def _readable(declarations: str) -> str:
 
     The theme's text color fits only the theme's background.
     """
-    found = _BACKGROUND.search(declarations)
-    if found is None or _COLOR.search(declarations):
+    background = _BACKGROUND.search(declarations)
+    if background is None or _COLOR.search(declarations):
         return declarations
-    return f"{declarations.rstrip().rstrip(';')};color:lch(from {found[1]} calc((50 - l) * infinity) 0 0)"
+    return (
+        f"{declarations.rstrip().rstrip(';')};color:lch(from {background[1]} calc((50 - l) * infinity) 0 0)"
+    )

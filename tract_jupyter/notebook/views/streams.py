@@ -55,8 +55,8 @@ class PrintedText:
         left_out = self._left_out
         if len(self._head) + len(text) <= MOST_TEXT and not left_out:
             return self._head + text
-        whole = self._head + text if not left_out else ""
-        head, tail = (whole[:_HALF], whole[_HALF:]) if whole else (self._head, text)
+        complete = self._head + text if not left_out else ""
+        head, tail = (complete[:_HALF], complete[_HALF:]) if complete else (self._head, text)
         left_out += max(len(tail) - _HALF, 0)
         note = f"\n… {counted(left_out, 'character')} not shown; print less to see all …\n"
         return f"{head}{note}{tail[-_HALF:]}"
@@ -96,12 +96,12 @@ class PrintedText:
         if not self._head:
             self._head, text = text[:_HALF], text[_HALF:]
         self._left_out += max(len(text) - _HALF, 0)
-        kept = text[-_HALF:]
+        end = text[-_HALF:]
         from_end = len(self._lines) - self._row
-        self._lines = [list(line) for line in kept.split("\n")]
+        self._lines = [list(line) for line in end.split("\n")]
         self._row = max(len(self._lines) - from_end, 0)
         self._column = min(self._column, len(self._lines[self._row]))
-        self._size = len(kept) + 1
+        self._size = len(end) + 1
 
 
 def without_codes(text: str) -> str:
@@ -111,7 +111,7 @@ def without_codes(text: str) -> str:
 
 def ansi_html(text: str) -> Html:
     """Return a text as HTML: ANSI colors as styles, the rest escaped."""
-    made: list[HtmlPart] = []
+    parts: list[HtmlPart] = []
     style: dict[str, str] = {}
     pieces = _STYLES.split(_OTHER_CODES.sub("", text))
     for number, piece in enumerate(pieces):
@@ -119,8 +119,8 @@ def ansi_html(text: str) -> Html:
             _apply(piece, style)
         elif piece:
             css = ";".join(style.values())
-            made.append(element("span", piece, style=css) if css else piece)
-    return fragment(made)
+            parts.append(element("span", piece, style=css) if css else piece)
+    return fragment(parts)
 
 
 _SIMPLE: Final = {
@@ -133,7 +133,7 @@ _ENDS: Final = {22: "weight", 23: "slant", 24: "line", 39: "color", 49: "backgro
 
 
 def _apply(codes: str, style: dict[str, str]) -> None:
-    numbers = deque(int(one or 0) for one in codes.split(";") if len(one) < 4)  # noqa: PLR2004 # none is longer
+    numbers = deque(int(number_text or 0) for number_text in codes.split(";") if len(number_text) < 4)  # noqa: PLR2004 # none is longer
     while numbers:
         code = numbers.popleft()
         if code == 0:

@@ -90,7 +90,7 @@ def _needed(
     classes: frozenset[str], tags: frozenset[str], attributes: frozenset[str], paths: tuple[str, ...]
 ) -> str:
     page = _Page(classes, tags, attributes)
-    rules = [kept for path in paths for kept in _kept(_rules(asset(path)), page)]
+    rules = [needed for path in paths for needed in _applicable(_rules(asset(path)), page)]
     moving = {name for rule in rules for name in _ANIMATION.findall(rule.body)} - {"none"}
     is_moving = bool(moving) or any("transition:" in rule.body for rule in rules if rule.head[0] != "@")
     rules = [
@@ -108,18 +108,18 @@ def _rules(css: str) -> tuple[_Rule, ...]:
     return tuple(_Rule(head.strip(), body.strip()) for head, body in _RULE.findall(plain))
 
 
-def _kept(rules: tuple[_Rule, ...], page: _Page) -> list[_Rule]:
-    kept = []
+def _applicable(rules: tuple[_Rule, ...], page: _Page) -> list[_Rule]:
+    needed = []
     for rule in rules:
         if rule.head.startswith("@keyframes"):
-            kept.append(rule)
+            needed.append(rule)
         elif rule.head.startswith("@"):
-            inner = _kept(_rules(rule.body), page)
-            kept += [_Rule(rule.head, "".join(one.text for one in inner))] if inner else []
+            inner = _applicable(_rules(rule.body), page)
+            needed += [_Rule(rule.head, "".join(item.text for item in inner))] if inner else []
         else:
-            head = ", ".join(one for one in _selectors(rule.head) if page.has(one))
-            kept += [_Rule(head, rule.body)] if head else []
-    return kept
+            head = ", ".join(item for item in _selectors(rule.head) if page.has(item))
+            needed += [_Rule(head, rule.body)] if head else []
+    return needed
 
 
 def _selectors(head: str) -> list[str]:
@@ -136,30 +136,33 @@ def _selectors(head: str) -> list[str]:
 
 def _with_used_variables(rules: list[_Rule]) -> list[_Rule]:
     """Return the rules without unused variables."""
-    split = [(rule.head, [one.strip() for one in rule.body.split(";") if one.strip()]) for rule in rules]
+    split = [
+        (rule.head, [declaration.strip() for declaration in rule.body.split(";") if declaration.strip()])
+        for rule in rules
+    ]
     values: dict[str, list[str]] = {}
     wanted = []
     for _, declarations in split:
-        for one in declarations:
-            name, _, value = one.partition(":")
+        for declaration in declarations:
+            name, _, value = declaration.partition(":")
             if name.startswith("--"):
                 values.setdefault(name, []).append(value)
             else:
-                wanted.append(one)
+                wanted.append(declaration)
     used: set[str] = set()
     while wanted:
-        found = set(_VARIABLE.findall(wanted.pop())) - used
-        used |= found
-        wanted += [value for name in found for value in values.get(name, [])]
-    kept = [
+        new = set(_VARIABLE.findall(wanted.pop())) - used
+        used |= new
+        wanted += [value for name in new for value in values.get(name, [])]
+    result = [
         (
             head,
             ";".join(
-                one.replace(": ", ":", 1)
-                for one in declarations
-                if not one.startswith("--") or one.partition(":")[0] in used
+                declaration.replace(": ", ":", 1)
+                for declaration in declarations
+                if not declaration.startswith("--") or declaration.partition(":")[0] in used
             ),
         )
         for head, declarations in split
     ]
-    return [_Rule(head, body) for head, body in kept if body]
+    return [_Rule(head, body) for head, body in result if body]

@@ -77,7 +77,7 @@ class ToolRow:
 
 @dataclass(frozen=True)
 class ToolsView(View):
-    """Tools; only those with all `words`, if there are any."""
+    """Tools. With `words`, only tools that contain all of them."""
 
     tools: Sequence[ToolRow]
     prefix: str = "tools"
@@ -99,10 +99,10 @@ class ToolsView(View):
     @property
     def groups(self) -> dict[str, list[ToolRow]]:
         """The tools by origin: namespaces, operations and the user's tools before built-in ones."""
-        found: dict[str, list[ToolRow]] = {}
+        groups: dict[str, list[ToolRow]] = {}
         for tool in sorted(self.tools, key=lambda tool: (tool.group == _GROUPS["tract"], tool.group)):
-            found.setdefault(tool.group, []).append(tool)
-        return found
+            groups.setdefault(tool.group, []).append(tool)
+        return groups
 
     @property
     def headline(self) -> str:
@@ -114,9 +114,9 @@ class ToolsView(View):
     def to_html(self) -> str:
         """Return the tools as self-contained HTML."""
         is_short = len(self.tools) <= _OPEN
-        drawn = [_group_html(group, tools, is_open=is_short) for group, tools in self.groups.items()]
+        items = [_group_html(group, tools, is_open=is_short) for group, tools in self.groups.items()]
         title = element("p", element("b", "Tools"), " ", element("small", self.headline))
-        tools = rows.rows(drawn) if drawn else None
+        tools = rows.rows(items) if items else None
         return styled(rows.page(title, tools, label="Tools", name="tract-tools"))
 
     def to_text(self) -> str:

@@ -26,14 +26,14 @@ _UNSAID: Final = frozenset({"tract_id", "token_counter"})  # the same in each ro
 
 def value_view(value: object) -> GridView:
     """Return a value as its sentence if it has one, else as a table of its fields."""
-    if _has_sentence(value):
-        told = str(value)
+    if _has_description(value):
+        sentence = str(value)
         heads = [getattr(value, name, None) for name in ("old_head", "new_head")]
         moved = " → ".join(head[:_SHORT_HASH] for head in heads if head)
-        return GridView(told[:1].upper() + told[1:], (f"HEAD {moved}",) if moved else ())
-    given = _fields(value)
-    several = {name: part for name, part in given.items() if _is_table(part)}
-    cells = {name: _cell(part, _WIDE) for name, part in given.items() if name not in several}
+        return GridView(sentence[:1].upper() + sentence[1:], (f"HEAD {moved}",) if moved else ())
+    fields = _fields(value)
+    several = {name: part for name, part in fields.items() if _is_table(part)}
+    cells = {name: _cell(part, _WIDE) for name, part in fields.items() if name not in several}
     rows = tuple((_words(name), text) for name, text in cells.items() if text)
     grids = [Grid(("Field", "Value"), rows)]
     grids += [_grid(part[:MOST_ROWS], _words(name)) for name, part in several.items()]
@@ -42,9 +42,9 @@ def value_view(value: object) -> GridView:
 
 def list_view(values: Sequence[Any]) -> GridView:
     """Return values of one type as a table with a row for each."""
-    told = f"The first {MOST_ROWS} are shown." if len(values) > MOST_ROWS else ""
+    note = f"The first {MOST_ROWS} are shown." if len(values) > MOST_ROWS else ""
     title = counted(len(values), _noun(values[0])).replace("entrys", "entries").replace("branchs", "branches")
-    return GridView(title, (told,) if told else (), (_grid(values[:MOST_ROWS]),))
+    return GridView(title, (note,) if note else (), (_grid(values[:MOST_ROWS]),))
 
 
 def part_view(part: object) -> GridView:
@@ -110,7 +110,7 @@ def _cell(value: Any, limit: int) -> str:
     written = next((write for kind, write in _WRITTEN.items() if isinstance(value, kind)), None)
     if written is not None:
         return written(value)
-    if is_shown(value) and not _has_sentence(value):
+    if is_shown(value) and not _has_description(value):
         value = _fields(value)
     if isinstance(value, dict):
         cells = {name: _cell(part, limit) for name, part in value.items()}
@@ -134,11 +134,11 @@ _WRITTEN: Final[Mapping[type, Callable[[Any], str]]] = {
 }
 
 
-def _has_sentence(value: object) -> bool:
+def _has_description(value: object) -> bool:
     """Return True if the text of a value describes it. The text of a reply or an output is its content instead."""
     kind = type(value)
-    own = next(base for base in kind.__mro__ if "__str__" in vars(base))
-    return own.__module__.startswith("tract_jupyter.") and kind.__name__ not in _CONTENTS
+    base_type = next(base for base in kind.__mro__ if "__str__" in vars(base))
+    return base_type.__module__.startswith("tract_jupyter.") and kind.__name__ not in _CONTENTS
 
 
 def _shortened(text: str, limit: int) -> str:
@@ -157,5 +157,5 @@ def _words(name: str) -> str:
 
 
 def _call(name: str, method: Any) -> str:
-    given = [one for one in signature(method).parameters if one != "self"]
-    return f"{name}({', '.join(given[:_FEW])}{', …' if len(given) > _FEW else ''})"
+    names = [parameter for parameter in signature(method).parameters if parameter != "self"]
+    return f"{name}({', '.join(names[:_FEW])}{', …' if len(names) > _FEW else ''})"
