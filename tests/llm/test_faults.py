@@ -39,12 +39,12 @@ def refused(dialect, there, *, streamed=False, **options):
     ("status", "kind", "code", "reason", "again", "advice"),
     [
         (429, "rate_limit_error", "rate_limited", None, True, "Try again later, or send fewer requests"),
-        (500, "api_error", "provider_error", None, True, "Ask again later"),
-        (529, "overloaded_error", "provider_error", "overloaded", True, "Ask again later"),
-        (504, "timeout_error", "timeout", None, True, "Ask again later"),
-        (408, "", "timeout", None, True, "Ask again later"),
-        (409, "", "provider_error", None, True, "Ask again later"),
-        (401, "authentication_error", "provider_error", "authentication", False, "Check the key"),
+        (500, "api_error", "provider_error", None, True, "Try again later"),
+        (529, "overloaded_error", "provider_error", "overloaded", True, "Try again later"),
+        (504, "timeout_error", "timeout", None, True, "Try again later"),
+        (408, "", "timeout", None, True, "Try again later"),
+        (409, "", "provider_error", None, True, "Try again later"),
+        (401, "authentication_error", "provider_error", "authentication", False, "Check the api_key"),
         (
             403,
             "permission_error",

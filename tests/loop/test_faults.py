@@ -46,17 +46,17 @@ def silent(dialect, streamed):
 
 
 FAULTS = {
-    "429": (refused(429, "rate_limit_error"), "Ask again later"),
+    "429": (refused(429, "rate_limit_error"), "Try again later"),
     "no credit": (refused(429, "insufficient_quota"), "account"),
-    "500": (refused(500, "api_error"), "Ask again later"),
-    "529": (refused(529, "overloaded_error"), "Ask again later"),
-    "401": (refused(401, "authentication_error", f"wrong key {KEY}"), "Check the key"),
+    "500": (refused(500, "api_error"), "Try again later"),
+    "529": (refused(529, "overloaded_error"), "Try again later"),
+    "401": (refused(401, "authentication_error", f"wrong key {KEY}"), "Check the api_key"),
     "404": (refused(404, "not_found_error"), "name of the model"),
     "too long": (refused(400, "invalid_request_error", TOO_LONG), "compress it"),
     "refused": (refused(400, "invalid_request_error"), "Check the options"),
     "garbage": (lambda dialect, streamed: Answer(b"<html>Sign in</html>", kind="text/html"), "base_url"),
-    "cut within a call": (cut, "Ask again"),
-    "ended early": (ended_early, "Ask again|base_url|has no|Check"),
+    "cut within a call": (cut, "Try again"),
+    "ended early": (ended_early, "Try again|base_url|has no|Check"),
     "nothing said": (lambda dialect, streamed: answer(dialect, Said(), streamed), "empty"),
     "filtered": (None, "content filter|declined|refus"),
     "silent": (silent, "longer timeout"),

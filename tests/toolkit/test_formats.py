@@ -42,7 +42,7 @@ def test_strict_mode_is_openais(tract, search):
 
 @pytest.mark.parametrize("name", ["OpenAI", "", None, 3])
 def test_an_unknown_format(tract, name):
-    with pytest.raises(ContentError, match="format is 'openai' or 'anthropic' or 'mcp'"):
+    with pytest.raises(ContentError, match="format must be 'openai' or 'anthropic' or 'mcp'"):
         tract.as_tools(format=name)
 
 

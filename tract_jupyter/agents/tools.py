@@ -168,10 +168,10 @@ class _Tools:
             "Limits for all its calls: {steps, calls, tokens, usd, seconds}. Each is optional.",
         ] = None,
     ) -> Any:
-        """Create an agent: a helper with its own instructions, tools and budget, for a part of the task.
+        """Create an agent: a new specialist with its own instructions, tools and budget, for a part of the task.
 
         The user reads and approves it first. Its context is separate and starts empty. You can call it immediately,
-        even in the same answer. To change an existing agent, use agent_update.
+        even in the same answer. Not for an agent that exists: agent_update.
         """
         from tract_jupyter.agents.running import AgentCaller
 
@@ -189,8 +189,8 @@ class _Tools:
     ) -> Any:
         """Give a task to an existing agent, wait for it, and get its answer.
 
-        Different agents work in parallel. An agent's tool calls need the same approvals as yours. To create an agent,
-        use agent_create.
+        Different agents work in parallel. An agent's tool calls need the same approvals as yours. Not to
+        create an agent: agent_create.
         """
         return _answered(self._agents(), actor, agent, input, attachments)
 
@@ -208,8 +208,8 @@ class _Tools:
     ) -> Any:
         """Change an agent to improve its answers: its instructions, tools, model or budget.
 
-        Omitted values stay the same. The user approves the new version, and the old version's permissions end. For a
-        new agent, use agent_create.
+        Omitted values stay the same. The user approves the new version, and the old version's permissions end. Not for
+        a new agent: agent_create.
         """
         from tract_jupyter.agents.running import AgentCaller
 
@@ -225,9 +225,9 @@ class _Tools:
         return {"agent": changed.name, "version": changed.hash[:8], "number": changed.version}
 
     def agent_list(self, actor: str, /) -> Any:  # noqa: ARG002 # as the others
-        """List the existing agents, each with its purpose, its tools and its remaining budget.
+        """List which agents or helpers exist, each with its purpose, its tools and what is left of its budget.
 
-        To give an agent a task, use agent_call.
+        Not to give an agent a task: agent_call.
         """
         from tract_jupyter.agents.registry import AgentState
 
@@ -249,7 +249,7 @@ class _Tools:
     def agent_retire(self, actor: str, /, agent: Annotated[str, "The agent's exact name."]) -> Any:
         """Retire an agent: remove it from use when it is no longer needed. Its answers stay readable.
 
-        It cannot be called then, and its name stays reserved. To change it, use agent_update.
+        It cannot be called then, and its name stays reserved. Not to change it: agent_update.
         """
         from tract_jupyter.agents.running import AgentCaller
 
@@ -266,7 +266,7 @@ class _Tools:
     ) -> Any:
         """Promote an agent: copy it to a file to keep it after this session.
 
-        Later sessions can use it after the user adopts the file. To improve the agent first, use agent_update.
+        Later sessions can use it after the user adopts the file. Not to improve the agent: agent_update.
         """
         from tract_jupyter.agents.running import AgentCaller
 

@@ -57,9 +57,9 @@ class _Kind:
 _BUSY: Final = _Kind(
     "rate_limited", None, is_transient=True, advice="Try again{pause}, or send fewer requests"
 )
-_OVERLOADED: Final = _Kind(reason="overloaded", is_transient=True, advice="Ask again{pause}")
-_TIMED_OUT: Final = _Kind("timeout", None, is_transient=True, advice="Ask again{pause}")
-_BROKEN: Final = _Kind(is_transient=True, advice="Ask again{pause}")
+_OVERLOADED: Final = _Kind(reason="overloaded", is_transient=True, advice="Try again{pause}")
+_TIMED_OUT: Final = _Kind("timeout", None, is_transient=True, advice="Try again{pause}")
+_BROKEN: Final = _Kind(is_transient=True, advice="Try again{pause}")
 _NO_KEY: Final = _Kind(reason="authentication", advice="{key}")
 _FORBIDDEN: Final = _Kind(reason="authentication", advice="Check the permissions of the key")
 _SPENT: Final = _Kind(reason="out_of_credit", advice="Check your account with the provider")
@@ -69,7 +69,7 @@ _TOO_LONG: Final = _Kind(
     reason="context_too_long", advice="Send a shorter context: compress it, or leave messages out"
 )
 _INVALID: Final = _Kind(reason="invalid_request")
-_UNKNOWN: Final = _Kind(advice="Ask again")
+_UNKNOWN: Final = _Kind(advice="Try again")
 
 # by a word in the body, because a failure within a stream has status 200
 _BY_WORD: Final = {
