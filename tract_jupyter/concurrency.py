@@ -58,7 +58,7 @@ class StopSignal:
         self._callbacks: dict[int, Callable[[], object]] = {}
 
     def set(self, reason: str = "") -> None:
-        """Set the signal, and call the callbacks. The first reason counts."""
+        """Set the signal, and call the callbacks. Later calls do not change the reason."""
         with self._lock:
             self.reason = self.reason or reason
             self._is_set = True
@@ -113,7 +113,10 @@ class StopSignal:
 
     @contextmanager
     def following(self, other: StopSignal, seconds: float, reason: str) -> Iterator[StopSignal]:
-        """Set this signal when `other` is set, for the same reason, or after some seconds for `reason`."""
+        """Set this signal when `other` is set, or when `seconds` have passed.
+
+        The reason is the reason of `other`, or `reason` after the timeout.
+        """
         timer = threading.Timer(seconds, self.set, [reason])
         timer.daemon = True
         with ExitStack() as stack:

@@ -290,10 +290,10 @@ def test_other_tracts_of_the_store_lose_nothing(tmp_path):
 
 @pytest.mark.parametrize("days", [-1, "7", None, True, float("nan")])
 def test_what_is_no_number_of_days(tract, days):
-    with pytest.raises(HistoryError, match="orphan_retention_days is a number of days"):
+    with pytest.raises(HistoryError, match="orphan_retention_days must be a number of days"):
         tract.gc(orphan_retention_days=days)
     if days is not None:
-        with pytest.raises(HistoryError, match="archive_retention_days is a number of days"):
+        with pytest.raises(HistoryError, match="archive_retention_days must be a number of days"):
             tract.gc(archive_retention_days=days)
 
 

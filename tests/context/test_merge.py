@@ -430,7 +430,7 @@ def test_what_cannot_be_merged(tract):
     before = snapshot(tract)
     for source, error, match in [
         ("main", NothingToMergeError, "is the current branch"),
-        ("same", NothingToMergeError, "has all commits of 'same' already"),
+        ("same", NothingToMergeError, "already has all commits of 'same'"),
         ("empty", HistoryError, "no commits yet"),
         ("sane", BranchNotFoundError, "Did you mean 'same'"),
         (tract.head, BranchNotFoundError, "no branch"),

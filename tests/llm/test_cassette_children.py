@@ -79,7 +79,7 @@ def family(session, boss, done):
     twigs = session.spawn(trees, purpose="Look for twigs", inheritance="full_clone")
     twigs.chat("Which twigs?")
     session.collapse(twigs, trees, content="Twigs of oak.")
-    agent = session.deploy(boss, purpose="Ask again", branch_name="again", curate={"keep_tags": ()})
+    agent = session.deploy(boss, purpose="Try again", branch_name="again", curate={"keep_tags": ()})
     agent.chat("And again?")
     birds.tools.look("Oslo")
     session.collapse(birds, boss)  # whose summary the model writes

@@ -322,7 +322,7 @@ CELLS = {
     "%%tract_agent one --toolsets cod\nHi.": "there is no toolset 'cod' here. Did you mean 'code'?",
     "%%tract_agent one --model gpt\nHi.": "there is no model 'gpt' here",
     "%%tract_agent one --budget step=3\nHi.": "a budget has no limit 'step'. Did you mean 'steps'?",
-    "%%tract_agent one --budget steps=many\nHi.": "the limit of steps is a number, such as steps=20, and not 'many'",
+    "%%tract_agent one --budget steps=many\nHi.": "the limit of steps must be a number, such as steps=20, not 'many'",
     "%%tract_agent one --budget steps\nHi.": "the limit of steps is a number",
     "%%tract_agent one --budget steps=-1\nHi.": "budget",
     "%%tract_agent one --budget steps=1,steps=2\nHi.": "the budget names steps twice",

@@ -58,7 +58,7 @@ def test_a_cell_takes_its_text_below(shell, model):
 def test_without_a_model_it_says_how_to_choose_one(shell):
     result = shell.run(f"%tract_propose {WANTED}")
     assert "no language model is configured; type %tract model" in result.error
-    assert "--template needs none" in result.error
+    assert "--template needs no model" in result.error
 
 
 @pytest.mark.parametrize(

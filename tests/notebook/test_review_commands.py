@@ -56,7 +56,7 @@ def test_a_grant_is_revoked_by_the_beginning_of_its_id(deploy):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("grants revok 1", "takes one back"), ("grants revoke", "takes one back"), ("grants revoke a b", "takes one back"),
+        ("grants revok 1", "ID revokes one"), ("grants revoke", "ID revokes one"), ("grants revoke a b", "ID revokes one"),
         ("grants revoke ffff", "no grant begins with 'ffff'"), ("inbox now", "takes no arguments"),
     ],
 )  # fmt: skip

@@ -43,8 +43,8 @@ def test_revoking_deactivates_and_the_inbox_offers_it_again(stored):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("trust revoke", "takes an approval back"),
-        ("trust now", "takes an approval back"),
+        ("trust revoke", "To revoke an approval"),
+        ("trust now", "To revoke an approval"),
         ("trust revoke nothing", "no active operation 'nothing'"),
         ("trust revoke deploy nothing", "no stored handler 'nothing'"),
         ("review nothing", "waits for review"),

@@ -148,7 +148,7 @@ def test_a_conflict_that_is_not_there(tract, tools, conflict):
 def test_merging_what_is_there_already(tract, tools):
     tract.user("a")
     tract.branch("topic", switch=False)
-    assert "has all commits of 'topic' already" in refused(tools, "merge", source_branch="topic")
+    assert "already has all commits of 'topic'" in refused(tools, "merge", source_branch="topic")
     assert "Branches are: main, topic" in refused(tools, "merge", source_branch="topik")
 
 

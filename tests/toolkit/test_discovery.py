@@ -110,7 +110,7 @@ def test_one_name_may_stand_alone_and_other_names_lead_there(tract, search):
 @pytest.mark.parametrize(
     ("names", "words"),
     [
-        ("web_serch", "no tool 'web_serch'. Did you mean 'web_search'? tools_search finds tools"),
+        ("web_serch", "no tool 'web_serch'. Did you mean 'web_search'? Use tools_search to find tools"),
         (["web_search", "x" * 500], "no tool 'xxxx"),
         ([f"n{number}" for number in range(11)], "too many tools: 11; ask for up to 10"),
         (3, "names"),

@@ -184,7 +184,7 @@ def test_many_files_are_refused_before_any_is_opened(t, folder, monkeypatch):
 
 @pytest.mark.parametrize("given", ["dot.png", Path("dot.png"), 3, {"dot.png"}])
 def test_attachments_are_a_list(t, given):
-    with pytest.raises(AttachmentError, match="attachments is a list"):
+    with pytest.raises(AttachmentError, match="attachments must be a list"):
         t.user("look", attachments=given)
 
 

@@ -109,7 +109,7 @@ class CodeAnalyzer:
 
     Raises:
         SandboxModeError: The mode does not exist.
-        RuleSettingsError: A rule or level is unknown, or the rule always counts.
+        RuleSettingsError: A rule or level is unknown, or the rule cannot be changed.
     """
 
     def __init__(

@@ -52,7 +52,10 @@ _NOWHERE = NameScope("module")
 
 
 class Flow(NamedTuple):
-    """An expression that flows into a name: unchanged, through ``with``, as a part, or otherwise."""
+    """An expression whose value flows into a name.
+
+    The value arrives unchanged, through ``with``, as a part, or in another way.
+    """
 
     node: ast.expr
     kind: Literal["same", "with", "part", "other", "inner"]

@@ -81,19 +81,19 @@ class Deadline:
         self._end = time.thread_time() + seconds
 
     def check(self) -> None:
-        """Check that the time is not over.
+        """Check that the deadline has not passed.
 
         Raises:
-            TooLongError: The time is over.
+            TooLongError: The deadline has passed.
         """
         if time.thread_time() > self._end:
             raise TooLongError("the analysis ran out of time")
 
     def watched(self, members: Iterable[_Member], every: int = 16) -> Iterator[_Member]:
-        """Yield the members until the time is over.
+        """Yield the members until the deadline.
 
         Raises:
-            TooLongError: The time is over.
+            TooLongError: The deadline has passed.
         """
         for index, member in enumerate(members):
             if not index % every:

@@ -403,7 +403,7 @@ class Program:
         """Add a tree, and return its nodes. Each node comes after its parent.
 
         Raises:
-            TooLongError: The time is over.
+            TooLongError: The deadline has passed.
         """
         order, parent_of, scope_of = self.nodes, self.parent_of, self.scope_of
         before = len(order)

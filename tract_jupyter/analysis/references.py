@@ -35,7 +35,7 @@ def findings(view: CodeView, deadline: Deadline) -> Iterator[Finding]:
     """Yield the findings about every mention of a name, innermost expressions first.
 
     Raises:
-        TooLongError: The time is over.
+        TooLongError: The deadline has passed.
     """
     for node in deadline.watched(_mentions(view.nodes)):
         try:

@@ -53,7 +53,7 @@ def parse(text: str) -> ast.Module:
 
 
 class SourceText:
-    """The author's text. ``shifts`` has the number of columns removed from each line before parsing."""
+    """The code as its author wrote it. ``shifts`` has the number of columns removed from each line before parsing."""
 
     def __init__(self, text: str, parsed: str | None = None, shifts: Mapping[int, int] | None = None) -> None:
         self.lines = split_lines(text)

@@ -106,7 +106,7 @@ class CodeView:
         """Return the result of a search in a text or in the view. Cache it, and check the deadline before the search.
 
         Raises:
-            TooLongError: The time is over.
+            TooLongError: The deadline has passed.
         """
         key = (find, argument)
         if key not in self._results:

@@ -123,7 +123,7 @@ def draft(
 
 def _calls(value: Any) -> list[dict[str, Any]]:
     if not isinstance(value, list | tuple):
-        raise ContentError(f"tool_calls is a list of calls, not {type(value).__name__}")
+        raise ContentError(f"tool_calls must be a list of calls, not {type(value).__name__}")
     return [
         call.to_dict() if isinstance(call, ToolCall) else ToolCall.from_dict(call).to_dict() for call in value
     ]

@@ -74,7 +74,9 @@ class Compiler:
             ContentError: time and commit are both set, or the time is invalid.
         """
         if not (at_time is None or isinstance(at_time, datetime)):
-            raise ContentError(f"at_time is a datetime, such as datetime.now(UTC), not {brief_repr(at_time)}")
+            raise ContentError(
+                f"at_time must be a datetime, such as datetime.now(UTC), not {brief_repr(at_time)}"
+            )
         if at_commit is not None and at_time is not None:
             raise ContentError("got both at_commit and at_time; use only one of them")
         last = None if at_time is None else _text_of(at_time)
@@ -129,7 +131,9 @@ class Compiler:
     def _named(self, name: object, by_hash: dict[str, Message]) -> Message:
         if not isinstance(name, str):
             hint = "; use its commit_hash" if isinstance(name, CommitInfo) else ""
-            raise CommitNotFoundError(f"there is no commit {brief_repr(name)}: order takes names{hint}")
+            raise CommitNotFoundError(
+                f"there is no commit {brief_repr(name)}: each item of order must be the name of a commit{hint}"
+            )
         message = by_hash.get(name) or by_hash.get(self._refs.resolve(name))
         if message is None:
             raise CommitNotFoundError(
@@ -209,7 +213,7 @@ class CompileRecords:
             CommitNotFoundError: the context belongs to another store, or its commits were removed.
         """
         if not isinstance(context, CompiledContext):
-            raise ContentError(f"a context is a result of compile(), not {brief_repr(context)}")
+            raise ContentError(f"the context must be a result of compile(), not {brief_repr(context)}")
         chosen: dict[str, Any] = {name: True for name, value in options.items() if value}
         again = self._compiler.compile(at_commit=context.head, **chosen)
         differs = again.commit_hashes != context.commit_hashes

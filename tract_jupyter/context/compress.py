@@ -71,7 +71,7 @@ class Rates:
             )
         if not _is_number(self.output_price) or not 0 <= self.output_price < float("inf"):
             raise CompressionError(
-                f"output_price is {self.output_price!r}, and must be a number from 0 on, such as {OUTPUT_PRICE}: a "
+                f"output_price is {self.output_price!r}, and must be a number, 0 or more, such as {OUTPUT_PRICE}: a "
                 "multiple of the price of an input token"
             )
 

@@ -212,7 +212,7 @@ class Files:
         """
         if isinstance(attachments, str | Path | AttachedFile) or not isinstance(attachments, Sequence):
             raise AttachmentError(
-                f"attachments is a list, such as ['data/photo.png'], not {brief_repr(attachments)}"
+                f"attachments must be a list, such as ['data/photo.png'], not {brief_repr(attachments)}"
             )
         names = [item for item in attachments if not isinstance(item, AttachedFile)]
         read = iter(self.open(names) if names else ())

@@ -138,7 +138,7 @@ class Reach:
             )
 
     def remove_tags(self, connection: Connection, gone: Collection[str]) -> None:
-        """Delete the added tags of commits before their removal."""
+        """Delete the tags that were added to commits. Call this before the commits are removed."""
         for group in _groups(sorted(gone)):
             connection.execute(
                 schema.tag_annotations.delete().where(schema.tag_annotations.c.target_hash.in_(group))
@@ -169,7 +169,7 @@ class Retain:
             if days is None and name.startswith("archive"):
                 continue
             if isinstance(days, bool) or not isinstance(days, int | float) or not days >= 0:
-                raise HistoryError(f"{name} is a number of days, 0 or more; got {days!r}")
+                raise HistoryError(f"{name} must be a number of days, 0 or more; got {days!r}")
 
 
 @dataclass(frozen=True, slots=True)

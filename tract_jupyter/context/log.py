@@ -64,7 +64,9 @@ def checked_conditions(conditions: object) -> list[Condition]:
         ContentError: a condition is not a triple, its operator is unknown, or its value has the wrong form.
     """
     if not isinstance(conditions, list | tuple):
-        raise ContentError(f"conditions is a list of (field, operator, value), not {brief_repr(conditions)}")
+        raise ContentError(
+            f"conditions must be a list of (field, operator, value), not {brief_repr(conditions)}"
+        )
     for condition in conditions:
         _check(condition)
     return list(conditions)

@@ -357,7 +357,7 @@ class Merge:
         if source == sides.here.branch:
             raise NothingToMergeError(f"{source!r} is the current branch; switch to the target branch first")
         if sides.is_ahead:
-            raise NothingToMergeError(f"{sides.here.branch!r} has all commits of {source!r} already")
+            raise NothingToMergeError(f"{sides.here.branch!r} already has all commits of {source!r}")
         return sides
 
     def _check_there(self, sides: Sides) -> None:

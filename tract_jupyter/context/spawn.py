@@ -245,7 +245,7 @@ def _check_options(inheritance: Inheritance, select: Selector | None, max_tokens
     if max_tokens is not None and inheritance is not Inheritance.HEAD_SNAPSHOT:
         raise SessionError("max_tokens requires inheritance='head_snapshot', which creates one text")
     if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
-        raise SessionError(f"max_tokens is a positive number of tokens, not {max_tokens!r}")
+        raise SessionError(f"max_tokens must be a positive number of tokens, not {max_tokens!r}")
 
 
 def _position(connection: Connection, info: SpawnInfo) -> Position:

@@ -36,7 +36,7 @@ MAX_RETRIES: Final = 3
 SUMMARIZING: Final = "Writing summaries"
 """The progress label for the user."""
 
-_SUMMARIZER: Final = "a summarizer is a function (messages, criteria, instructions, target_tokens) -> str"
+_SUMMARIZER: Final = "summarizer must be a function (messages, criteria, instructions, target_tokens) -> str"
 
 
 class ModelText(str):
@@ -134,7 +134,7 @@ class Source:
             raise CompressionError("got both content and a summarizer; use only one of them")
         if self.content is not None and not _is_content(self.content):
             raise CompressionError(
-                "content is the summary as a text, or a list of texts with one for each run of messages, "
+                "content must be the summary as a text, or a list of texts with one for each run of messages, "
                 f"not {type(self.content).__name__}"
             )
         if self.summarizer is not None and not callable(self.summarizer):
@@ -146,11 +146,13 @@ class Source:
             number = getattr(self, name)
             is_left_out = number is None and name == "token_tolerance"
             if not is_left_out and (type(number) is not int or number < 0):
-                raise CompressionError(f"{name} is a whole number from 0 on, got {number!r}")
+                raise CompressionError(f"{name} must be a whole number, 0 or more; got {number!r}")
         if self.instructions is not None:
             check_text(self.instructions, "instructions", error=CompressionError)
         if self.validator is not None and not callable(self.validator):
-            raise CompressionError(f"a validator is a function (text), not {type(self.validator).__name__}")
+            raise CompressionError(
+                f"validator must be a function that takes a text, not {type(self.validator).__name__}"
+            )
 
     def provided(self, groups: Sequence[CompressGroup]) -> list[str] | None:
         """Return the caller's texts; None if there are none.

@@ -64,7 +64,7 @@ class Toolsets:
         """
         if not isinstance(tools, list | tuple):
             raise ContentError(
-                f"tools is a list of tools in OpenAI's shape, or None, not {brief_repr(tools)}"
+                f"tools must be a list of tools in OpenAI's shape, or None, not {brief_repr(tools)}"
             )
         payloads = [canonical_json(_checked(tool)).encode() for tool in tools]
         with self._database.write() as connection:

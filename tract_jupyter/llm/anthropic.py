@@ -130,7 +130,7 @@ class AnthropicClient(HTTPClient):
         return {name: value for name, value in body.items() if value is not None}
 
     def _check_options(self, options: Mapping[str, Any], model: str) -> None:
-        """Refuse options that the provider would refuse, with a clear reason.
+        """Raise a clear error for options that the provider does not accept.
 
         Raises:
             LLMConfigError: an option cannot be sent.

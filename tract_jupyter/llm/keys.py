@@ -100,7 +100,7 @@ class KeySource:
 
     Attributes:
         given: the key, if it was set in this process.
-        variables: environment variables; the first one that is set counts.
+        variables: environment variables; the first one that is set is used.
         service, user: the entry of the system's keyring; empty to skip the keyring.
         needed: True if the model must have a key.
     """

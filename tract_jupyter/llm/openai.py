@@ -276,7 +276,7 @@ class _Call:
 
 
 class _ChatAssembly:
-    """The reply assembled from the chunks so far. Of several choices, only the first counts."""
+    """The reply assembled from the chunks so far. Of several choices, only the first is used."""
 
     def __init__(
         self,

@@ -100,7 +100,7 @@ class Prices:
         """Set the user's price for a model from now on.
 
         Raises:
-            LLMConfigError: a price is not a number from 0 on.
+            LLMConfigError: a price is not a number, or is negative.
         """
         if not isinstance(name, str) or not name.strip():
             raise LLMConfigError(f"a price needs the name of a model, not {brief_repr(name)}")
@@ -215,7 +215,7 @@ def _is_named(entry: Any, name: str) -> bool | None:
 
 
 def _texts(match: Any) -> Iterator[str]:
-    """Yield the names, and the beginnings of names, that a rule of the tables goes by."""
+    """Yield the names, and the beginnings of names, that a rule of the tables matches."""
     for attribute in ("equals", "starts_with"):
         text = getattr(match, attribute, None)
         if isinstance(text, str):
@@ -226,7 +226,7 @@ def _texts(match: Any) -> Iterator[str]:
 
 
 def dollars(value: object) -> Decimal | None:
-    """Return an amount of US dollars; None if it is not a number from 0 on."""
+    """Return an amount of US dollars; None if it is not a number, or is negative."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         return None
     try:

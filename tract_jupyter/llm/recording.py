@@ -211,8 +211,8 @@ class Recorder:
         self._write("wb")
         if self.path.exists() and not self._replaces:
             raise CassetteError(
-                f"{self.path} was created during the recording, so it is not overwritten; the recording is in "
-                f"{partial_of(self.path)}: rename that file"
+                f"{self.path} was created during the recording, so it is not overwritten. The recording is in "
+                f"{partial_of(self.path)}; rename that file"
             )
         try:
             partial_of(self.path).replace(self.path)

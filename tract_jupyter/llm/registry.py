@@ -85,8 +85,8 @@ class Models(Mapping[str, ModelConnection]):
     Attributes:
         clients: the clients of models with an address.
         replies: the kind of request of replies; another kind if the conversation is not a user's chat.
-        follows: returns the models of the parent tract. The parent's choice counts until a choice is made here. If it
-            returns None, the parent's last choice counts.
+        follows: returns the models of the parent tract. The parent's choice applies until a choice is made here. If it
+            returns None, the parent's last choice applies.
         workers: make the requests; None means this process.
         without_images: models that refused images. They get no images of tool results.
     """
@@ -113,7 +113,8 @@ class Models(Mapping[str, ModelConnection]):
     def __getitem__(self, name: str) -> ModelConnection:
         if name not in self._connections:
             raise KeyError(
-                f"no model is registered as {name!r}; add it with add(NAME, MODEL). `asked` lists the models in use"
+                f"no model is registered as {name!r}; add it with add(NAME, MODEL). The attribute "
+                "`asked` lists the models in use"
             )
         return self._connections[name]
 
@@ -199,7 +200,7 @@ class Models(Mapping[str, ModelConnection]):
 
         Args:
             name: the name as typed by the user.
-            operation: the kind of request whose client counts; see `use`.
+            operation: the kind of request whose client is used; see `use`.
 
         Raises:
             LLMConfigError: the model is unknown.
@@ -270,8 +271,8 @@ class Models(Mapping[str, ModelConnection]):
             operation: `chat` for replies, `compress` for summaries, `merge` for guidance on conflicts, `tool_result`
                 for shorter tool results, `consult` for a model that decides about a request, `review` for a review of
                 calls before the user sees them, `orchestrate` for callers of `client_for`.
-            temperature: the variation of the replies, from 0 on.
-            max_tokens: the maximum length of a reply, from 1 on.
+            temperature: the variation of the replies, 0 or greater.
+            max_tokens: the maximum length of a reply, 1 or greater.
 
         Returns:
             The current options of such requests. Options of a call, as in `generate(model=...)`, take precedence.
@@ -320,7 +321,7 @@ class Models(Mapping[str, ModelConnection]):
         )
 
     def secrets(self) -> list[str]:
-        """Return the keys in use, to mask them. This does not read the store of a parent tract."""
+        """Return the keys in use, for masking. The method does not read a parent tract's store."""
         lent = _LENT.get().get(self._key, self._own)
         chosen = [*self._own.purposes.values(), *lent.purposes.values()]
         entered = [
@@ -419,7 +420,7 @@ class Models(Mapping[str, ModelConnection]):
             cache_write: for cache writes; by default as `input`.
 
         Raises:
-            LLMConfigError: a price is not a number from 0 on.
+            LLMConfigError: a price is not a number, or is negative.
         """
         return self.spending.account.prices.set(
             name, input=input, output=output, cached=cached, cache_write=cache_write
@@ -623,7 +624,7 @@ class Models(Mapping[str, ModelConnection]):
 def _of_object(name: str, client: object, model: str | None, others: list[object]) -> ModelConnection:
     if any(value is not None for value in others):
         raise LLMConfigError(
-            f"{repr(name) if name else 'it'} is your own object, which has its own address and key: pass "
+            f"{repr(name) if name else 'the model'} is your own object, with its own address and key; pass "
             "either the object or base_url"
         )
     return ModelConnection.of_client(name, client, model)

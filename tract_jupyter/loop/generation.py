@@ -72,7 +72,7 @@ class ReplyRequest:
 
     @classmethod
     def of(cls, arguments: dict[str, Any]) -> ReplyRequest:
-        """Create a request from the arguments of `Tract.propose_generate`. Unknown names are options of the client."""
+        """Create a request from the arguments of `Tract.propose_generate`. Other arguments are client options."""
         known = {one.name for one in fields(cls)} - {"options", "through"}
         options = {name: value for name, value in arguments.items() if name not in known}
         return cls(**{name: value for name, value in arguments.items() if name in known}, options=options)

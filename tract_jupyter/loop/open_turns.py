@@ -180,7 +180,7 @@ class Lease:
             raise
 
     def renew(self) -> None:
-        """Renew the lease. This is free until a third of its time is over.
+        """Renew the lease. The call does nothing during the first third of its time.
 
         Raises:
             RunError: another process has taken over the run.
@@ -402,7 +402,7 @@ class Turns:
         return False
 
     def is_due(self, commit: str, at: str | None) -> bool:
-        """Return True if a message is the last one of a history, so a request from there is due."""
+        """Return True if a message is the last one of a history, so it still needs a reply."""
         for one, role in self._timelines.newest(at):
             if one == commit or role in {"user", "assistant"}:
                 return one == commit

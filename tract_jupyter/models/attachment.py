@@ -222,7 +222,7 @@ def _check_size(media_type: str, data: bytes, label: str) -> None:
         )
     if max(pixels) > MOST_PIXELS:
         raise AttachmentError(
-            f"{label} has {pixels[0]:,} x {pixels[1]:,} pixels, but providers accept at most {MOST_PIXELS:,} each way; "
+            f"{label} has {pixels[0]:,} x {pixels[1]:,} pixels, but providers accept at most {MOST_PIXELS:,} per side; "
             "make it smaller"
         )
 
@@ -344,7 +344,7 @@ def no_reader(sha256: str) -> bytes:
         ContentError: always.
     """
     raise ContentError(
-        f"the bytes of attachment {sha256[:12]} are not loaded; compile() of their tract loads them"
+        f"the bytes of attachment {sha256[:12]} are not loaded; call compile() of their tract to load them"
     )
 
 

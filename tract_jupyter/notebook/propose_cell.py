@@ -61,7 +61,7 @@ async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
         return
     tract = notebook.tract
     if options.model is None and tract.llm is None and not tract.cassette.is_replaying:
-        raise _refusal(f"no language model is configured; {HOW_TO_CHOOSE}, and --template needs none")
+        raise _refusal(f"no language model is configured; {HOW_TO_CHOOSE}. --template needs no model")
     stop = StopSignal()
     view = _ProgressView(notebook, WritingProgress(options.text))
 

@@ -622,7 +622,10 @@ class Operations:
         return guidance(client, guided_task(spec.name, spec.description), texts, instructions)
 
     def _run_action(self, action: str, ask: Unhandled, pending: DynamicPending) -> None:
-        """Run an action. If the pending is still open, ask. An exception becomes the pending's error."""
+        """Run an action. An exception becomes the pending's error.
+
+        If the pending is still open, call `ask`, or keep the pending for the user.
+        """
         with suppress(Exception):
             pending.execute_tool(action, {})
         if pending.status is PendingStatus.PENDING:

@@ -53,7 +53,7 @@ class DynamicPending(FieldPending):
     """True if the user is asked because there is one action and no handler decided."""
 
     def runs_nothing(self, action: str) -> bool:
-        """Return True if approval alone runs nothing: the operation has actions, and none of them is chosen."""
+        """Return True if `action` is a plain approval that runs none of the operation's actions."""
         return action == "approve" and bool(self.spec.actions) and self._execute_fn is None
 
     @property

@@ -40,8 +40,8 @@ class WritingAttempt:
     """One reply of the model.
 
     Attributes:
-        number: from 1 on.
-        version: the number of the version on display, from 1 on. None if the proposal was invalid.
+        number: the number of the reply, starting at 1.
+        version: the number of the version on display, starting at 1. None if the proposal was invalid.
         problem: the error that the model received. Empty if the proposal went to the user.
         pending: the activation request, if the proposal went to the user.
     """

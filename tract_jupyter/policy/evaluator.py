@@ -259,7 +259,7 @@ class PolicyEvaluator:
     def _perform(
         self, slot: Slot, wanted: tuple[PolicyAction, ...], view: PolicyView, *, has_news: bool
     ) -> bool:
-        """Execute the new actions. Forget stopped conditions that the policy no longer wants."""
+        """Execute the new actions. Drop the stopped conditions of subjects that the policy no longer proposes."""
         if getattr(slot.policy, "forgets", True):
             subjects = {one.about for one in wanted}
             stopped = [one for one in slot.stopped if isinstance(one, list) and one and one[0] in subjects]

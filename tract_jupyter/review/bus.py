@@ -206,7 +206,7 @@ class HookBus:
                     f"'%tract review {operation}/{name}', or call delete_handler({operation!r}, {name!r}) first"
                 )
             raise OperationError(
-                f"{operation!r} already has a handler {name!r}; call off({operation!r}, {name!r}) first"
+                f"{operation!r} already has a handler {name!r}; remove it first with off({operation!r}, {name!r})"
             )
         place = _place(operation, names, before or None, after, at)
         own_name = str(getattr(handler, "__name__", type(handler).__name__))

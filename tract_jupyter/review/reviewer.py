@@ -1,7 +1,7 @@
 """Asks the user about pendings, and carries out the answers.
 
 `show` displays a request and returns; a later click carries out the answer. `decide` awaits the answer, and
-`decide_now` blocks for it. All three share one ticket per request: the first answer of a round counts. The reviewer
+`decide_now` blocks for it. All three share one ticket per request: the first answer of a round decides. The reviewer
 also notices decisions of other processes, and carries them out here.
 """
 
@@ -68,7 +68,7 @@ class _ThreadSleep:
         self._came.put(None)
 
     def begin(self, seconds: float) -> None:
-        """Sleep until the time is over or `end` is called."""
+        """Sleep until the timeout expires or `end` is called."""
         with suppress(Empty):
             self._came.get(timeout=seconds)
 
@@ -90,7 +90,7 @@ class _TaskSleep:
             self._came.set_result(None)
 
     async def begin(self, seconds: float) -> None:
-        """Sleep until the time is over or `end` is called."""
+        """Sleep until the timeout expires or `end` is called."""
         await asyncio.wait({self._came}, timeout=seconds)
         if self._came.done():
             self._came = self._loop.create_future()
@@ -134,8 +134,8 @@ class Reviewer:
     def granted(self, pending: Pending) -> bool:
         """Approve a pending that an earlier approval covers.
 
-        That is a standing approval, or one for a cell whose kernel ended before the cell ran. Neither counts if a
-        handler that would decide first is not approved here.
+        The earlier approval is a standing approval, or the approval of a cell whose kernel ended before the cell ran.
+        If a handler would decide first but is not approved here, no earlier approval applies.
         """
         if pending.unguarded:
             return False
@@ -582,7 +582,7 @@ class Reviewer:
         )
 
     def _prompt(self, ticket: Ticket, started: float) -> None:
-        """Prompt until the user answers, a panel appears, another process decides, or the time is over."""
+        """Prompt until the user answers, a panel appears, another process decides, or the timeout expires."""
         changed = self._prompt_watch(ticket)
         timeout = ticket.pending.timeout
 

@@ -227,7 +227,10 @@ def _result(operation: Operation, outcome: Any, context: OperationContext) -> Op
 
 
 def _effects(operation: Operation, output: OperationOutput, hook: Hook) -> tuple[Effect, ...]:
-    """Return the operation's effects, or the effects of its artifact's value; all are checked."""
+    """Return the checked effects of the operation.
+
+    If the operation returned no effects, the effects come from its artifact's value.
+    """
     effects, definition = output.effects, operation.definition
     if effects is None:
         artifact = operation.config.artifact

@@ -420,7 +420,7 @@ def _earliest(first: float | None, second: float | None) -> float | None:
 
 
 def _final_result(attempt: _Attempt, result: OperationResult) -> OperationResult:
-    """Return the final result after a signal to stop: a late result is an error, a done one counts (E14, G25, G26)."""
+    """Return the final result after a stop signal: a late result becomes an error, a done one stays (E14, G25, G26)."""
     if attempt.is_late:
         return _late(attempt)
     if attempt.abort.is_set() and result.status in (OperationStatus.ERROR, OperationStatus.WAITING):

@@ -1,4 +1,4 @@
-"""Verification of runs: damage in their records, and replays. The root hash is in `projection`."""
+"""Verification of runs: finds damaged records, and replays runs. `projection` computes the root hash."""
 
 from __future__ import annotations
 

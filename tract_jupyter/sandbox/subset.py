@@ -195,7 +195,7 @@ def attempt_isolated(
         pool: The pool of worker processes.
         code: The code.
         inputs: Variables of the prelude.
-        take: It gets the printed text: the stream and the text.
+        take: Receives the printed text: the stream and the text.
         limits: The limits.
 
     Raises:

@@ -30,9 +30,9 @@ def instructions(
     """Return instructions for writing scripts. See `Scripts.get_system_instructions`.
 
     Args:
-        executor: It has the tools, and the number of uses of each tool.
+        executor: Has the tools, and the number of uses of each tool.
         profile: The model's tools.
-        count: It counts tokens.
+        count: Counts tokens.
         max_tokens: The limit for the whole text.
         query: The topic of the conversation.
 

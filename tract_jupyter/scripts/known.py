@@ -164,7 +164,10 @@ class KernelVariables:
         return ""
 
     def is_free(self, name: str) -> bool:
-        """Return True if a script may assign to an existing variable, because only scripts used it."""
+        """Return True if a script may assign to this existing variable.
+
+        A script created the value, and no cell of the user contains the name.
+        """
         is_made = name in self._created and id(self.namespace.get(name)) == self._created[name]
         return is_made and not self.is_mentioned(name)
 

@@ -49,11 +49,11 @@ class OutputCapture:
     """A collector of outputs, which any thread may use.
 
     Args:
-        most: The number of kept characters.
-        live: It gets each piece at once until the first half of the limit is used. The rest appears at the end.
+        most: The maximum number of kept characters.
+        live: Receives each piece at once, until half of the limit is used. The rest appears at the end.
 
     Attributes:
-        watch: It gets each piece at once; None for no watcher.
+        watch: Receives each piece at once; None for no watcher.
     """
 
     def __init__(self, most: int, live: Callable[[OutputKind, str], object] | None = None) -> None:
@@ -145,8 +145,8 @@ class ScriptRun:
         backend: `kernel` or `sandbox`.
         notebook_id: The notebook with its variables.
         limits: The limits.
-        exchanged: It counts the tokens that its calls would have sent to a model.
-        live: It gets the output at once.
+        exchanged: Counts the tokens that the script's calls would have sent to a model.
+        live: Receives the output at once.
         author: The author of the script.
         anew: If True, make all calls again, also calls of an earlier run.
     """

@@ -52,12 +52,12 @@ class Scripts:
     """The scripts of one tract.
 
     Args:
-        executor: It has the tools, and makes the calls of scripts in the sandbox.
-        tools: It returns the module `tools` for scripts.
-        pool: It returns the processes of the sandbox.
-        stored_log: It returns the rows for a run's calls, by the hash of the script and the notebook's id.
-        record: It stores the data of a run's event.
-        count_tokens: It counts the tokens of a text.
+        executor: Has the tools, and makes the calls of scripts in the sandbox.
+        tools: Returns the module `tools` for scripts.
+        pool: Returns the processes of the sandbox.
+        stored_log: Returns the rows for a run's calls, by the hash of the script and the notebook's id.
+        record: Stores the data of a run's event.
+        count_tokens: Counts the tokens of a text.
 
     Attributes:
         notebooks: The notebooks of the kernel, with their variables.
@@ -109,7 +109,7 @@ class Scripts:
             notebook_id: The notebook with its variables. The default is `user` in the kernel, the user's own
                 variables, and `main` in the sandbox.
             limits: The limits.
-            live: It gets the output at once.
+            live: Receives the output at once.
             first_line: The number of the first line, for messages with lines.
             author: The author, for the record.
             anew: If True, make all calls again, also calls of an earlier incomplete run in the kernel.
@@ -306,8 +306,8 @@ class Scripts:
                 variables.
             fresh: If True, delete the variables of this notebook first.
             limits: The limits.
-            anew: If True, make all calls again. Otherwise, calls of an earlier incomplete run of the same code in the
-                kernel get the earlier answers.
+            anew: If True, make all calls again. If False, reuse the answers of an earlier incomplete run of the same
+                code in the kernel.
 
         Returns:
             The output, the calls and the value of the script, or its error.

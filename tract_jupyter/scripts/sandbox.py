@@ -277,7 +277,7 @@ class Sandbox:
 
     @contextmanager
     def _session(self, run: ScriptRun) -> Iterator[SandboxSession]:
-        """Yield a session with the notebook's variables. Stopping the script kills it."""
+        """Yield a session with the notebook's variables. Stopping the script kills the session's process."""
         with self._checkout(run) as session:
             variables = self._variables.get(run.notebook_id)
             if variables is None or variables is _EMPTY:

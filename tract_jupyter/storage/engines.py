@@ -97,7 +97,7 @@ def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
     """
     if not isinstance(path, str | os.PathLike):
         raise StoreError(
-            f"the path of a store is a text or a Path, got {path!r}; use ':memory:' for a store in memory"
+            f"the path of a store must be a text or a Path, got {path!r}; use ':memory:' for a store in memory"
         )
     if url is not None and path != MEMORY:
         raise StoreError(f"got both a path, {str(path)!r}, and a url; open a store with only one of them")

@@ -1,8 +1,8 @@
 """Protected blocks: an interrupt is raised at the end of the block.
 
 Ctrl-C can arrive between any two instructions: between a commit and the code that records it, or between the last
-statement of a block and its cleanup. Code inside the block cannot prevent that. So a signal handler decides, by the
-stack of the interrupted code, from the innermost frame outward:
+statement of a block and its cleanup. Code inside the block cannot prevent that. So a signal handler decides. It
+reads the stack of the interrupted code, from the innermost frame outward:
 
 * In a protected block, the interrupt waits for the end of the block.
 * In a call of `interruptible`, or outside of protected blocks, the previous handler raises it immediately.

@@ -57,7 +57,7 @@ class RunCommitRows:
             connection.execute(_INSERT, values)
         except IntegrityError as error:
             raise StoreError(
-                f"run {commit.run_id} has committed at {commit.hook} already, so nothing was committed again"
+                f"run {commit.run_id} already committed at {commit.hook}, so nothing was committed again"
             ) from error
 
     def of(self, connection: Connection, run_id: str, hook: str) -> StoredRunCommit | None:

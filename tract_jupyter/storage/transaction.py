@@ -110,7 +110,10 @@ class Block:
 
     @whole
     def settle(self) -> None:
-        """End the started steps of an interrupted transaction. In another thread, only end the protected block."""
+        """End the started steps of an interrupted transaction.
+
+        A call from another thread ends only the protected block.
+        """
         link = self._link
         if link is not None and link.is_held:
             self._fail(KeyboardInterrupt())

@@ -163,7 +163,10 @@ class Autonomy:
 
     @property
     def reviews_sandboxed(self) -> bool:
-        """True if the user also reviews a model's new, fully sandboxed definitions: at every level below autonomous."""
+        """True if the level is below autonomous.
+
+        The user then also reviews a model's new definitions that run only in the sandbox.
+        """
         return self.effective() is not AutonomyLevel.AUTONOMOUS
 
     def _read(self) -> tuple[AutonomyLevel, bool]:

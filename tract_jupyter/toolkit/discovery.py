@@ -219,6 +219,6 @@ def _resolved(names: Iterable[str], functions: Mapping[str, ToolDefinition]) -> 
         known = short if short in functions else names_by_tool.get(short)
         if known is None:
             close = nearest(short, functions)
-            raise UnknownToolError(f"no tool {one_line(name, 80)!r}.{close} tools_search finds tools")
+            raise UnknownToolError(f"no tool {one_line(name, 80)!r}.{close} Use tools_search to find tools")
         resolved.append(known)
     return resolved

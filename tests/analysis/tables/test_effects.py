@@ -103,7 +103,7 @@ def test_without_the_file_nothing_of_it_is_known(house):
         ("[symbol]\n", "there is no section 'symbol'"),
         ("paths = 'reads a: b'", "kind of path 'reads'"),
         ("[[calls]]\nrule = 'runs-text'\nnames = 'a: b'\n", "a.b of runs-text needs a level"),
-        ("[[calls]]\nnames = 'a: b'\n", "a call has a rule, names"),
+        ("[[calls]]\nnames = 'a: b'\n", "'rule' and 'names' are required"),
         (
             "[[calls]]\nrule = 'runs-text'\nnames = 'a: b'\nlevel = 'high'\nat = 'shell'",
             "at is a list.*'shell'",

@@ -93,7 +93,7 @@ def _index() -> dict[str, _Hits]:
 def rules_for(symbol: str) -> _Hits:
     """Return the rules that report a dotted name, with their levels.
 
-    An entry for the whole module counts unless the same rule has an entry for the name itself.
+    An entry for the whole module applies unless the same rule has an entry for the name itself.
     """
     exact = _index().get(symbol, ())
     if "." not in symbol or len(symbol) > MAX_NAME:

@@ -97,11 +97,11 @@ class _Guarded(Rule):
 
 
 ALWAYS = "TJ9"
-"""The codes of rules about code that cannot be analyzed. They always count: otherwise "no findings" means nothing."""
+"""The codes of rules about code that cannot be analyzed. They are always reported, or "no findings" is useless."""
 
 
 class RuleSettingsError(TractError, ValueError):
-    """An unknown rule or level, or a rule that always counts."""
+    """An unknown rule or level, or a rule that cannot be changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class RuleSettings:
         """Check the codes and levels.
 
         Raises:
-            RuleSettingsError: A rule or level is unknown, or the rule always counts.
+            RuleSettingsError: A rule or level is unknown, or the rule cannot be changed.
         """
         if isinstance(off, str):
             raise RuleSettingsError(f"Give the codes of rules as a list: [{off!r}].")

@@ -233,7 +233,7 @@ def _created(view: CodeView) -> frozenset[str]:
 
 
 def _is_made_here(text: str, created: frozenset[str]) -> bool:
-    """Return True if the code itself creates the table. A text of several statements does not count."""
+    """Return True if the code itself creates the table. False for a text with several statements."""
     statement = text.rstrip("; \t\r\n")
     if ";" in statement or len(statement) > MAX_NAME:
         return False

@@ -71,7 +71,7 @@ class ArgumentEffect:
 
 @dataclass
 class Effects:
-    """The contents of all effects files. If two files have the same name, the later one counts."""
+    """The contents of all effects files. If two files have the same name, the later one applies."""
 
     symbols: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
     modules: dict[str, dict[str, RiskLevel | None]] = field(default_factory=dict)
@@ -133,7 +133,8 @@ class Effects:
             unknown = entry.keys() - _ENTRY
             if unknown or not {"rule", "names"} <= entry.keys():
                 raise ValueError(
-                    f"a call has a rule, names, at, level and levels, not {', '.join(sorted(entry))}"
+                    f"invalid keys of a call: {', '.join(sorted(entry))}. 'rule' and 'names' are required; 'at', "
+                    "'level' and 'levels' are optional"
                 )
             at = entry.get("at", [])
             if not isinstance(at, list):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def levels(text: str) -> Mapping[str, RiskLevel]:
-    """Return a table from dotted names to levels. If two lines have the same name, the later one counts."""
+    """Return a table from dotted names to levels. If two lines have the same name, the later one applies."""
     table: dict[str, RiskLevel] = {}
     for head, names in _lines(text):
         level, owner = head.split()

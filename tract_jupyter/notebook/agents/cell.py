@@ -194,8 +194,8 @@ def _budget(text: str) -> Allowance:
         name, equals, value = part.partition("=")
         if name not in BUDGET_LIMITS:
             raise OperationError(
-                f"a budget has no limit {name[:_SHOWN]!r}.{nearest(name, BUDGET_LIMITS)} It has "
-                f"{', '.join(BUDGET_LIMITS)}, such as --budget steps=20,usd=0.5. Nothing was defined"
+                f"a budget has no limit {name[:_SHOWN]!r}.{nearest(name, BUDGET_LIMITS)} The limits are "
+                f"{', '.join(BUDGET_LIMITS)}. Example: --budget steps=20,usd=0.5. Nothing was defined"
             )
         if name in limits:
             raise OperationError(f"the budget names {name} twice; name it once. Nothing was defined")
@@ -205,7 +205,7 @@ def _budget(text: str) -> Allowance:
             limits[name] = float(value) if name in {"usd", "seconds"} else int(value.replace("_", ""))
         except ValueError:
             raise OperationError(
-                f"the limit of {name} is a number, such as {name}=20, and not {value[:_SHOWN]!r}. Nothing was defined"
+                f"the limit of {name} must be a number, such as {name}=20, not {value[:_SHOWN]!r}. Nothing was defined"
             ) from None
     return read_budget(limits) or Allowance()
 

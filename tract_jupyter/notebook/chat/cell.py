@@ -304,7 +304,7 @@ def asked(tract: Tract, model: str | None) -> Iterator[dict[str, Any]]:
 
 @dataclass(eq=False)
 class _Actions:
-    """The buttons in the foot of a turn. Runs in the main thread of the kernel."""
+    """The buttons in the footer of a turn. Runs in the main thread of the kernel."""
 
     notebook: NotebookSession
     log: TurnLog

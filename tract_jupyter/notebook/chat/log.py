@@ -62,7 +62,7 @@ class TurnLog:
         most_steps: the limit of requests; None for no limit.
         replayed: the cassette that is replayed; empty for none.
         is_last: no message follows this turn.
-        has_earlier: the turn has an earlier answer, which counts until a new one arrives.
+        has_earlier: the turn has an earlier answer, which stays valid until a new one arrives.
         continues: a sentence about the earlier conversation, in the first turn of a kernel; empty if the notebook
             shows it already, None if the turn continues no earlier conversation.
         asks_again: the user has ended the approval for scripts that only read.
@@ -260,7 +260,7 @@ class TurnLog:
 
     @property
     def _keeps_answer(self) -> bool:
-        """True if the earlier answer still counts, since no new reply has arrived."""
+        """True if the earlier answer is still valid, since no new reply has arrived."""
         return self.has_earlier and not self._replies
 
     def _update_works(self) -> None:

@@ -1,4 +1,4 @@
-"""The state of a turn: its parts, and a foot with its progress, time and cost."""
+"""The state of a turn: its parts, and a footer with its progress, time and cost."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ class DrawnTurn:
         replayed: the replayed cassette; empty if none.
         is_undone: the user has undone the turn.
         is_last: no message follows.
-        said: an additional note in the foot.
+        said: an additional note in the footer.
         waited: the part of `seconds` that the turn waited for the user.
         go_on: the command that resumes the turn.
         named: the user's word for the turn.
-        stays: the message was repeated, and the earlier answer counts until a new one arrives.
+        stays: the message was repeated, and the earlier answer stays valid until a new one arrives.
         continues: the first turn in this kernel of an earlier conversation.
         asks_again: the user has ended the approval for scripts that only read.
     """
@@ -100,7 +100,7 @@ class DrawnTurn:
         return [block for part in self.parts for block in part.blocks(LONGEST_RESULT)]
 
     def foot(self) -> Foot:
-        """Return the foot."""
+        """Return the footer."""
         numbers = [text for text in self._numbers() if text]
         spans = [element("span", text) for text in numbers]
         took = element("span", spans, class_="took", title=" · ".join(numbers)) if spans else None
@@ -129,7 +129,7 @@ class DrawnTurn:
                 yield part.id, part.text(), True
 
     def foot_text(self) -> str:
-        """Return the foot as text."""
+        """Return the footer as text."""
         icon, title, more = self._state()
         state = " ".join(filter(None, [title, more]))
         mark = {"i-stop": "■ ", "i-no": "✗ "}.get(icon, "")
@@ -242,7 +242,7 @@ class DrawnTurn:
 def turn_page(
     blocks: Iterable[TurnBlock], foot: Foot, turn_id: str, label: str, name: str | None = None
 ) -> Html:
-    """Return blocks and a foot as self-contained static HTML."""
+    """Return blocks and a footer as self-contained static HTML."""
     end = element("div", foot.html, element("span", class_="end"), class_="foot")
     page = root_html(
         grouped_html(blocks),

@@ -1,4 +1,4 @@
-"""The interface for showing a turn: blocks and a foot with state and cost; and the displays without widgets.
+"""The interface for showing a turn: blocks and a footer with state and cost; and the displays without widgets.
 
 These displays show static HTML at the end, or print text as it arrives.
 """
@@ -198,7 +198,7 @@ class TextDisplay:
                     self._write("\n")
 
     def close(self, view: TurnView) -> None:
-        """Print the rest, and the foot."""
+        """Print the rest, and the footer."""
         if self._closed:
             return
         self._closed = True

@@ -51,7 +51,7 @@ class TurnWidget(ReviewWidget):
 
     Args:
         on_answer: receives the answer to a request, in any thread.
-        on_act: receives an action of the foot, in any thread.
+        on_act: receives an action of the footer, in any thread.
     """
 
     _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "chat/chat.js")))
@@ -158,7 +158,7 @@ class LiveTurn:
     """A turn on display in a cell of a live page.
 
     Args:
-        act: performs an action of the foot.
+        act: performs an action of the footer.
         soon: runs a function in the main thread of the kernel, in the context of the cell.
         again: the commands that show and resume the turn.
         display_id: of the output; a new one if left out.

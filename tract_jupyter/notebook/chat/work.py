@@ -124,7 +124,7 @@ class AgentWork:
         return task, self.conversation(min(limit, _INSIDE)), note
 
     def conversation(self, limit: int) -> HtmlPart:
-        """Return the conversation with its foot."""
+        """Return the conversation with its footer."""
         turn = self.turn
         if turn is None:
             return rows.dim("No result yet.")

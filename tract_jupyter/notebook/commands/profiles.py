@@ -123,7 +123,7 @@ def _entry(tract: Tract, name: str) -> ProfileEntry:
     if matches:
         return matches[0]
     if not name:
-        raise OperationError("no profile is active; name one: %tract profiles lists them")
+        raise OperationError("no profile is active; give the name of a profile. %tract profiles lists them")
     raise UnknownProfileError(
         f"there is no profile {name!r}; %tract profiles lists them.{nearest(name, [entry.name for entry in entries])}"
     )

@@ -366,7 +366,8 @@ def _trust(notebook: NotebookSession, rest: list[str]) -> GridView:
             tract.hooks.revoke_handler(operation, handler)
         case _:
             raise OperationError(
-                f"%tract trust lists it, {_REVOKE} takes an approval back; got {' '.join(rest)!r}"
+                f"invalid arguments {' '.join(rest)!r}; %tract trust lists the approved code. To revoke an approval: "
+                f"{_REVOKE}"
             )
     name = "/".join(rest[1:])
     return GridView(
@@ -467,8 +468,8 @@ def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
         return _switch_reading(tract, is_on=rest[1] == "on")
     if rest and (rest[0] != "revoke" or len(rest) != _SEVERAL):
         raise OperationError(
-            "%tract grants lists them, %tract grants revoke ID takes one back, %tract grants reading on lets scripts "
-            f"that only read run; got {' '.join(rest)!r}"
+            f"invalid arguments {' '.join(rest)!r}; %tract grants lists the standing approvals, %tract grants revoke "
+            "ID revokes one, and %tract grants reading on lets scripts that only read run without a request"
         )
     if rest:
         grant = tract.review.grants.revoke(rest[1])

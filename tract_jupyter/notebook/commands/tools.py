@@ -130,7 +130,8 @@ def _timeout(words: list[str]) -> tuple[dict[str, Any], list[str]]:
         return {}, words
     if not re.fullmatch(r"\d+(\.\d+)?", value):
         raise OperationError(
-            f"{_TIMEOUT} takes the seconds that a call may last without progress, such as {_TIMEOUT} 120. Got {value!r}"
+            f"{_TIMEOUT} must be the seconds that a call may take without progress, such as {_TIMEOUT} 120, "
+            f"not {value!r}"
         )
     return {"timeout": float(value)}, others
 

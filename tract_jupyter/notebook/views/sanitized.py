@@ -67,7 +67,7 @@ _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 
 
 def needs_scripts(text: str) -> bool:
-    """Return True if the HTML shows little without its scripts or documents."""
+    """Return True if the HTML shows little without scripts, frames or embedded objects."""
     return _NEEDS_SCRIPTS.search(text) is not None
 
 

@@ -361,9 +361,9 @@ class ToolResults:
             name: only results of this tool.
             content: the new texts, one per result, oldest first or in the order of `commits`.
             summarizer: writes the texts instead, with one call per result. The default is the configured model.
-            target_tokens: the target length of each text in tokens. The remaining options work as in `compress`.
+            target_tokens: the target length of each text in tokens. The remaining options work as in `Tract.compress`.
             instructions: the instructions for the summarizer.
-            validator: see `Tract.compress`, as for the next four arguments.
+            validator: a function that checks each text.
             max_retries: the maximum number of retries per text.
             token_tolerance: the number of tokens above the target that are still acceptable.
             include_context: also show the configured model the rest of the context.

@@ -243,7 +243,7 @@ def _part(block: OperationBlock) -> _Part:
 
 
 def _orders(operations: Sequence[Operation], *, is_first: bool, is_last: bool) -> list[int]:
-    """Return whole numbers in the same order, within the block's range."""
+    """Return the operations' positions as whole numbers within the block's range. Their order stays the same."""
     orders = [one.config.order for one in operations]
     numbers = [int(order) for order in orders]
     lowest = -_EXACT if is_first else 0

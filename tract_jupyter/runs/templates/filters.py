@@ -326,7 +326,7 @@ def _in_words(text: str) -> datetime | None:
 
 
 def _part(kind: str, word: str, parts: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a part of a time; None if it is not one."""
+    """Return the values of one word of a date or time. None if the word has another form."""
     if kind == "date":
         year, month, day = map(int, re.split("[-/]", word))
         return {"year": year, "month": month, "day": day}

@@ -194,7 +194,7 @@ def _write(value: Any, scope: TemplateScope, out: TemplateOutput) -> None:
 
 
 def _if(reader: Reader, piece: SourcePiece) -> Render:
-    """Parse `if`, `elsif`, `else`; `unless` negates its first condition. The first true condition counts."""
+    """Parse `if`, `elsif`, `else`; `unless` negates its first condition. The first true condition is used."""
     branches = reader.branches(piece, piece, "elsif", read_filtered)
     negated = piece.name == "unless"
 
@@ -209,7 +209,7 @@ def _if(reader: Reader, piece: SourcePiece) -> Render:
 
 
 def _case(reader: Reader, piece: SourcePiece) -> Render:
-    """Parse `case`, `when`, `else`. The first equal value counts."""
+    """Parse `case`, `when`, `else`. The first equal value is used."""
     subject = _read_whole(piece, read_filtered)
     _, first = reader.body(piece, "when", "else")
     branches = reader.branches(piece, first, "when", _values)
