@@ -137,7 +137,7 @@ def test_a_function_is_a_model():
         ({"model": ""}, "a model name that the provider knows"),
         ({"model": 3}, "a model must be an object with chat"),
         ({"model": ScriptedClient}, "a model must be an object with chat"),
-        ({"model": ScriptedClient(), "api_key": "k"}, "has its own address and key"),
+        ({"model": ScriptedClient(), "api_key": "k"}, "with its own address and key"),
         ({"model": "openai/x", "api_key": " "}, "a string that is not empty"),
         ({"model": "openai/x", "api_key": 3}, "a string that is not empty"),
         ({"model": "openai/x", "base_url": "nonsense"}, "base_url must be an address such as"),

@@ -58,6 +58,6 @@ def test_a_profiles_name_is_a_text(tract):
     for use in (tract.profiles.get, tract.profiles.activate, tract.profiles.remove):
         with pytest.raises(
             UnknownProfileError,
-            match="a profile's name is a text, not <OperationProfile 'guide': no operations>",
+            match="a profile's name must be a string, not <OperationProfile 'guide': no operations>",
         ):
             use(profile)

@@ -170,7 +170,7 @@ def test_an_interrupt_that_struck_at_the_end_of_a_block_is_raised_here(threads, 
 
     def strike():
         with monkeypatch.context() as patch, uninterrupted():
-            patch.setattr(interrupts, "_ORDERED", StruckAtTheEnd())
+            patch.setattr(interrupts, "_DELAYED", StruckAtTheEnd())
 
     with run():
         strike()

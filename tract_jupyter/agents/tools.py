@@ -168,7 +168,7 @@ class _Tools:
             "Limits for all its calls: {steps, calls, tokens, usd, seconds}. Each is optional.",
         ] = None,
     ) -> Any:
-        """Create an agent: a new specialist with its own instructions, tools and budget, for a part of the task.
+        """Create an agent: a helper with its own instructions, tools and budget, for a part of the task.
 
         The user reads and approves it first. Its context is separate and starts empty. You can call it immediately,
         even in the same answer. Not for an agent that exists: agent_update.
@@ -187,9 +187,9 @@ class _Tools:
         input: Annotated[str, "The task, with all needed information: the agent sees nothing else."],  # noqa: A002
         attachments: Annotated[list[str] | None, "Paths of workspace files to attach."] = None,
     ) -> Any:
-        """Give a task to an existing agent, wait for it, and get its answer.
+        """Give a task to an agent that exists, wait until it has finished, and get its answer.
 
-        Different agents work in parallel. An agent's tool calls need the same approvals as yours. Not to
+        Several agents work side by side. An agent's tool calls need the same approvals as yours. Not to
         create an agent: agent_create.
         """
         return _answered(self._agents(), actor, agent, input, attachments)
@@ -206,7 +206,7 @@ class _Tools:
         toolsets: Annotated[list[str] | None, "The complete new list of toolsets."] = None,
         budget: Annotated[Budget | None, "The new budget."] = None,
     ) -> Any:
-        """Change an agent to improve its answers: its instructions, tools, model or budget.
+        """Change an agent whose answers should be better: its instructions, tools, model or budget.
 
         Omitted values stay the same. The user approves the new version, and the old version's permissions end. Not for
         a new agent: agent_create.
@@ -247,7 +247,7 @@ class _Tools:
         return rows
 
     def agent_retire(self, actor: str, /, agent: Annotated[str, "The agent's exact name."]) -> Any:
-        """Retire an agent: remove it from use when it is no longer needed. Its answers stay readable.
+        """Remove an agent from use (retire it) when it is no longer needed. Its answers stay readable.
 
         It cannot be called then, and its name stays reserved. Not to change it: agent_update.
         """
@@ -264,7 +264,7 @@ class _Tools:
         agent: Annotated[str, "The agent's exact name."],
         path: Annotated[str, "A new file in the workspace, such as agents/checker.agent."],
     ) -> Any:
-        """Promote an agent: copy it to a file to keep it after this session.
+        """Copy an agent to a file (promote it) to keep it after this session.
 
         Later sessions can use it after the user adopts the file. Not to improve the agent: agent_update.
         """
