@@ -47,7 +47,7 @@ def test_target_and_tolerance_are_enforced(talk):
     talk.compress(target_tokens=2, token_tolerance=1)
     assert texts(talk) == ["one two", "Keep this.", "three four"]
     assert "the target is 2" in asked(talk.llm, 1)
-    with pytest.raises(CompressionError, match="token_tolerance is a whole number"):
+    with pytest.raises(CompressionError, match="token_tolerance must be a whole number"):
         talk.compress(content="x", token_tolerance=-1)
 
 
