@@ -28,7 +28,7 @@ from tract_jupyter.models.canonical import canonical_json
 from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 class Priority(StrEnum):
@@ -60,6 +60,21 @@ class Content(BaseModel):
     content_type: str
 
 
+def _only_with(name: str, value: str, problem: str) -> Callable[..., tuple[Attachment, ...]]:
+    """Return a check: attachments are allowed only if the earlier field `name` has this value."""
+
+    def check(
+        cls: type[Content],  # noqa: ARG001 # pydantic passes the class
+        attachments: tuple[Attachment, ...],
+        info: ValidationInfo,
+    ) -> tuple[Attachment, ...]:
+        if attachments and info.data.get(name, value) != value:
+            raise ValueError(problem)
+        return attachments
+
+    return check
+
+
 class InstructionContent(Content):
     """A system prompt or a standing rule; pinned."""
 
@@ -76,14 +91,9 @@ class DialogueContent(Content):
     name: str | None = None
     attachments: tuple[Attachment, ...] = Field(default=(), max_length=MOST_FILES)
 
-    @field_validator("attachments")
-    @classmethod
-    def _of_the_user(
-        cls, attachments: tuple[Attachment, ...], info: ValidationInfo
-    ) -> tuple[Attachment, ...]:
-        if attachments and info.data.get("role", "user") != "user":
-            raise ValueError("only a user message can have attachments")
-        return attachments
+    _checked = field_validator("attachments")(
+        _only_with("role", "user", "only a user message can have attachments")
+    )
 
 
 class ToolIOContent(Content):
@@ -96,14 +106,9 @@ class ToolIOContent(Content):
     status: str | None = None
     attachments: tuple[Attachment, ...] = Field(default=(), max_length=MOST_FILES)
 
-    @field_validator("attachments")
-    @classmethod
-    def _of_a_result(
-        cls, attachments: tuple[Attachment, ...], info: ValidationInfo
-    ) -> tuple[Attachment, ...]:
-        if attachments and info.data.get("direction", "result") != "result":
-            raise ValueError("only a tool result can have attachments, not a tool call")
-        return attachments
+    _checked = field_validator("attachments")(
+        _only_with("direction", "result", "only a tool result can have attachments, not a tool call")
+    )
 
 
 class ReasoningContent(Content):
