@@ -128,5 +128,8 @@ def test_the_measure_finds_each_pattern():
 
 
 def test_no_page_is_too_long():
-    pages = [path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED]
+    pages = [
+        ROOT / "CONTRIBUTING.md",
+        *(path for path in (ROOT / "docs").glob("*.md") if path.name not in GENERATED),
+    ]
     assert {path.name: lines for path in pages if (lines := len(path.read_text().splitlines())) > 300} == {}
