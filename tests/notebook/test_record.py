@@ -315,8 +315,8 @@ def test_what_code_decided_of_what_was_shown(live, headless):
 
 
 def test_nothing_to_record(shell, tmp_path):
-    assert "Nobody has decided anything since this kernel began" in shell.run("%tract record").text
-    assert "Nobody has decided anything in this store" in shell.run("%tract record --all").text
+    assert "No decisions since this kernel started" in shell.run("%tract record").text
+    assert "This store has no decisions" in shell.run("%tract record --all").text
     assert not (tmp_path / "tract.lock.json").exists()
     assert "takes no arguments, got 'x'" in shell.run("%tract record x").error
 

@@ -113,7 +113,7 @@ def test_killed_after_any_transaction_it_goes_on_or_is_told_and_nothing_is_done_
             try:
                 result = made.resume()
             except OrchestratorError as error:
-                assert "run() begins" in str(error)
+                assert "run() starts" in str(error)
                 outcomes.add("told")
                 result = made.run()
             for _ in range(3):
@@ -184,7 +184,7 @@ def finished(tract, number):
         result = made.resume()
         outcomes.add("resumed")
     except OrchestratorError as error:
-        assert "run() begins" in str(error)
+        assert "run() starts" in str(error)
         outcomes.add("begun anew")
         tract.user(NEXT, priority="pinned")  # the policies look again
         result = made.resume()

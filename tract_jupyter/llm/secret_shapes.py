@@ -17,6 +17,8 @@ from bisect import bisect
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from tract_jupyter.models import possessive
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -360,7 +362,7 @@ _NEUTRAL_SUFFIXES: Final = re.compile(
     r"|backup|default|main)",
     re.IGNORECASE,
 )
-_VALUES: Final = re.compile(
+_VALUES: Final = possessive(
     r"(?P<word>(?P<password>passw(?:or)?d|passphrase|passcode|passwort|kennwort|mot[-_]?de[-_]?passe|senha"
     r"|contrase[nñ]a|mnemonic"
     r"|seed[-_ ]?phrase|(?<![a-z])(?:pwd?|pass(?![a-z]))|(?-i:(?<=[a-z])Pass(?![a-z])|(?<=[A-Z])PASS(?![A-Za-z]))"
@@ -463,13 +465,13 @@ _PATTERNS: Final[tuple[tuple[str, Callable[[re.Match[str]], Grade | None]], ...]
     (_PGPASS, _grade_of_entry),
 )
 _SHAPES: Final = (
-    *((re.compile(one, re.ASCII), grade) for one, grade in _PATTERNS),
+    *((possessive(one, re.ASCII), grade) for one, grade in _PATTERNS),
     (_VALUES, _grade_of_value),
 )
 
 # --- escapes
 
-_ESCAPE: Final = re.compile(
+_ESCAPE: Final = possessive(
     r"%(?:25)*[0-9A-Fa-f]{2}|(?<!\\)\\++(?:u00[0-9A-Fa-f]{2}|x[0-9A-Fa-f]{2}|[\"'/nrt])"
     r"|&(?:amp;)*(?:quot|apos|amp|lt|gt|#\d{1,3}|#x[0-9A-Fa-f]{1,2});|=3D|[\xa0\u2007\u202f\u3000\uff1d\uff1a\u201c\u201d\u2018\u2019]",
     re.ASCII,

@@ -97,6 +97,7 @@ from .merge import Resolver as Resolver
 from .patterns import MAX_PATTERN as MAX_PATTERN
 from .patterns import MAX_SECONDS as MAX_SECONDS
 from .patterns import Retention as Retention
+from .patterns import possessive as possessive
 from .patterns import problem_of as problem_of
 from .pending import PendingStatus as PendingStatus
 from .private_files import make_private_folder as make_private_folder

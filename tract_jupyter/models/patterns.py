@@ -1,10 +1,12 @@
-"""Foreign regular expressions, and criteria for the content of a summary.
+"""Regular expressions, and criteria for the content of a summary.
 
-Regular expressions are matched with a time limit, because a hostile one could run forever.
+Foreign expressions are matched with a time limit, because a hostile one could run forever.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +22,19 @@ MAX_SECONDS: Final = 2.0
 """For all matches in one text; usual patterns need milliseconds for the longest one."""
 
 _MODES: Final = ("substring", "regex")
+
+
+def possessive(pattern: str, flags: re.RegexFlag = re.NOFLAG) -> re.Pattern[str]:
+    """Compile a pattern with possessive repeats, such as `a++`.
+
+    `re` finds wrong spans for them before Python 3.11.5 (CPython issue 106052).
+    """
+    if sys.version_info >= (3, 11, 5):
+        return re.compile(pattern, flags)
+    import regex
+
+    compiled: re.Pattern[str] = regex.compile(pattern, sum(getattr(regex, str(flag.name)) for flag in flags))
+    return compiled
 
 
 def problem_of(pattern: str) -> str | None:

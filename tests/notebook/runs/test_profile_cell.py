@@ -63,7 +63,7 @@ def test_it_may_only_be_checked(shell, model):
         ('text: " Be brief."', "kind: compute\n    function: contu", "line 11: no function 'contu' is registered."),
         ('text: " Be brief."', "kind: llm\n    text: Hm?\n    provider_ref: nosuch", "line 12: operation 'style'"),
         ('text: " Be brief."', "text: ' {{ broken'", "line 10: operation 'style'"),
-        ("operations:\n", "operations: [1]\nmore:\n", "line 3: operations are given by their names"),
+        ("operations:\n", "operations: [1]\nmore:\n", "line 3: operations must be a mapping of names"),
         ("  style:\n", "  style: 1\n  other:\n", "line 9: operation 'style' has fields"),
         ("  style:\n", "  question:\n", "named twice"),
         ("  style:\n", "  style\n", "not valid YAML"),

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import unquote
 
 from tract_jupyter.exceptions import AttachmentError, McpResultError
-from tract_jupyter.models import AttachedFile, check_together, one_line, shortened
+from tract_jupyter.models import AttachedFile, check_together, one_line, possessive, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _BEGINNINGS: Final = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "JVBERi0", "UEsDB", "SUkq", "T2dnUw", "SUQz")
 """The first characters of PNG, JPEG, GIF, WebP and WAV, PDF, ZIP, TIFF, Ogg and MP3 files in base64."""
 _LINE: Final = r"(?:[A-Za-z0-9+/_-]++|\\{1,8}/|%2[BFbf])"
-_RUN: Final = re.compile(
+_RUN: Final = possessive(
     rf"(?:data:(?P<kind>[\w.+/;=-]{{0,200}}?);base64,\s{{0,9}}|(?<![A-Za-z0-9+/_-])(?=[A-Za-z0-9+/_\\%-]{{40}}))"
     rf"(?P<data>{_LINE}++(?:(?<=[A-Za-z0-9+/_-]{{56}})[ \t]*+(?:\r?\n|(?:\\{{1,8}}[nr]){{1,2}}|(?<=[ \t]))"
     rf"[ \t>|]{{0,20}}{_LINE}++)*+(?:=|%3[Dd]){{0,2}})",
