@@ -41,10 +41,18 @@ def test_python_blocks_run_or_are_cells(page, tmp_path, monkeypatch):
             exec(compile(ast.parse(code), str(page), "exec"), {})
 
 
+def anchors(page):
+    """Return the anchors of a page's headings, as GitHub and the site make them."""
+    headings = re.findall(r"^#+ (.+)$", BLOCK.sub("", page.read_text()), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+    for target, anchor in re.findall(r"\]\(([^):#]*)(?:#([^)]+))?\)", BLOCK.sub("", page.read_text())):
+        path = page.parent / target if target else page
+        assert path.exists(), target
+        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
 
 
 PACKAGE = ROOT / "tract_jupyter"
