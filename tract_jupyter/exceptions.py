@@ -58,6 +58,7 @@ TractError
 │   └── ScriptRaisedError     it raised an error; has the result so far
 ├── SandboxError              an action failed in the sandbox; its changes were discarded
 │   └── NoSandboxError        the sandbox is not installed
+├── RehearsalError            no rehearsal is possible, or its effects cannot be kept or undone
 ├── LLMError                  requests to a language model
 │   ├── LLMConfigError        no client is configured, or it is invalid
 │   ├── LLMBudgetError        the request could exceed the budget, so it was not sent
@@ -455,6 +456,10 @@ class SandboxError(TractError):
 
 class NoSandboxError(SandboxError):
     """The sandbox is not installed. Install it with `pip install 'tract_jupyter[sandbox]'`."""
+
+
+class RehearsalError(TractError):
+    """No rehearsal is possible, or its effects cannot be kept or undone."""
 
 
 class LLMError(TractError):

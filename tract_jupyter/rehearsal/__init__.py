@@ -1,0 +1,14 @@
+"""Rehearsal: run code in a contained copy of the kernel, show its effects, keep them or not, and undo them.
+
+* `effects`: the effects as one value.
+* `change`: a change that was made, with preview, undo and redo. `backups`: the previous content of files.
+* `watch`: copies of variables and files before a run in the kernel.
+
+Code never comes back from the copy, only data. Knows `models` and `analysis`.
+"""
+
+from __future__ import annotations
+
+from lazy_loader import attach_stub
+
+__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)

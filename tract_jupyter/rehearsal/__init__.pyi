@@ -1,0 +1,15 @@
+from .backups import Backups as Backups
+from .change import Change as Change
+from .change import UndoItem as UndoItem
+from .effects import Effects as Effects
+from .effects import FileEffect as FileEffect
+from .effects import Output as Output
+from .effects import Refusal as Refusal
+from .effects import RowChange as RowChange
+from .effects import SettingEffect as SettingEffect
+from .effects import TableChange as TableChange
+from .effects import ToolCall as ToolCall
+from .effects import VariableEffect as VariableEffect
+from .effects import effects_from_data as effects_from_data
+from .watch import Watch as Watch
+from .watch import watch as watch
