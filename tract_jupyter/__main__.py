@@ -70,6 +70,14 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
+def _doctor(options: argparse.Namespace) -> int:
+    from tract_jupyter.notebook import DoctorView, check_machine
+
+    view = DoctorView(tuple(check_machine(options.store)))
+    print(view.to_text())  # noqa: T201 # as above
+    return int(view.failed > 0)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "tract-jupyter", description="Operations that the user reviews, in notebooks."
@@ -77,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     _add_verify(commands)
     _add_mcp_server(commands)
+    _add_doctor(commands)
     return parser
 
 
@@ -120,6 +129,18 @@ def _add_mcp_server(commands: argparse._SubParsersAction[argparse.ArgumentParser
         help="the time that a call waits for the user's decision (default: %(default)g)",
     )
     serve.set_defaults(run=_serve)
+
+
+def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    doctor = commands.add_parser(
+        "doctor",
+        help="check this installation, and a store",
+        description="Check the versions, extras, token counts and signing secret, and the state of a store. Each "
+        "failed check names its remedy. Nothing is changed or sent. '%tract doctor' in a notebook also checks the "
+        "front end and the model. Exit code 1 if a check fails.",
+    )
+    doctor.add_argument("store", nargs="?", help="the SQLite file of a store, or an SQLAlchemy URL")
+    doctor.set_defaults(run=_doctor)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@ from .cell_syntax import parse_cell as parse_cell
 from .cell_syntax import parse_python as parse_python
 from .channels import NotebookChannel as NotebookChannel
 from .commands.profiles import ProfileView as ProfileView
+from .doctor import DoctorView as DoctorView
+from .doctor import check_machine as check_machine
 from .extension import await_waiting_cells as await_waiting_cells
 from .extension import load as load
 from .extension import unload as unload

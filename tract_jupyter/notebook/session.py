@@ -24,7 +24,7 @@ from tract_jupyter.notebook.waiting import WaitingLine
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-    from tract_jupyter.llm import Models
+    from tract_jupyter.llm import ModelConnection, Models
     from tract_jupyter.notebook.agents.live import LiveTree
     from tract_jupyter.notebook.agents.watch import AgentWatch
     from tract_jupyter.notebook.config import TractJupyter
@@ -217,6 +217,35 @@ class NotebookSession:
         return self.config.store.replace("{notebook}", self.notebook_name or "tract")
 
     @property
+    def store_place(self) -> str | Path:
+        """The file of the store, or its SQLAlchemy URL."""
+        store = self.store
+        return store if "://" in store else self._path_of(store)
+
+    @property
+    def has_store(self) -> bool:
+        """True if the store exists. A database of a URL is assumed to exist, and one in memory never does."""
+        store = self.store
+        return "://" in store or (store != _MEMORY and Path(self.store_place).is_file())
+
+    @property
+    def chosen_model(self) -> ModelConnection | None:
+        """The model of the chat. This does not open the store.
+
+        Raises:
+            LLMConfigError: the setting `model` is not valid.
+        """
+        if self._tract is not None:
+            return self._tract.models.connection("chat")
+        models = _models.get(self.shell)
+        if models is None and self.config.model:
+            from tract_jupyter.llm import Models
+
+            models = Models()
+            models.use(self.config.model)
+        return None if models is None else models.connection("chat")
+
+    @property
     def notebook_name(self) -> str:
         """The notebook's file name without its suffix; empty if the front end does not report it.
 
@@ -322,7 +351,7 @@ class NotebookSession:
 
         store = self.store
         try:
-            place: Any = {"url": store} if "://" in store else {"path": self._path_of(store)}
+            place: Any = {"url" if "://" in store else "path": self.store_place}
             report = KernelReport.current()
             if report is not None:
                 place = report.copy_store(place)

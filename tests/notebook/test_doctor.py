@@ -1,0 +1,113 @@
+"""`%tract doctor` and `tract-jupyter doctor`: each failed check names its remedy, and nothing is changed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from tract_jupyter import Tract
+from tract_jupyter.__main__ import main
+from tract_jupyter.review import Trust
+
+
+def test_a_new_notebook(shell, tmp_path):
+    result = shell.run("%tract doctor")
+    assert result.ok
+    assert "No check failed." in result.text
+    assert "· model: no model is chosen\n    %tract model " in result.text
+    assert "✓ store: .tract/tract.db, created at its first use" in result.text
+    assert not (tmp_path / ".tract").exists()
+    assert result.html.count("<tr") > 5
+
+
+def test_an_existing_store(shell):
+    shell.run("tract.user('hello')")
+    text = shell.run("%tract doctor").text
+    assert "✓ store: .tract/tract.db, " in text
+    assert ", sound" in text
+    assert "✓ disk: " in text
+
+
+def test_a_model_without_a_key_never_shows_one(shell, monkeypatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret-of-mine")
+    shell.run("%tract model openai/gpt-6-luna")
+    text = shell.run("%tract doctor").text
+    assert "1 of 9 checks failed." in text or "1 of 8 checks failed." in text
+    assert "✗ model: openai/gpt-6-luna has no key\n    %tract model openai/gpt-6-luna --key" in text
+    shell.run("%tract model anthropic/claude-haiku-4-5")
+    text = shell.run("%tract doctor").text
+    assert "✓ model: claude-haiku-4-5 at " in text
+    assert "ANTHROPIC_API_KEY (set)" in text
+    assert "secret-of-mine" not in text
+
+
+def test_an_invalid_address_of_the_model(shell, monkeypatch):
+    monkeypatch.setenv("OPENAI_BASE_URL", "nonsense")
+    shell.run("%config TractJupyter.model = 'openai/x'")
+    assert "✗ model: " in shell.run("%tract doctor").text
+
+
+def test_a_server_is_asked_only_on_request_and_without_a_key(shell, monkeypatch):
+    asked = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(dict(self.headers))
+            self.send_response(401)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-of-mine")
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}/v1"
+        shell.run(f"%tract model openai/gpt-6-luna --base-url {address}")
+        shell.run("%tract doctor")
+        assert not asked
+        text = shell.run("%tract doctor --online").text
+        server.shutdown()
+        thread.join()
+    assert f"✓ server: {address} answers (status 401 without a key)" in text
+    assert len(asked) == 1
+    assert "secret-of-mine" not in str(asked)
+    text = shell.run("%tract doctor --online").text
+    assert f"✗ server: {address} does not answer: " in text
+
+
+def test_words_that_it_does_not_take(shell):
+    assert "has no option '--onlin'. Did you mean '--online'?" in shell.run("%tract doctor --onlin").text
+    assert "usage: %tract doctor [--online]; got now" in shell.run("%tract doctor now").text
+
+
+def test_command_line(tmp_path, capsys):
+    Tract.open(tmp_path / "t.db").close()
+    assert main(["doctor", str(tmp_path / "t.db")]) == 0
+    assert ", sound" in capsys.readouterr().out
+    assert main(["doctor"]) == 0
+    assert "store" not in capsys.readouterr().out
+    assert main(["doctor", str(tmp_path / "none.db")]) == 1
+    assert "✗ store: there is no store " in capsys.readouterr().out
+    assert not (tmp_path / "none.db").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX modes")
+def test_an_exposed_secret_and_store(tmp_path, capsys, data_dir):
+    Tract.open(tmp_path / "t.db").close()
+    trust = Trust()
+    trust.for_project("x").sign("kind", {})
+    secret = trust.secret_file
+    assert secret.is_relative_to(data_dir)
+    secret.chmod(0o644)
+    (tmp_path / "t.db").chmod(0o644)
+    assert main(["doctor", str(tmp_path / "t.db")]) == 1
+    text = capsys.readouterr().out
+    assert "✗ signing secret: the signing secret " in text
+    assert "Run: chmod 600" in text
+    assert f"· permissions: {tmp_path / 't.db'}: other users can access it" in text
