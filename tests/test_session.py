@@ -537,29 +537,7 @@ WRONG = {
     "get_tract": (SessionError, lambda s, p: s.get_tract([])),
     "release_tract": (SessionError, lambda s, p: s.release_tract([])),
     "budget": (ContentError, lambda s, p: s.create_tract(budget=5)),
-    "select": (SessionError, lambda s, p: s.spawn(p, purpose="x", inheritance="selective", select=5)),
-    "select of no texts": (
-        SessionError,
-        lambda s, p: s.spawn(p, purpose="x", inheritance="selective", select=p.log()),
-    ),
     "inheritance": (SessionError, lambda s, p: s.spawn(p, purpose="x", inheritance=[])),
-    **{
-        f"curation {curate}": (
-            SessionError,
-            lambda s, p, c=curate: s.deploy(p, purpose="x", branch_name="a", curate=c),
-        )
-        for curate in (
-            5,
-            "drop",
-            {"drop": 5},
-            {"drop": None},
-            {"drop": [5]},
-            {"reorder": 5},
-            {"keep_tags": "fact"},
-            {"compact_before": "HEAD", "summary": 5},
-            {"compact_before": 5, "summary": "x"},
-        )
-    },
     "summarizer": (SessionError, lambda s, p: s.collapse(s.spawn(p, purpose="x"), p, summarizer=5)),
     "term": (SessionError, lambda s, p: s.search(None)),
     "limit of a search": (SessionError, lambda s, p: s.search("a", limit="x")),
@@ -576,20 +554,13 @@ def test_what_cannot_be_meant_is_refused(session, parent, error, call):
     assert (parent.status(), parent.log(None), parent.list_branches()) == before
 
 
-def test_a_curation_may_come_from_a_generator(session, parent):
-    dropped = (info.commit_hash for info in parent.log(1))
-    agent = session.deploy(parent, purpose="x", branch_name="a", curate={"drop": dropped})
-    assert texts(agent) == ["be brief"]
-
-
 @pytest.mark.parametrize("take_over", ["switch", "reset"])
-def test_a_parent_takes_over_an_agents_curation(session, parent, take_over):
-    curate = {"compact_before": "HEAD", "summary": "summed up"}
-    parent.user("another question")
-    agent = session.deploy(parent, purpose="x", branch_name="a", curate=curate)
+def test_a_parent_takes_over_an_agents_context(session, parent, take_over):
+    agent = session.deploy(parent, purpose="x", branch_name="a")
+    agent.compress(content="summed up")
     agent.assistant("an answer")
     getattr(parent, take_over)("a")
-    assert texts(parent) == texts(agent) == ["be brief", "summed up", "another question", "an answer"]
+    assert texts(parent) == texts(agent) == ["be brief", "summed up", "an answer"]
 
 
 def test_resume_gives_the_root_of_a_family(session, parent):

@@ -26,7 +26,6 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.models import (
     CollapseResult,
     CompressGroup,
-    Curation,
     Inheritance,
     agent_id,
     brief_repr,
@@ -46,7 +45,6 @@ from tract_jupyter.storage import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
     from datetime import datetime
     from pathlib import Path
 
@@ -266,8 +264,7 @@ class Session:
         parent: Tract,
         *,
         purpose: str,
-        inheritance: Inheritance | Literal["head_snapshot", "full_clone", "selective"] = "head_snapshot",
-        select: Callable[[CommitInfo], object] | Collection[str] | None = None,
+        inheritance: Inheritance | Literal["head_snapshot", "full_clone"] = "head_snapshot",
         display_name: str | None = None,
         max_tokens: int | None = None,
         granted: ToolProfile | str | None = None,
@@ -284,9 +281,7 @@ class Session:
         Args:
             parent: a tract of this session, or an agent.
             purpose: the purpose of the child.
-            inheritance: `head_snapshot`, `full_clone`, or `selective`.
-            select: for `selective`: a predicate of each message's commit, or a list of tags and commits. A tag selects
-                all messages that have it.
+            inheritance: `head_snapshot` or `full_clone`.
             display_name: the child's name for the user; its purpose if omitted.
             max_tokens: the maximum length of a snapshot. It drops the oldest messages first, pinned ones last.
             granted: the parent's tools that the child may call, as a profile or its name; all if omitted. The profile
@@ -294,7 +289,6 @@ class Session:
 
         Raises:
             SessionError: the parent is empty or not in this session, or options conflict; nothing was created.
-            CommitNotFoundError: `select` has a name that is neither a tag nor a message.
             ContentError: unknown profile.
             TrustError: the granted profile cannot be signed.
         """
@@ -302,11 +296,11 @@ class Session:
 
         parent = self._tracts.check(parent)
         rights = rights_of(granted)
-        inherited = parent.family.prepare_inheritance(Inheritance(inheritance), select, max_tokens)
+        inherited = parent.family.prepare_inheritance(Inheritance(inheritance), max_tokens)
         name = checked_name(first_line(_checked_purpose(purpose)) if display_name is None else display_name)
         request = {
             "purpose": purpose, "display_name": name, "inheritance": inherited.inheritance.value,
-            "select": sorted(select) if isinstance(select, set | frozenset) else select, "max_tokens": max_tokens,
+            "max_tokens": max_tokens,
             **({} if rights is None else {"granted": rights.to_dict()}),
         }  # fmt: skip
         child_id = parent.cassette.draw_id(request, lambda: uuid4().hex)
@@ -326,26 +320,22 @@ class Session:
         *,
         purpose: str,
         branch_name: str,
-        curate: Curation | Mapping[str, Any] | None = None,
         granted: ToolProfile | str | None = None,
     ) -> Tract:
         """Create an agent on a new branch of the parent's tract, with its own HEAD. Both can work at the same time.
 
-        `collapse` commits the agent's result to the parent. To take over the agent's whole context, with its curation,
-        `switch` the parent to the agent's branch, or `reset` the parent's branch to it. Do not `merge` the branch after
-        `compact_before` or `reorder`: the context would have both the rewritten messages and their originals. Delete
+        `collapse` commits the agent's result to the parent. `merge` its branch to take over its whole context. Delete
         the branch to dismiss the agent. The agent has its parent's models and tools, as with `spawn`.
 
         Args:
             parent: a tract of this session, or an agent.
             purpose: the purpose of the agent.
             branch_name: a new branch, at the parent's HEAD.
-            curate: reduces the agent's context, only on the agent's branch.
             granted: the parent's tools that it may call; see `spawn`.
 
         Raises:
             BranchExistsError: the branch exists.
-            SessionError: the parent is empty or not in this session, or the curation is invalid; nothing was created.
+            SessionError: the parent is empty or not in this session; nothing was created.
             ContentError: unknown profile.
             TrustError: the granted profile cannot be signed.
         """
@@ -353,12 +343,10 @@ class Session:
 
         parent = self._tracts.check(parent)
         rights = rights_of(granted)
-        curation = Curation.of(curate)
         purpose = _checked_purpose(purpose)
         with self._database.write():
             parent.family.branch_off(branch_name, purpose)
             opened = self._tracts.open(parent.tract_id, branch_name)
-            opened.tract.family.curate(curation)
             _delegate(parent, opened.tract, rights)
             self._tracts.close_on_rollback(opened)
         opened.tract.models.choose_like(parent.models, if_lent=True)

@@ -1,4 +1,4 @@
-"""Children and agents: what they inherit, how it is curated; the parent never sees a difference."""
+"""Children and agents: what they inherit; the parent never sees a difference."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from tract_jupyter import Session
 from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import (
     BranchExistsError,
-    CommitNotFoundError,
     CompressionError,
     InvalidBranchNameError,
     SessionError,
@@ -18,7 +17,7 @@ from tract_jupyter.exceptions import (
     StoreError,
     UnknownTractError,
 )
-from tract_jupyter.models import Curation, Inheritance
+from tract_jupyter.models import Inheritance
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
 
@@ -156,33 +155,6 @@ def test_a_snapshot_leaves_out_the_oldest_first_and_says_so(session):
     assert seen == {tuple(words), ("rules", "second", "third"), ("rules", "third"), ("rules",)}
 
 
-@pytest.mark.parametrize(
-    ("select", "expected"),
-    [
-        (["facts"], ["FIRST"]),
-        (["later", "facts"], ["FIRST", "last"]),
-        ("facts", ["FIRST"]),
-        (lambda info: info.priority == "important", ["answer"]),
-        (lambda info: "later" in info.tags, ["last"]),
-        (lambda info: info.priority != "skip", ["be brief", "FIRST", "answer", "last"]),
-    ],
-)
-def test_a_selection_by_tags_or_by_a_function(session, parent, select, expected):
-    child = session.spawn(parent, purpose="try", inheritance="selective", select=select)
-    assert texts(child) == expected
-    wanted = [message for message in shown(parent) if message[1] in expected]
-    assert shown(child) == wanted
-    assert child.verify() == []
-
-
-def test_a_selection_by_commits(session, parent):
-    edit = parent.history.versions(named(parent, "FIRST"))[1]
-    child = session.spawn(
-        parent, purpose="try", inheritance="selective", select=[named(parent, "last"), edit.commit_hash[:10]]
-    )
-    assert texts(child) == ["FIRST", "last"]
-
-
 def test_undo_in_a_child_takes_its_inheritance_back_at_once_and_touches_nobody(session, parent):
     before = state(parent)
     child = session.spawn(parent, purpose="try", inheritance="full_clone")
@@ -221,14 +193,11 @@ def test_parents_and_children_know_each_other(session, parent):
     [
         ({"inheritance": "all"}, "is not a kind of inheritance"),
         ({"inheritance": "branch"}, "use deploy for an agent"),
-        ({"inheritance": "selective"}, "must be used together"),
-        ({"select": ["facts"]}, "must be used together"),
+        ({"inheritance": "selective"}, "use head_snapshot or full_clone"),
         ({"inheritance": "full_clone", "max_tokens": 9}, "requires inheritance='head_snapshot'"),
         ({"max_tokens": 0}, "positive number"),
         ({"max_tokens": True}, "positive number"),
         ({"max_tokens": 1}, "use at least"),
-        ({"inheritance": "selective", "select": lambda _: False}, "no message is selected"),
-        ({"inheritance": "selective", "select": []}, "no message is selected"),
         ({"display_name": ""}, "Invalid name"),
         ({"display_name": "x" * 256}, "Invalid name"),
         ({"purpose": " "}, "Invalid purpose"),
@@ -240,12 +209,6 @@ def test_a_spawn_that_is_refused_makes_nothing(session, parent, options, error):
     with pytest.raises(SessionError, match=error):
         session.spawn(parent, **{"purpose": "try", **options})
     assert (session.list_tracts(), session.timeline(), parent.family.children()) == (*before, [])
-
-
-@pytest.mark.parametrize("name", ["no such tag", "ffffff", "main:x"])
-def test_a_selection_of_what_is_not_there(session, parent, name):
-    with pytest.raises(CommitNotFoundError, match="there is no commit"):
-        session.spawn(parent, purpose="try", inheritance="selective", select=[name])
 
 
 def test_an_empty_parent_has_nothing_to_give(session):
@@ -387,132 +350,6 @@ def test_what_an_agent_did_can_be_merged(session, parent):
     assert {"found", "meanwhile"} <= set(texts(parent))
 
 
-CURATIONS = {
-    "keep_tags": ({"keep_tags": ["facts"]}, ["be brief", "FIRST"]),
-    "two tags": ({"keep_tags": ["facts", "later"]}, ["be brief", "FIRST", "last"]),
-    "drop": ({"drop": ["FIRST", "be brief"]}, ["answer", "last"]),
-    "both": ({"keep_tags": ["facts", "later"], "drop": ["FIRST"]}, ["be brief", "last"]),
-    "compact": ({"compact_before": "last", "summary": "sum: answer"}, ["be brief", "sum: answer", "last"]),
-    "compact nothing": ({"compact_before": "be brief", "summary": "sum"}, ["be brief", "FIRST", "answer", "last"]),
-    "reorder": ({"reorder": ["last", "be brief"]}, ["last", "be brief", "FIRST", "answer"]),
-    "same order": ({"reorder": ["be brief", "FIRST"]}, ["be brief", "FIRST", "answer", "last"]),
-    "all": (
-        {"drop": ["FIRST"], "compact_before": "last", "summary": "sum: answer", "reorder": ["last"]},
-        ["last", "be brief", "sum: answer"],
-    ),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CURATIONS)
-def test_curation_is_of_the_agents_branch_alone(session, parent, name):
-    given, expected = CURATIONS[name]
-    curate = {
-        key: [named(parent, text) for text in value] if key in {"drop", "reorder"} else value
-        for key, value in given.items()
-    }
-    if "compact_before" in curate:
-        curate["compact_before"] = named(parent, curate["compact_before"])
-    before = state(parent)
-    agent = session.deploy(parent, purpose="work", branch_name="topic", curate=curate)
-    assert texts(agent) == expected
-    assert state(parent) == before
-    assert agent.verify() == []
-    assert agent.status().token_count == agent.compile().token_count
-    kept = {message[1]: message for message in shown(parent)}
-    assert all(message == kept[message[1]] for message in shown(agent) if message[1] in kept)
-    agent.user("go on")
-    if agent.family.parent().parent_commit_hash != agent.log(2)[1].commit_hash:
-        agent.undo()
-        assert agent.undo().operation == "curate"
-        assert shown(agent) == shown(parent)
-    assert state(parent) == before
-
-
-def test_the_commits_before_the_first_change_stay_the_same(session, parent):
-    order = [named(parent, "be brief"), named(parent, "answer")]
-    agent = session.deploy(parent, purpose="work", branch_name="topic", curate={"reorder": order})
-    assert texts(agent) == ["be brief", "answer", "FIRST", "last"]
-    assert agent.compile().messages[0].commit_hash == order[0]
-    assert agent.history.query_by_tags("later")[0].commit_hash != named(parent, "last")
-
-
-def test_a_history_with_merges_is_curated(session, parent):
-    parent.branch("side")
-    parent.user("aside too", tags=["side"])
-    parent.switch("main")
-    parent.user("on main")
-    parent.merge("side")
-    before = state(parent)
-    small = session.deploy(parent, purpose="work", branch_name="a", curate={"keep_tags": ["side"]})
-    assert texts(small) == ["be brief", "aside too"]
-    assert small.log(op_filter="merge"), "annotations rewrite nothing"
-    turned = session.deploy(
-        parent, purpose="work", branch_name="b", curate={"reorder": [named(parent, "aside too")]}
-    )
-    assert texts(turned) == ["aside too", *(text for text in texts(parent) if text != "aside too")]
-    assert small.verify() == []
-    assert state(parent) == before
-
-
-def test_a_curations_summary_can_be_expanded(session, parent):
-    calls = []
-
-    def summarizer(messages, criteria, instructions, target_tokens):
-        calls.append(([message.content for message in messages], list(criteria), instructions, target_tokens))
-        return "it was the answer"
-
-    curate = Curation(compact_before=named(parent, "last"), summary=summarizer)
-    agent = session.deploy(parent, purpose="work", branch_name="topic", curate=curate)
-    assert [call[0] for call in calls] == [["FIRST", "answer"]]
-    assert calls[0][1][0]["match_patterns"] == ["answer"]
-    agent.expand(named(agent, "it was the answer"))
-    assert texts(agent) == texts(parent)
-
-
-def test_tools_stay_in_effect_after_a_rewrite(session):
-    parent = session.create_tract()
-    one, _two = parent.user("1"), parent.user("2", tools=[TOOL])
-    three = parent.user("3")
-    agent = session.deploy(
-        parent, purpose="x", branch_name="b", curate={"compact_before": three.commit_hash, "summary": "s"}
-    )
-    assert (texts(agent), agent.compile().tools) == (["s", "3"], (TOOL,))
-    assert one.commit_hash not in agent.compile().commit_hashes
-
-
-@pytest.mark.parametrize(
-    ("curate", "error", "match"),
-    [
-        ({"kep_tags": ["facts"]}, SessionError, "has no kep_tags; it has keep_tags"),
-        ({"keep_tags": "facts"}, SessionError, "a list of strings"),
-        ({"keep_tags": ["fakts"]}, SessionError, "no message has the tag fakts"),
-        ({"drop": ["ffff"]}, CommitNotFoundError, "ffff"),
-        ({"drop": [7]}, SessionError, "a list of strings"),
-        ({"compact_before": "HEAD"}, SessionError, "must be set together"),
-        ({"summary": "x"}, SessionError, "must be set together"),
-        ({"compact_before": "HEAD", "summary": " "}, CompressionError, "empty"),
-        ({"compact_before": "HEAD", "summary": "all"}, CompressionError, "must contain 'answer'"),
-        ({"reorder": ["ffff"]}, CommitNotFoundError, "ffff"),
-    ],
-)
-def test_a_curation_that_is_refused_leaves_no_agent(session, parent, curate, error, match):
-    before = (state(parent), parent.list_branches(), session.timeline())
-    with pytest.raises(error, match=match):
-        session.deploy(parent, purpose="work", branch_name="topic", curate=curate)
-    assert (state(parent), parent.list_branches(), session.timeline()) == before
-    assert session.deploy(parent, purpose="work", branch_name="topic").current_branch == "topic"
-
-
-def test_what_was_compacted_away_cannot_be_reordered(session, parent):
-    curate = {
-        "compact_before": named(parent, "last"),
-        "summary": "the answer",
-        "reorder": [named(parent, "FIRST")],
-    }
-    with pytest.raises(SessionError, match="removed message"):
-        session.deploy(parent, purpose="work", branch_name="topic", curate=curate)
-
-
 @pytest.mark.parametrize("name", ["", "a b", "HEAD", "x.lock", "-x"])
 def test_a_deployment_needs_a_branch_name(session, parent, name):
     with pytest.raises(InvalidBranchNameError):
@@ -563,8 +400,8 @@ def play(tract, script):
 
 
 @settings(max_examples=15)
-@given(steps, steps, st.data())
-def test_laws_of_children(script, more, data):
+@given(steps, steps)
+def test_laws_of_children(script, more):
     with Session.open(tokenizer=ApproximateCounter()) as session:
         parent = session.create_tract()
         parent.user("start", tags=["t"])
@@ -574,21 +411,10 @@ def test_laws_of_children(script, more, data):
         clone = session.spawn(parent, purpose="x", inheritance="full_clone")
         assert shown(clone) == shown(parent)
 
-        messages = parent.compile().messages
-        names = [message.commit_hash for message in messages]
-        chosen = data.draw(st.lists(st.sampled_from(names), unique=True)) if names else []
-        if chosen:
-            part = session.spawn(parent, purpose="x", inheritance="selective", select=chosen)
-            assert texts(part) == [m.content for m in messages if m.commit_hash in chosen]
+        agent = session.deploy(parent, purpose="x", branch_name="agent")
+        assert shown(agent) == shown(parent)
 
-        agent = session.deploy(parent, purpose="x", branch_name="agent", curate={"drop": chosen})
-        assert texts(agent) == [m.content for m in messages if m.commit_hash not in chosen]
-        turned = session.deploy(parent, purpose="x", branch_name="turned", curate={"reorder": chosen})
-        by_hash = {m.commit_hash: m.content for m in messages}
-        rest = [m.content for m in messages if m.commit_hash not in chosen]
-        assert texts(turned) == [*(by_hash[name] for name in chosen), *rest]
-
-        for child in (clone, agent, turned):
+        for child in (clone, agent):
             play(child, [step for step in more if step[0] != "merge"])
             assert child.verify() == []
             assert child.status().token_count == child.compile().token_count
@@ -607,13 +433,3 @@ def test_the_originals_of_an_inherited_summary_are_in_the_parents_tract(session)
         child.expand(copy)
     parent.expand(summary)
     assert texts(parent) == ["one", "two"]
-
-
-def test_an_inherited_annotation_without_criteria_counts(session, parent):
-    answer = next(m.commit_hash for m in parent.compile().messages if m.content == "answer")
-    agent = session.deploy(parent, purpose="p", branch_name="kept")
-    curation = Curation(compact_before=agent.log()[0].commit_hash, summary="gone")
-    with pytest.raises(CompressionError, match="must contain 'answer'"):
-        session.deploy(parent, purpose="p", branch_name="not", curate=curation)
-    parent.annotate(answer, "important")
-    session.deploy(parent, purpose="p", branch_name="yes", curate=curation)

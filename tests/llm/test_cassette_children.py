@@ -79,7 +79,7 @@ def family(session, boss, done):
     twigs = session.spawn(trees, purpose="Look for twigs", inheritance="full_clone")
     twigs.chat("Which twigs?")
     session.collapse(twigs, trees, content="Twigs of oak.")
-    agent = session.deploy(boss, purpose="Try again", branch_name="again", curate={"keep_tags": ()})
+    agent = session.deploy(boss, purpose="Try again", branch_name="again")
     agent.chat("And again?")
     birds.tools.look("Oslo")
     session.collapse(birds, boss)  # whose summary the model writes
@@ -288,8 +288,6 @@ def test_a_spawn_that_failed_fails_again(cassette, replayed):
         session.deploy(boss, purpose="a", branch_name="a").chat("One")
         with pytest.raises(BranchExistsError):
             session.deploy(boss, purpose="a", branch_name="a")
-        with pytest.raises(SessionError):
-            session.deploy(boss, purpose="a", branch_name="b", curate={"keep_tags": ["none"]})
         session.deploy(boss, purpose="a", branch_name="b").chat("Two")
         assert boss.cassette.report.is_same
         return heads(session)

@@ -7,7 +7,7 @@
 * Navigation: `refs`, `tags`, `identity`, `log`, `diff`, `undo`.
 * Rewriting: `merge` and `rebase` (which compare branches with `ancestry` and `sides`), `splice`, `compress` with
   `summaries`, `tool_turns`, `gc`.
-* Children and agents: `spawn`. Their inherited context: `inheritance`, `curation`.
+* Children and agents: `spawn`.
 * `files`: attachments from a workspace. `verification`: checks of all hashes and links of a store.
 
 Each rewrite creates a `writer.Plan`: drafts, a branch move and an event. No other package writes commits. Knows

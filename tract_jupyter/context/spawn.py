@@ -1,18 +1,17 @@
 """The parents and children of a tract, and agents on its branches.
 
 A spawned child has its own tract. Commit hashes include the tract, so inherited commits get new hashes. An agent on a
-branch shares its parent's tract; `curation` can make its inherited context smaller.
+branch shares its parent's tract.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.context.commits import draft
-from tract_jupyter.context.curation import curated
-from tract_jupyter.context.inheritance import ParentHistory, Selector, snapshot
 from tract_jupyter.context.refs import DEFAULT_BRANCH, check_name
+from tract_jupyter.context.timeline import Timeline
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import (
     BranchExistsError,
@@ -21,12 +20,14 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models import (
     Inheritance,
+    Priority,
     agent_id,
     brief_repr,
-    listed,
+    canonical_json,
 )
 from tract_jupyter.storage import (
     AGENT_HEAD,
+    MERGE,
     Draft,
     Entry,
     EventRows,
@@ -37,14 +38,48 @@ from tract_jupyter.storage import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from sqlalchemy import Connection
 
     from tract_jupyter.context.repository import Repository
-    from tract_jupyter.models import Curation, SpawnInfo
+    from tract_jupyter.models import Message, SpawnInfo
+    from tract_jupyter.storage import Lineage
 
-    Item = Entry | Draft
+
+class ParentHistory:
+    """The history of one commit, read once.
+
+    Args:
+        lineage: the commit's history.
+        added: the tags that were added after the commits.
+    """
+
+    def __init__(self, lineage: Lineage[Entry], added: dict[str, tuple[str, ...]]) -> None:
+        self.rows = lineage.rows
+        self.timeline = Timeline([row.step() for row in self.rows], lineage.merged)
+        self.added = added
+
+    @property
+    def head(self) -> Entry:
+        """The newest commit."""
+        return self.rows[-1]
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages of the context."""
+        return self.timeline.context().messages
+
+    def with_tools(self, drafts: list[Draft]) -> list[Draft]:
+        """Return the drafts, with the current tools linked to the last one."""
+        tools = self.timeline.tools_hash
+        if not drafts or tools is None:
+            return drafts
+        return [*drafts[:-1], drafts[-1]._replace(tools_hash=tools)]
+
+    def everything(self) -> list[Entry]:
+        """Return all commits except merges. The merged commits are part of the history."""
+        return [row for row in self.rows if row.operation != MERGE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +147,7 @@ class Family:
         with self._repository.database.read() as connection:
             return [(info, _position(connection, info)) for info in children]
 
-    def history(self, doing: str) -> ParentHistory:
+    def _history(self) -> ParentHistory:
         """Return the history at HEAD.
 
         Raises:
@@ -121,26 +156,22 @@ class Family:
         with self._repository.database.read() as connection:
             head = self._repository.ref_rows.position(connection).commit_hash
             if head is None:
-                raise SessionError(f"{self.agent_id} has no commits yet: nothing to {doing}")
+                raise SessionError(f"{self.agent_id} has no commits yet: nothing to inherit")
             lineage = self._repository.rows.lineage(connection, head, Entry)
             return ParentHistory(lineage, self._added_tags(connection))
 
     def prepare_inheritance(
-        self, inheritance: Inheritance, select: Selector | None = None, max_tokens: int | None = None
+        self, inheritance: Inheritance, max_tokens: int | None = None
     ) -> InheritedContext:
         """Return the inheritance of a child. Writes nothing.
 
         Raises:
             SessionError: there is nothing to inherit, or an option does not match the inheritance.
         """
-        _check_options(inheritance, select, max_tokens)
-        if select is not None and not callable(select):
-            select = listed(select, "select", error=SessionError)
-        history = self.history("inherit")
+        _check_options(inheritance, max_tokens)
+        history = self._history()
         if inheritance is Inheritance.HEAD_SNAPSHOT:
             drafts = [self._snapshot(history, max_tokens)]
-        elif select is not None:
-            drafts = [Draft.of(row) for row in history.selected(select, self._repository.refs.resolve)]
         else:
             drafts = [Draft.of(row) for row in history.everything()]
         with self._repository.database.read() as connection:
@@ -187,24 +218,6 @@ class Family:
             self.note("deploy", {"branch": name, "purpose": purpose, "head": head})
         return agent.head_name
 
-    def curate(self, curation: Curation) -> None:
-        """Make the current branch smaller, as one operation for `undo`.
-
-        Raises:
-            SessionError: a step cannot be applied; nothing was changed.
-        """
-        history = self.history("curate")
-        base, drafts = curated(history, curation, self._repository.refs.resolve, self._repository.counter)
-        if not drafts:
-            return
-        here = self._repository.refs.on_branch("curate")
-        start = Position(here.branch, None) if base is None else Position.of(here.branch, base)
-        plan = Plan(
-            here.branch or "", here.commit_hash, start, drafts, "curate", "", {"commits": len(drafts)}
-        )
-        with self._repository.database.write() as connection:
-            self._write(connection, plan, history.added)
-
     def note(self, event_type: str, data: dict[str, Any]) -> None:
         """Record an event."""
         with self._repository.database.write() as connection:
@@ -235,13 +248,9 @@ class Family:
         return tags
 
 
-def _check_options(inheritance: Inheritance, select: Selector | None, max_tokens: int | None) -> None:
+def _check_options(inheritance: Inheritance, max_tokens: int | None) -> None:
     if inheritance in {Inheritance.BRANCH, Inheritance.NOTHING}:
         raise SessionError("a spawned child has a separate tract; use deploy for an agent on a branch")
-    if (select is not None) != (inheritance is Inheritance.SELECTIVE):
-        raise SessionError(
-            "inheritance='selective' and select must be used together; select the messages for the child"
-        )
     if max_tokens is not None and inheritance is not Inheritance.HEAD_SNAPSHOT:
         raise SessionError("max_tokens requires inheritance='head_snapshot', which creates one text")
     if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
@@ -254,3 +263,79 @@ def _position(connection: Connection, info: SpawnInfo) -> Position:
     if info.child_branch is None:
         return rows.position(connection)
     return rows.at_branch(connection, info.child_branch) or Position(None, None)
+
+
+class Snapshot(NamedTuple):
+    """The text, and the number of omitted messages."""
+
+    text: str
+    left_out: int
+
+
+def snapshot(
+    messages: Sequence[Message], title: str, count: Callable[[str], int], max_tokens: int | None
+) -> Snapshot:
+    """Write messages as one text, each under a heading with its number and role.
+
+    Args:
+        messages: at least one message.
+        title: the first line.
+        count: counts the tokens of the text.
+        max_tokens: the maximum length. If the text is longer, the oldest messages are omitted, and pinned ones last.
+            The text contains their number.
+
+    Raises:
+        SessionError: not even one message fits.
+    """
+    parts = [_part(number, message) for number, message in enumerate(messages, 1)]
+    if max_tokens is None:
+        return Snapshot(_text(title, parts, ()), 0)
+    order = _least_wanted_first(messages)
+
+    def size(left_out: int) -> int:
+        return count(_text(title, parts, order[:left_out]))
+
+    least = _smallest(len(messages), lambda left_out: size(left_out) <= max_tokens)
+    if least is None:
+        raise SessionError(
+            f"max_tokens={max_tokens} is too small for one message; use at least {size(len(messages) - 1)}"
+        )
+    return Snapshot(_text(title, parts, order[:least]), least)
+
+
+def _smallest(limit: int, fits: Callable[[int], bool]) -> int | None:
+    """Return the smallest number below `limit` that fits, by bisection; None if the largest does not."""
+    if fits(0):  # a separate check: the note about omitted messages may be longer than one of them
+        return 0
+    low, high = 1, limit - 1
+    if high < low or not fits(high):
+        return None
+    while low < high:
+        middle = (low + high) // 2
+        if fits(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+def _least_wanted_first(messages: Sequence[Message]) -> list[int]:
+    return sorted(range(len(messages)), key=lambda place: messages[place].priority is Priority.PINNED)
+
+
+def _text(title: str, parts: Sequence[str], left_out: Collection[int]) -> str:
+    gone = set(left_out)
+    note = f"({len(gone)} of {len(parts)} messages are omitted, because the length is limited.)"
+    rest = [part for place, part in enumerate(parts) if place not in gone]
+    return "\n\n".join([title, *([note] if gone else []), *rest])
+
+
+def _part(number: int, message: Message) -> str:
+    who = f"{message.role} {message.name}" if message.name else message.role
+    answer = f" (answer to {message.tool_call_id})" if message.tool_call_id else ""
+    failed = " (failed)" if message.is_error else ""
+    calls = [
+        f"calls {call.name}({canonical_json(call.arguments)}) as {call.id}" for call in message.tool_calls
+    ]
+    text = [message.told] if message.told else []
+    return "\n".join([f"## {number}. {who}{answer}{failed}", *text, *calls])

@@ -1,6 +1,6 @@
 """Summaries: their source, length limits, retention rules and retries.
 
-Compressions, shorter tool results, results of children and curated histories use this module.
+Compressions, shorter tool results, and results of children use this module.
 """
 
 from __future__ import annotations

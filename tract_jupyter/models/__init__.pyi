@@ -132,7 +132,6 @@ from .sent_context import message_with as message_with
 from .sent_context import parse_message as parse_message
 from .spawn import AGENT_MARK as AGENT_MARK
 from .spawn import CollapseResult as CollapseResult
-from .spawn import Curation as Curation
 from .spawn import Inheritance as Inheritance
 from .spawn import SpawnInfo as SpawnInfo
 from .spawn import TimelineEntry as TimelineEntry
