@@ -45,7 +45,8 @@ CONTENTS: Final = {
     ),
     "For contributors": (
         "CONTRIBUTING", "docs/architecture", "docs/questions", "docs/context_inside", "docs/operations",
-        "docs/review_inside", "docs/tools", "docs/runs_inside", "docs/dependencies",
+        "docs/review_inside", "docs/tools", "docs/runs_inside", "docs/dependencies", "docs/releasing",
+        "SECURITY", "GOVERNANCE", "CODE_OF_CONDUCT",
     ),
 }  # fmt: skip
 """The chapters of the site and their pages. A page without a chapter is an error."""
@@ -60,7 +61,7 @@ def staged(folder: Path, executed: Path | None) -> None:
         for title, pages in CONTENTS.items()
     )
     (folder / "index.md").write_text(f"{(ROOT / 'README.md').read_text()}\n{chapters}")
-    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "GOVERNANCE.md", "CODE_OF_CONDUCT.md"):
         shutil.copy(ROOT / name, folder)
     for page in folder.rglob("*.md"):
         page.write_text(page.read_text().replace("](../README.md", "](../index.md"))

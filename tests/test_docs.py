@@ -18,7 +18,7 @@ from tract_jupyter.notebook import parse_cell
 
 ROOT = Path(__file__).parent.parent
 PAGES = [
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 # the examples in the manual of the rules are what the rules warn of

@@ -82,8 +82,7 @@ def collect():
         for kind, found in texts_of_module(path).items():
             texts[kind] += [(path, line, text) for line, text in found]
     pages = [
-        ROOT / "README.md",
-        ROOT / "CONTRIBUTING.md",
+        *(path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"),
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "notebooks").glob("*.ipynb"),
     ]
