@@ -1,0 +1,204 @@
+"""Containment: what a rehearsal may read, write and reach, at two levels.
+
+* full: new user, network, mount, IPC and process namespaces; an overlay over the workspace; everything else read-only; a
+  private `/tmp` and `/dev/shm`. The changes of files are in a file system in memory, which disappears with its last user.
+* basic: no namespaces, so no file can be written, and no process can be started.
+
+At both levels Landlock permits the folders that the code may read, seccomp refuses the rest (`filters`), and all
+capabilities are dropped. `Containment` is prepared in the kernel. `enter` and `confine` run in the copy, before the code.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+from tract_jupyter.rehearsal import linux
+from tract_jupyter.rehearsal.filters import program
+from tract_jupyter.rehearsal.linux import READ, WRITE, Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+LevelName = Literal["full", "basic"]
+
+_SYSTEM: Final = (
+    "/usr /lib /lib64 /lib32 /bin /sbin /opt/conda /nix/store /sys/devices/system /sys/fs/cgroup /etc/ssl /etc/pki"
+    " /etc/ca-certificates /etc/fonts /etc/alternatives /etc/ld.so.cache /etc/ld.so.conf /etc/ld.so.conf.d"
+    " /etc/localtime /etc/timezone /etc/passwd /etc/group /etc/nsswitch.conf /etc/hosts /etc/host.conf"
+    " /etc/resolv.conf /etc/gai.conf /etc/protocols /etc/services /etc/mime.types /etc/os-release /etc/lsb-release"
+    " /etc/debian_version /etc/locale.alias /etc/locale.conf /etc/default/locale /etc/matplotlibrc /etc/odbc.ini"
+    " /etc/odbcinst.ini /etc/machine-id /etc/magic /etc/papersize /etc/python3"
+).split()
+_PROCESS: Final = "cpuinfo meminfo stat version filesystems loadavg uptime vmstat sys/kernel sys/vm self".split()
+_DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_CONFIGURATION: Final = (".config/matplotlib", ".cache/matplotlib", ".matplotlib", ".config/fontconfig", ".fonts")
+_PRIVATE: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 # they become private
+_SCRATCH: Final = ("/dev/shm", "/tmp", "/mnt", "/srv", "/media")  # noqa: S108 # where the file system in memory is mounted
+_PARTS: Final = {"upper": 0o755, "work": 0o755, "tmp": 0o1777, "shm": 0o1777}
+
+
+class ContainmentError(Exception):
+    """Containment failed. Nothing has run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Containment:
+    """The containment of one rehearsal.
+
+    Attributes:
+        level: The level.
+        workspace: The folder whose changes are recorded.
+        readable: Paths that the code may read, besides the workspace.
+        disk: The maximum size of all written files, in bytes.
+    """
+
+    level: LevelName
+    workspace: str
+    readable: tuple[str, ...]
+    disk: int
+
+    def enter(self) -> int | None:
+        """Enter the namespaces of the full level. The next child is the first process of its namespace.
+
+        Returns:
+            A descriptor of the folder with the changed files; None at the basic level.
+
+        Raises:
+            OSError: this machine does not permit a part.
+        """
+        if self.level == "basic":
+            return None
+        user, group = os.geteuid(), os.getegid()
+        linux.unshare(linux.NEW_USER)
+        _write("/proc/self/setgroups", "deny")
+        _write("/proc/self/uid_map", f"{user} {user} 1")
+        _write("/proc/self/gid_map", f"{group} {group} 1")
+        linux.unshare(linux.NEW_NETWORK | linux.NEW_MOUNTS | linux.NEW_IPC | linux.NEW_PROCESSES)
+        linux.detach_from_host_mounts()
+        linux.make_read_only("/")
+        return self._mount()
+
+    def confine(self) -> None:
+        """Give up everything that the code does not need. This cannot be undone.
+
+        Raises:
+            OSError: this machine does not permit a part.
+        """
+        is_full = self.level == "full"
+        if is_full:
+            flags = linux.MOUNT_NO_SETUID | linux.MOUNT_NO_DEVICES | linux.MOUNT_NO_EXEC
+            linux.mount("proc", "/proc", flags | linux.MOUNT_READ_ONLY)
+        linux.forbid_new_privileges()
+        linux.drop_capabilities()
+        linux.landlock(self._rules())
+        process = 1 if is_full else os.getpid()
+        linux.seccomp(program(process, can_write=is_full))
+
+    def _mount(self) -> int:
+        """Mount the overlay and the private folders. Return a descriptor of the overlay's upper folder."""
+        kept = [path for path in {self.workspace, *self.readable} if _is_below(path, _PRIVATE)]
+        scratch = self._scratch()
+        flags = linux.MOUNT_NO_SETUID | linux.MOUNT_NO_DEVICES
+        linux.mount("tmpfs", scratch, flags, f"size={self.disk},mode=755")
+        for name, mode in _PARTS.items():
+            os.mkdir(f"{scratch}/{name}")  # noqa: PTH102 # the copy of a process with threads: system calls only
+            os.chmod(f"{scratch}/{name}", mode)  # noqa: PTH101
+        upper = os.open(f"{scratch}/upper", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        folders = f"lowerdir={_escaped(self.workspace)},upperdir={scratch}/upper,workdir={scratch}/work,userxattr"
+        linux.mount("overlay", self.workspace, flags, folders)
+        self._make_private(scratch, kept)
+        os.chdir("/")
+        os.chdir(self.workspace)
+        return upper
+
+    def _make_private(self, scratch: str, kept: Sequence[str]) -> None:
+        """Cover the shared folders for temporary files, except the paths below them that the code needs."""
+        tops = [path for path in sorted(kept) if not _is_below(path, [one for one in kept if one != path])]
+        trees = [(path, linux.clone_tree(path), os.path.isdir(path)) for path in tops]  # noqa: PTH112
+        covers = [path for path in _PRIVATE if os.path.isdir(path) and not os.path.islink(path)]  # noqa: PTH112, PTH114
+        sources = [linux.clone_tree(f"{scratch}/{'shm' if path == '/dev/shm' else 'tmp'}") for path in covers]
+        for path, source in zip(covers, sources, strict=True):
+            linux.attach_tree(source, path)
+        for path, tree, is_folder in trees:
+            _make_mount_point(path, is_folder=is_folder)
+            linux.attach_tree(tree, path)
+
+    def _scratch(self) -> str:
+        used = [self.workspace, *self.readable]
+        for path in _SCRATCH:
+            if os.path.isdir(path) and not any(_is_below(one, [path]) for one in used):  # noqa: PTH112
+                return path
+        raise ContainmentError("no folder is free for the changed files")
+
+    def _rules(self) -> list[Rule]:
+        is_full = self.level == "full"
+        rules = [Rule(path, READ) for path in (*self.readable, *_DEVICES)]
+        rules.append(Rule("/dev/null", READ | WRITE))
+        if is_full:
+            writable = (self.workspace, *_PRIVATE)
+            return [*rules, *(Rule(path, READ | WRITE) for path in writable), Rule("/proc", READ)]
+        own = [f"/proc/{os.getpid()}", *(f"/proc/{name}" for name in _PROCESS)]
+        return [*rules, *(Rule(path, READ) for path in (self.workspace, *own))]
+
+
+def readable_paths(workspace: Path, roots: Iterable[Path] = ()) -> tuple[str, ...]:
+    """Return the paths that code may read: the interpreter, its packages, system libraries, and `roots`.
+
+    A home folder, or a folder above one, is not in the result, even if Python imports from it.
+    """
+    home = Path.home()
+    python = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *site.getsitepackages()]
+    python += [*sysconfig.get_paths().values(), *sys.path, os.path.dirname(sys.executable)]  # noqa: PTH120
+    if site.ENABLE_USER_SITE:
+        python.append(site.getusersitepackages())
+    wanted = [Path(one) for one in python if one]
+    wanted += [home / one for one in _CONFIGURATION]
+    chosen = [one for one in map(_resolved, wanted) if one and not _holds_secrets(one, home)]
+    chosen += [one for one in map(_resolved, roots) if one]
+    system = [path for path in _SYSTEM if os.path.exists(path)]  # noqa: PTH110
+    paths = sorted({*map(str, chosen), *system, str(workspace)})
+    return tuple(one for one in paths if not _is_below(one, [other for other in paths if other != one]))
+
+
+def _resolved(path: Path) -> Path | None:
+    try:
+        return path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        return None
+
+
+def _holds_secrets(path: Path, home: Path) -> bool:
+    """Return True for a folder that is too much to read: the root, a home, a folder of homes or of temporary files."""
+    too_much = {home.resolve(), Path(tempfile.gettempdir()).resolve(), *map(Path, ("/root", "/home", "/etc", "/tmp"))}  # noqa: S108
+    return any(one == path or one.is_relative_to(path) for one in too_much) or path.parent == Path("/home")
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _escaped(path: str) -> str:
+    """Return a path as an option of a mount."""
+    return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
+
+
+def _write(path: str, text: str) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(descriptor, text.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _make_mount_point(path: str, *, is_folder: bool) -> None:
+    folder = path if is_folder else os.path.dirname(path)  # noqa: PTH120
+    os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+    if not is_folder:
+        os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o644))

@@ -1,0 +1,192 @@
+"""The first engine: a fork of this process, contained, with all its variables.
+
+Three processes take part. The kernel prepares and reads. The supervisor, a fork of the kernel, enters the namespaces,
+watches the limits and ends everything. The copy, a fork of the supervisor, gives up its rights and runs the code. It is
+the first process of its namespace, so no process survives it. If the kernel dies, the supervisor and the copy die.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import random
+import signal
+import socket
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.rehearsal import linux
+from tract_jupyter.rehearsal.inside import Channel, Runner, capture_streams
+from tract_jupyter.rehearsal.limits import Meter, limit_this_process
+from tract_jupyter.rehearsal.refusals import report_refusals
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from tract_jupyter.rehearsal.contain import Containment
+    from tract_jupyter.rehearsal.limits import Limits
+
+    Buffers = Sequence[bytes | memoryview]
+    Collector = Callable[[], Iterable[tuple[dict[str, Any], Buffers]]]
+    Observer = Callable[[dict[str, Any]], Collector]
+
+_PULSE: Final = 0.05  # seconds between two looks at the meter
+_EXIT: Final = 70  # EX_SOFTWARE
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A piece of code to rehearse, and everything that the copy needs to know.
+
+    Attributes:
+        code: The code.
+        namespace: The variables of the kernel.
+        containment: The permitted access.
+        limits: The limits.
+        observe: Called with the namespace before the code; returns a function that yields effects after it.
+        shell: IPython's shell of the namespace, if there is one.
+        hidden: Names that the copy must not have.
+        secrets: Texts that are removed from the copy.
+    """
+
+    code: str
+    namespace: dict[str, Any]
+    containment: Containment
+    limits: Limits
+    observe: Observer
+    shell: Any = None
+    hidden: frozenset[str] = field(default_factory=frozenset)
+    secrets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The copy's ends of the connections to the kernel.
+
+    Attributes:
+        control: A socket between kernel and supervisor. The copy does not have it.
+        report: The pipe for the frames of the copy.
+        answers: The pipe for the answers to tool calls.
+    """
+
+    control: int
+    report: int
+    answers: int
+
+
+def fork_supervisor(job: Job, ends: Ends) -> int:
+    """Fork the supervisor. Return its process id. The child never returns."""
+    kernel = os.getpid()
+    state = random.getstate()  # a fork gets a new one
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the child runs no code of other threads
+        pid = os.fork()
+    if pid == 0:
+        try:
+            linux.die_with_parent()
+            if os.getppid() == kernel:
+                random.setstate(state)
+                _supervise(job, ends)
+        finally:
+            os._exit(_EXIT)
+    return pid
+
+
+def _supervise(job: Job, ends: Ends) -> None:
+    """Contain this process, fork the copy, and watch it until its end."""
+    _detach(ends)
+    control = socket.socket(fileno=ends.control)
+    state = random.getstate()
+    try:
+        meter = Meter(job.limits)
+        upper = job.containment.enter()
+        linux.die_with_parent()  # new credentials clear it
+        ready, started = os.pipe()
+        copy = os.fork()
+        if copy == 0:
+            _be_the_copy(job, ends, control, ready, started, state)
+    except BaseException as error:  # noqa: BLE001 # the kernel reports it
+        _tell(control, {"kind": "failed", "problem": f"{type(error).__name__}: {error}"})
+        return
+    for descriptor in (ready, ends.report, ends.answers):
+        os.close(descriptor)
+    linux.hide_from_debuggers()
+    _tell(control, {"kind": "started"}, [] if upper is None else [upper])
+    os.write(started, b"x")
+    _tell(control, _watch(copy, control, meter))
+
+
+def _detach(ends: Ends) -> None:
+    """Leave the kernel's session, and close its descriptors."""
+    os.setsid()
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, signal.SIG_DFL)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    kept = sorted({0, 1, 2, ends.control, ends.report, ends.answers})
+    for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX") + 1], strict=True):
+        os.closerange(low + 1, high)
+
+
+def _tell(control: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
+    """Send a message to the kernel, with descriptors."""
+    with contextlib.suppress(OSError):
+        socket.send_fds(control, [json.dumps(message).encode()], list(descriptors))
+
+
+def _watch(copy: int, control: socket.socket, meter: Meter) -> dict[str, Any]:
+    """Wait for the end of the copy, the kernel's wish to stop, or a limit. Return the message about the end."""
+    process = os.pidfd_open(copy)
+    limit = ""
+    while not linux.ready([process, control.fileno()], _PULSE):
+        limit = meter.exceeded(copy)
+        if limit:
+            break
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(copy, signal.SIGKILL)
+    _, status, usage = os.wait4(copy, 0)
+    seconds = usage.ru_utime + usage.ru_stime
+    return {"kind": "ended", "status": os.waitstatus_to_exitcode(status), "cpu": seconds, "limit": limit}
+
+
+def _be_the_copy(
+    job: Job, ends: Ends, control: socket.socket, ready: int, started: int, state: Any
+) -> None:
+    """Give up all rights, run the code, and send its effects. Never returns."""
+    try:
+        linux.die_with_parent()
+        random.setstate(state)
+        os.close(started)
+        control.close()
+        if os.read(ready, 1) == b"x":  # else the supervisor has died
+            os.close(ready)
+            channel = Channel(ends.report, job.limits.output)
+            _run(job, channel, ends.answers)
+    finally:
+        os._exit(0)
+
+
+def _run(job: Job, channel: Channel, answers: int) -> None:
+    try:
+        job.containment.confine()
+        limit_this_process(job.limits)
+    except BaseException as error:  # noqa: BLE001 # the kernel reports it
+        channel.send({"kind": "end", "ending": "failed", "note": f"{type(error).__name__}: {error}"})
+        return
+    gc.freeze()
+    namespace = job.namespace
+    for name in job.hidden:
+        namespace.pop(name, None)
+    collector = job.observe(namespace)
+    capture_streams(channel)
+    runner = Runner(channel, namespace, job.shell)
+    report_refusals(channel, runner.line_now, job.containment)
+    ending, note = runner.run(job.code)
+    for header, buffers in collector():
+        channel.send({"kind": "effect", "effect": header}, *buffers)
+    channel.send({"kind": "end", "ending": ending, "note": note})

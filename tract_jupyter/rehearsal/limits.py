@@ -1,0 +1,118 @@
+"""The limits of a rehearsal, and the meter that the copy's supervisor reads."""
+
+from __future__ import annotations
+
+import os
+import resource
+from dataclasses import dataclass
+from typing import Final
+
+_MB: Final = 1024**2
+_GB: Final = 1024**3
+_UNIT: Final = 1024  # of /proc/PID/status
+_LONGEST: Final = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of one rehearsal. Reaching one ends it.
+
+    Attributes:
+        seconds: Duration, without the time of tool calls.
+        cpu_seconds: CPU time of each process.
+        memory: Bytes that the copy may use in addition to the kernel's memory.
+        processes: Number of processes.
+        output: Bytes of text output. The rest is cut, and the code continues.
+        disk: Bytes of written files.
+        values: Bytes of all received variables.
+    """
+
+    seconds: float = 20.0
+    cpu_seconds: int = 20
+    memory: int = 4 * _GB
+    processes: int = 64
+    output: int = 1_000_000
+    disk: int = 512 * _MB
+    values: int = 1 * _GB
+
+
+def limit_this_process(limits: Limits) -> None:
+    """Apply the limits that the operating system can keep: CPU time, memory of one process, size of files."""
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as status:  # noqa: PTH123
+        memory = _sizes(status.read()).get("VmData", 0) + limits.memory
+    _lower(resource.RLIMIT_DATA, memory)
+    _lower(resource.RLIMIT_CPU, limits.cpu_seconds, limits.cpu_seconds + 1)
+    _lower(resource.RLIMIT_FSIZE, limits.disk)
+    _lower(resource.RLIMIT_CORE, 0)
+
+
+def _lower(kind: int, soft: int, hard: int | None = None) -> None:
+    _, most = resource.getrlimit(kind)
+    wanted = soft if hard is None else hard
+    if most != resource.RLIM_INFINITY:
+        wanted = min(wanted, most)
+    resource.setrlimit(kind, (min(soft, wanted), wanted))
+
+
+class Meter:
+    """Counts the processes and the memory of a copy, from the process above it.
+
+    It keeps its own `/proc`, because the copy mounts another one.
+
+    Args:
+        limits: The limits.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._start: dict[int, int] = {}
+
+    def exceeded(self, first: int) -> str:
+        """Return the limit that a process and all processes below it exceed, as a short text; empty if none."""
+        processes = self._tree(first)
+        if len(processes) > self._limits.processes:
+            return f"more than {self._limits.processes} processes"
+        grown = 0
+        for process in processes:
+            status = _sizes(self._read(f"{process}/status"))
+            used = status.get("RssAnon", 0) + status.get("RssShmem", 0)
+            grown += max(0, used - self._start.setdefault(process, used))
+        if grown > self._limits.memory:
+            return f"more than {self._limits.memory // _MB:,} MB of memory"
+        return ""
+
+    def _tree(self, first: int) -> list[int]:
+        processes = [first]
+        for process in processes:  # grows
+            for thread in self._threads(process):
+                processes += map(int, self._read(f"{process}/task/{thread}/children").split())
+        return processes
+
+    def _threads(self, process: int) -> list[str]:
+        try:
+            folder = os.open(f"{process}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._proc)
+        except OSError:
+            return []
+        try:
+            return os.listdir(folder)
+        finally:
+            os.close(folder)
+
+    def _read(self, path: str) -> str:
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
+        except OSError:
+            return ""
+        try:
+            return os.read(descriptor, _LONGEST).decode(errors="replace")
+        except OSError:  # the process has ended
+            return ""
+        finally:
+            os.close(descriptor)
+
+
+def _sizes(status: str) -> dict[str, int]:
+    """Return the sizes in a text of `/proc/PID/status`, in bytes."""
+    rows = (line.partition(":") for line in status.splitlines() if line.endswith("kB"))
+    return {name: int(value.split()[0]) * _UNIT for name, _, value in rows}

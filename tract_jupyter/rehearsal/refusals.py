@@ -1,0 +1,183 @@
+"""Reports refused attempts with their target and line: connections, processes, signals, files outside.
+
+Python announces such attempts to audit hooks. The hook refuses them with a clear message before the system call. The
+guarantee is the containment: code that avoids the hook meets Landlock and seccomp.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tract_jupyter.rehearsal.contain import Containment
+    from tract_jupyter.rehearsal.inside import Channel
+
+_MOST: Final = 1_000  # reports of one rehearsal
+_LONGEST: Final = 300
+_WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ALWAYS_WRITABLE: Final = ("/dev/null", "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 # private ones
+_UNIX: Final = 1
+_INTERNET: Final = (2, 10)
+
+_CHANGES: Final = {  # event: the verb, and the positions of the paths that change
+    "os.chmod": ("change the mode of", (0,)),
+    "os.chown": ("change the owner of", (0,)),
+    "os.utime": ("change the time of", (0,)),
+    "os.setxattr": ("change attributes of", (0,)),
+    "os.removexattr": ("change attributes of", (0,)),
+    "os.truncate": ("truncate", (0,)),
+    "os.remove": ("delete", (0,)),
+    "os.rmdir": ("delete", (0,)),
+    "os.mkdir": ("create", (0,)),
+    "os.rename": ("rename", (0, 1)),
+    "os.link": ("link", (0, 1)),
+    "os.symlink": ("create", (1,)),
+}
+
+
+def report_refusals(channel: Channel, line_now: Callable[[], int | None], containment: Containment) -> None:
+    """Report and refuse attempts from now on, in this process and its children."""
+    hook = _Hook(channel, line_now, containment)
+    sys.addaudithook(hook)
+
+
+class _Hook:
+    def __init__(self, channel: Channel, line_now: Callable[[], int | None], containment: Containment) -> None:
+        self._channel = channel
+        self._line_now = line_now
+        is_full = containment.level == "full"
+        self._writable = (containment.workspace, *_ALWAYS_WRITABLE) if is_full else _ALWAYS_WRITABLE[:1]
+        self._readable = (*containment.readable, containment.workspace, *_ALWAYS_WRITABLE, "/proc", "/dev", "/sys")
+        self._left = _MOST
+        self._handlers: dict[str, Callable[[tuple[Any, ...]], str]] = {
+            "open": self._opened,
+            "socket.connect": lambda args: f"connect to {_address(args[1])}",
+            "socket.sendto": lambda args: f"send to {_address(args[1])}",
+            "socket.sendmsg": lambda args: f"send to {_address(args[1])}" if args[1] is not None else "",
+            "socket.bind": lambda args: f"listen on {_address(args[1])}",
+            "socket.getaddrinfo": lambda args: _lookup(args[0], args[1]),
+            "socket.gethostbyname": lambda args: _lookup(args[0], None),
+            "socket.gethostbyaddr": lambda args: _lookup(args[0], None),
+            "socket.__new__": _new_socket,
+            "subprocess.Popen": lambda args: f"start a process: {_command(args[1] or args[0])}",
+            "os.system": lambda args: f"start a process: {_command(args[0])}",
+            "os.exec": lambda args: f"start a process: {_command(args[1] or args[0])}",
+            "os.posix_spawn": lambda args: f"start a process: {_command(args[1] or args[0])}",
+            "os.kill": lambda args: "" if args[0] in {os.getpid()} else self._signal(args),
+            "os.killpg": lambda args: f"send signal {args[1]} to the process group {args[0]}",
+            **{event: self._changed(*rule) for event, rule in _CHANGES.items()},
+        }
+
+    def __call__(self, event: str, arguments: tuple[Any, ...]) -> None:
+        handler = self._handlers.get(event)
+        if handler is None:
+            return
+        action = handler(arguments)
+        if action:
+            self._refuse(action)
+
+    def _refuse(self, action: str) -> None:
+        action = _printable(action)
+        if not _is_importing():
+            self._left -= 1
+            if self._left >= 0:
+                self._channel.send({"kind": "refused", "action": action, "line": self._line_now()})
+        raise PermissionError(f"A rehearsal cannot {action}")
+
+    def _signal(self, arguments: tuple[Any, ...]) -> str:
+        return "" if _is_own_child(arguments[0]) else f"send signal {arguments[1]} to process {arguments[0]}"
+
+    def _opened(self, arguments: tuple[Any, ...]) -> str:
+        path, _, flags = arguments
+        if isinstance(path, int) or not isinstance(flags, int):
+            return ""
+        is_write = bool(flags & _WRITING)
+        place = self._outside(path, is_write=is_write)
+        if not place or (not is_write and not os.path.lexists(place)):
+            return ""
+        return f"write {place}" if is_write else f"read {place}"
+
+    def _changed(self, verb: str, positions: tuple[int, ...]) -> Callable[[tuple[Any, ...]], str]:
+        def handle(arguments: tuple[Any, ...]) -> str:
+            for position in positions:
+                place = self._outside(arguments[position], is_write=True)
+                if place:
+                    return f"{verb} {place}"
+            return ""
+
+        return handle
+
+    def _outside(self, path: Any, *, is_write: bool) -> str:
+        """Return the absolute path if it is outside the permitted folders, else an empty text."""
+        try:
+            text = os.fsdecode(path)
+        except TypeError:  # a descriptor
+            return ""
+        place = os.path.realpath(text)
+        if text.startswith("/proc/self/fd/") or text.startswith("/dev/fd/"):
+            return ""
+        permitted = self._writable if is_write else self._readable
+        return "" if any(place == one or place.startswith(one + "/") for one in permitted) else place
+
+
+def _printable(text: str) -> str:
+    return "".join(one if one.isprintable() else "�" for one in text)[:_LONGEST]
+
+
+def _is_importing() -> bool:
+    """Return True within an import: modules look for files that they do not need."""
+    frame = sys._getframe()  # noqa: SLF001 # the only way to the stack
+    while frame is not None:
+        if frame.f_globals.get("__name__") in {"importlib._bootstrap", "_frozen_importlib"}:
+            return True
+        frame = frame.f_back  # type: ignore[assignment] # None ends the loop
+    return False
+
+
+def _is_own_child(process: Any) -> bool:
+    """Return True for a process below this one. Signals to others cannot leave the copy anyway."""
+    try:
+        with open(f"/proc/{os.getpid()}/task/{os.getpid()}/children", encoding="ascii") as children:  # noqa: PTH123
+            return str(process) in children.read().split()
+    except OSError:
+        return False
+
+
+def _address(address: Any) -> str:
+    match address:
+        case (host, int(port), *_):
+            return f"{_decoded(host)}:{port}"
+        case _:
+            return _decoded(address)
+
+
+def _lookup(host: Any, port: Any) -> str:
+    if host is None:
+        return ""
+    return f"connect to {_decoded(host)}" + (f":{_decoded(port)}" if port else "")
+
+
+def _decoded(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _new_socket(arguments: tuple[Any, ...]) -> str:
+    family = arguments[1]
+    if family in _INTERNET or family == -1:
+        return ""
+    caller = sys._getframe(3) if family == _UNIX else None  # noqa: SLF001 # hook, lambda, socket.__init__
+    while caller is not None:
+        if caller.f_code.co_name == "socketpair":
+            return ""
+        caller = caller.f_back
+    return f"open a socket of family {getattr(family, 'name', family)}"
+
+
+def _command(command: Any) -> str:
+    """Return the first words of a command."""
+    words = command if isinstance(command, list | tuple) else [command]
+    return " ".join(_decoded(os.fspath(word) if isinstance(word, os.PathLike) else word) for word in words)

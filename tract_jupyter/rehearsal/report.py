@@ -1,0 +1,277 @@
+"""The report of a copy: frames that it sends while the code runs, and their reading.
+
+A frame is a length-prefixed JSON header and a payload. The code may write to the channel, so a report is data of unknown
+origin: each byte is checked, nothing is unpickled, and `MalformedReportError` is the only error of the reader.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import struct
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_PREFIX: Final = struct.Struct(">IQ")
+_LONGEST_HEADER: Final = 4_000_000
+_MOST_DEPTH: Final = 60
+_MOST_FRAMES: Final = 100_000
+_MOST_TEXT: Final = 2_000  # characters of a note or an action
+_AT_ONCE: Final = 16  # buffers of one write, below IOV_MAX
+
+ENDINGS: Final = ("finished", "raised", "failed")
+PLAIN: Final = "text/plain"
+OUTPUTS: Final = ("text", "error", "display", "result", "figure")
+
+
+class MalformedReportError(Exception):
+    """The bytes are not a report."""
+
+
+class Frame(NamedTuple):
+    """One message of the copy: a JSON object and bytes."""
+
+    header: dict[str, Any]
+    payload: bytearray
+
+
+def frame_bytes(header: dict[str, Any], *buffers: bytes | memoryview) -> list[bytes | memoryview]:
+    """Return the buffers of a frame."""
+    text = json.dumps(header, ensure_ascii=True, allow_nan=False).encode("ascii")
+    views = [memoryview(one).cast("B") for one in buffers if memoryview(one).nbytes]
+    return [_PREFIX.pack(len(text), sum(map(len, views))) + text, *views]
+
+
+def write_frame(descriptor: int, header: dict[str, Any], *buffers: bytes | memoryview) -> None:
+    """Write a frame to a pipe.
+
+    Raises:
+        OSError: the reader has gone.
+    """
+    waiting = frame_bytes(header, *buffers)
+    while waiting:
+        written = os.writev(descriptor, waiting[:_AT_ONCE])
+        while waiting and written >= len(waiting[0]):
+            written -= len(waiting.pop(0))
+        if written:
+            waiting[0] = memoryview(waiting[0])[written:]
+
+
+class FrameReader:
+    """Splits bytes into frames.
+
+    Args:
+        most_bytes: The maximum of all payloads together.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left = most_bytes
+        self._frames = 0
+        self._buffer = bytearray()
+        self._header: dict[str, Any] | None = None
+        self._size = 0
+
+    @property
+    def is_between_frames(self) -> bool:
+        """True if all bytes belong to complete frames."""
+        return self._header is None and not self._buffer
+
+    def feed(self, data: bytes | memoryview) -> Iterator[Frame]:
+        """Yield the frames that these bytes complete.
+
+        Raises:
+            MalformedReportError: the bytes are no frames, or more than the permitted number.
+        """
+        self._buffer += data
+        while True:
+            if self._header is None and not self._read_header():
+                return
+            if self._header is None or len(self._buffer) < self._size:
+                return
+            rest = self._buffer[self._size :]
+            del self._buffer[self._size :]
+            frame = Frame(self._header, self._buffer)
+            self._buffer, self._header = rest, None
+            yield frame
+
+    def _read_header(self) -> bool:
+        """Read a header if it is complete."""
+        if len(self._buffer) < _PREFIX.size:
+            return False
+        length, size = _PREFIX.unpack_from(self._buffer)
+        if length > _LONGEST_HEADER or size > self._left or self._frames >= _MOST_FRAMES:
+            raise MalformedReportError("the report is too large")
+        if len(self._buffer) < _PREFIX.size + length:
+            return False
+        self._left -= size
+        self._frames += 1
+        self._header = read_json(self._buffer[_PREFIX.size : _PREFIX.size + length])
+        self._size = size
+        del self._buffer[: _PREFIX.size + length]
+        return True
+
+
+def read_json(data: bytes | bytearray) -> dict[str, Any]:
+    """Return a JSON object with finite numbers and no deep nesting.
+
+    Raises:
+        MalformedReportError: the data is anything else.
+    """
+    if data.count(b"[") + data.count(b"{") > _MOST_DEPTH and _depth(data) > _MOST_DEPTH:
+        raise MalformedReportError("a header is nested too deeply")
+    try:
+        value = json.loads(data, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise MalformedReportError("a header is not JSON") from None
+    if not isinstance(value, dict):
+        raise MalformedReportError("a header is not an object")
+    return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _depth(data: bytes | bytearray) -> int:
+    """Return the deepest nesting of brackets, with the brackets in texts."""
+    deepest = depth = 0
+    for byte in data:
+        if byte in b"[{":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif byte in b"]}":
+            depth -= 1
+    return deepest
+
+
+class ReceivedOutput(NamedTuple):
+    """An output of the copy: its kind, and its MIME bundle. `text/plain` is the text."""
+
+    kind: str
+    data: dict[str, str | bytes]
+
+
+class ReceivedRefusal(NamedTuple):
+    """An attempt that the copy says was refused."""
+
+    action: str
+    line: int | None
+
+
+class ReceivedCall(NamedTuple):
+    """A tool call that the copy asks for."""
+
+    call_id: int
+    tool: str
+    arguments: dict[str, Any]
+
+
+@dataclass(slots=True)
+class Report:
+    """The frames of a copy that `add` has read so far.
+
+    Attributes:
+        effects: Frames of variables and settings. Their headers and payloads are not checked here.
+        refused: Refused attempts.
+        ending: `finished`, `raised`, or `failed` if the containment failed; empty if the code has not ended.
+        note: The error in one line.
+        is_output_cut: True if the text output was longer than the limit.
+    """
+
+    output_limit: int
+    _outputs: list[ReceivedOutput] = field(default_factory=list)
+    effects: list[Frame] = field(default_factory=list)
+    refused: list[ReceivedRefusal] = field(default_factory=list)
+    ending: str = ""
+    note: str = ""
+    is_output_cut: bool = False
+
+    @property
+    def outputs(self) -> list[ReceivedOutput]:
+        """The outputs in order. Adjacent texts are one output."""
+        outputs: list[ReceivedOutput] = []
+        for is_text, group in itertools.groupby(self._outputs, lambda output: output.kind == "text"):
+            if is_text:
+                outputs.append(ReceivedOutput("text", {PLAIN: "".join(_plain(one.data) for one in group)}))
+            else:
+                outputs += group
+        return outputs
+
+    def add(self, frame: Frame) -> ReceivedCall | None:
+        """Add a frame. Return a tool call if it asks for one.
+
+        Raises:
+            MalformedReportError: the frame has no valid form.
+        """
+        header, payload = frame
+        kind = header.get("kind")
+        if self.ending:
+            raise MalformedReportError("a frame follows the end")
+        if kind in OUTPUTS:
+            self._add_output(kind, header, payload)
+        elif kind == "effect":
+            self.effects.append(Frame(_checked(header, "effect", dict), payload))
+        elif kind == "refused":
+            self.refused.append(ReceivedRefusal(_text(header, "action"), _line(header)))
+        elif kind == "call":
+            return ReceivedCall(_checked(header, "id", int), _text(header, "tool"), _checked(header, "arguments", dict))
+        elif kind == "end":
+            self._end(_text(header, "ending"), _text(header, "note"))
+        else:
+            raise MalformedReportError("a frame has an unknown kind")
+        return None
+
+    def _add_output(self, kind: str, header: dict[str, Any], payload: bytearray) -> None:
+        data: dict[str, str | bytes] = {}
+        start = 0
+        for mime, is_text, size in _parts(header):
+            part = bytes(payload[start : start + size])
+            data[mime] = part.decode("utf-8", "replace") if is_text else part
+            start += size
+        if start != len(payload):
+            raise MalformedReportError("an output has another size than its parts")
+        self.output_limit -= sum(len(part) for part in data.values() if isinstance(part, str))
+        if self.output_limit < 0:
+            self.is_output_cut = True
+            return
+        self._outputs.append(ReceivedOutput(kind, data))
+
+    def _end(self, ending: str, note: str) -> None:
+        if ending not in ENDINGS:
+            raise MalformedReportError("an ending has an unknown name")
+        self.ending, self.note = ending, note
+
+
+def _plain(data: dict[str, str | bytes]) -> str:
+    text = data.get(PLAIN, "")
+    return text if isinstance(text, str) else ""
+
+
+def _parts(header: dict[str, Any]) -> Iterable[tuple[str, bool, int]]:
+    for part in _checked(header, "parts", list):
+        match part:
+            case [str(mime), bool(is_text), int(size)] if size >= 0 and type(size) is int and len(mime) <= _MOST_TEXT:
+                yield mime, is_text, size
+            case _:
+                raise MalformedReportError("an output has an invalid part")
+
+
+def _checked(header: dict[str, Any], name: str, kind: type) -> Any:
+    value = header.get(name)
+    if type(value) is not kind:
+        raise MalformedReportError(f"a frame has no valid {name!r}")
+    return value
+
+
+def _text(header: dict[str, Any], name: str) -> str:
+    text: str = _checked(header, name, str)[:_MOST_TEXT]
+    return text.encode("utf-8", "replace").decode()
+
+
+def _line(header: dict[str, Any]) -> int | None:
+    line = header.get("line")
+    return line if type(line) is int and 0 < line < 1 << 31 else None
