@@ -108,11 +108,14 @@ MORE = {
     "algorithm socket": "import socket; socket.socket(38,5)",
     # processes
     "system": 'import os; r=os.system("touch @O@/evil"); assert r==0',
-    "vfork and exec": _C + 'p=c.fork()\nif p==0: c.execl(b"/bin/touch",b"touch",b"@O@/evil",None); os._exit(1)\nos.waitpid(p,0)',
+    "vfork and exec": _C + 'p=c.fork()\nif p==0: c.execl(b"/bin/touch",b"touch",b"@O@/evil",None); os._exit(1)\nassert os.waitpid(p,0)[1]==0',
     "fexecve": 'import os; f=os.open("/bin/sh",os.O_RDONLY); os.execve(f,["sh","-c","touch @O@/evil"],{})',
     "interpreter as a program": 'import subprocess,sys; subprocess.run([sys.executable,"-c","open(\'@O@/evil\',\'w\')"])',
-    "signal to all": "import os,signal; signal.signal(15,signal.SIG_IGN); os.kill(-1,15)",
-    "signal to the group": "import os; os.killpg(os.getpgid(@KERNEL@),15)",
+    "signal to all": "import os; os.kill(-1,0)",
+    "signal to the group": "import os; os.killpg(os.getpgid(@KERNEL@),0)",
+    "signal to all from the C library": _C + "r=c.kill(-1,0); assert r==0",
+    "signal to the kernel from the C library": _C + "r=c.kill(@KERNEL@,0); assert r==0",
+    "signal to a thread of the kernel": _C + "r=c.syscall(200,@KERNEL@,0); assert r==0",
     "queued signal": _C + "r=c.syscall(129,@KERNEL@,9,b'\\0'*128); assert r==0",
     "pidfd signal": "import os,signal; signal.pidfd_send_signal(os.pidfd_open(@SIBLING@),9)",
     "signal by a descriptor": "import fcntl,os; r,w=os.pipe(); fcntl.fcntl(r,10,15); fcntl.fcntl(r,8,@SIBLING@); fcntl.fcntl(r,4,0o20000); os.write(w,b'x')",
@@ -137,7 +140,7 @@ MORE = {
     # secrets
     "read a key": 'print(open("@O@/home/.ssh/id_rsa").read())',
     "read a key by a link": 'import os; os.symlink("@O@/home/.ssh/id_rsa","@W@/key"); print(open("@W@/key").read())',
-    "read a key from the C library": _C + 'f=c.open(b"@O@/home/.ssh/id_rsa",0); b=ctypes.create_string_buffer(99); c.read(f,b,99); print(b.value.decode())',
+    "read a key from the C library": _C + 'f=c.open(b"@O@/home/.ssh/id_rsa",0); assert f>=0; b=ctypes.create_string_buffer(99); c.read(f,b,99); print(b.value.decode())',
     "list a home": 'import os; print(os.listdir("@O@/home/.ssh"))',
     "list of processes": 'import os; print([open(f"/proc/{p}/cmdline").read() for p in os.listdir("/proc") if p.isdigit() and p!=str(os.getpid())])',
 }  # fmt: skip

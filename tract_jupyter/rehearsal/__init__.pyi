@@ -11,5 +11,16 @@ from .effects import TableChange as TableChange
 from .effects import ToolCall as ToolCall
 from .effects import VariableEffect as VariableEffect
 from .effects import effects_from_data as effects_from_data
+from .limits import Limits as Limits
+from .parent import ToolReply as ToolReply
+from .probe import Level as Level
+from .probe import probe as probe
+from .rehearser import Rehearsal as Rehearsal
+from .rehearser import Rehearser as Rehearser
+from .report import Frame as Frame
+from .report import FrameReader as FrameReader
+from .report import MalformedReportError as MalformedReportError
+from .report import Report as Report
+from .report import frame_bytes as frame_bytes
 from .watch import Watch as Watch
 from .watch import watch as watch

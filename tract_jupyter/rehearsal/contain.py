@@ -1,11 +1,12 @@
 """Containment: what a rehearsal may read, write and reach, at two levels.
 
-* full: new user, network, mount, IPC and process namespaces; an overlay over the workspace; everything else read-only; a
-  private `/tmp` and `/dev/shm`. The changes of files are in a file system in memory, which disappears with its last user.
+* full: new user, network, mount, IPC and process namespaces; an overlay over the workspace; everything else is
+  read-only; a private `/tmp` and `/dev/shm`. The changes of files are in a file system in memory, which disappears with
+  its last user.
 * basic: no namespaces, so no file can be written, and no process can be started.
 
 At both levels Landlock permits the folders that the code may read, seccomp refuses the rest (`filters`), and all
-capabilities are dropped. `Containment` is prepared in the kernel. `enter` and `confine` run in the copy, before the code.
+capabilities are dropped. `Containment` is prepared in the kernel. `enter` and `confine` run in the copy.
 """
 
 from __future__ import annotations
@@ -35,12 +36,20 @@ _SYSTEM: Final = (
     " /etc/resolv.conf /etc/gai.conf /etc/protocols /etc/services /etc/mime.types /etc/os-release /etc/lsb-release"
     " /etc/debian_version /etc/locale.alias /etc/locale.conf /etc/default/locale /etc/matplotlibrc /etc/odbc.ini"
     " /etc/odbcinst.ini /etc/machine-id /etc/magic /etc/papersize /etc/python3"
-).split()
-_PROCESS: Final = "cpuinfo meminfo stat version filesystems loadavg uptime vmstat sys/kernel sys/vm self".split()
+)
+_PROCESS: Final = "cpuinfo meminfo stat version filesystems loadavg uptime vmstat sys/kernel sys/vm self"
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
-_CONFIGURATION: Final = (".config/matplotlib", ".cache/matplotlib", ".matplotlib", ".config/fontconfig", ".fonts")
+_TOO_MUCH: Final = ("/root", "/home", "/etc", "/tmp")  # noqa: S108 # never readable as a whole
+_CONFIGURATION: Final = (
+    ".config/matplotlib",
+    ".cache/matplotlib",
+    ".matplotlib",
+    ".config/fontconfig",
+    ".fonts",
+)
 _PRIVATE: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 # they become private
 _SCRATCH: Final = ("/dev/shm", "/tmp", "/mnt", "/srv", "/media")  # noqa: S108 # where the file system in memory is mounted
+_SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 # it becomes private
 _PARTS: Final = {"upper": 0o755, "work": 0o755, "tmp": 0o1777, "shm": 0o1777}
 
 
@@ -111,7 +120,9 @@ class Containment:
             os.mkdir(f"{scratch}/{name}")  # noqa: PTH102 # the copy of a process with threads: system calls only
             os.chmod(f"{scratch}/{name}", mode)  # noqa: PTH101
         upper = os.open(f"{scratch}/upper", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-        folders = f"lowerdir={_escaped(self.workspace)},upperdir={scratch}/upper,workdir={scratch}/work,userxattr"
+        folders = (
+            f"lowerdir={_escaped(self.workspace)},upperdir={scratch}/upper,workdir={scratch}/work,userxattr"
+        )
         linux.mount("overlay", self.workspace, flags, folders)
         self._make_private(scratch, kept)
         os.chdir("/")
@@ -123,7 +134,9 @@ class Containment:
         tops = [path for path in sorted(kept) if not _is_below(path, [one for one in kept if one != path])]
         trees = [(path, linux.clone_tree(path), os.path.isdir(path)) for path in tops]  # noqa: PTH112
         covers = [path for path in _PRIVATE if os.path.isdir(path) and not os.path.islink(path)]  # noqa: PTH112, PTH114
-        sources = [linux.clone_tree(f"{scratch}/{'shm' if path == '/dev/shm' else 'tmp'}") for path in covers]
+        sources = [
+            linux.clone_tree(f"{scratch}/{'shm' if path == _SHARED_MEMORY else 'tmp'}") for path in covers
+        ]
         for path, source in zip(covers, sources, strict=True):
             linux.attach_tree(source, path)
         for path, tree, is_folder in trees:
@@ -144,7 +157,7 @@ class Containment:
         if is_full:
             writable = (self.workspace, *_PRIVATE)
             return [*rules, *(Rule(path, READ | WRITE) for path in writable), Rule("/proc", READ)]
-        own = [f"/proc/{os.getpid()}", *(f"/proc/{name}" for name in _PROCESS)]
+        own = [f"/proc/{os.getpid()}", *(f"/proc/{name}" for name in _PROCESS.split())]
         return [*rules, *(Rule(path, READ) for path in (self.workspace, *own))]
 
 
@@ -162,7 +175,7 @@ def readable_paths(workspace: Path, roots: Iterable[Path] = ()) -> tuple[str, ..
     wanted += [home / one for one in _CONFIGURATION]
     chosen = [one for one in map(_resolved, wanted) if one and not _holds_secrets(one, home)]
     chosen += [one for one in map(_resolved, roots) if one]
-    system = [path for path in _SYSTEM if os.path.exists(path)]  # noqa: PTH110
+    system = [path for path in _SYSTEM.split() if os.path.exists(path)]  # noqa: PTH110
     paths = sorted({*map(str, chosen), *system, str(workspace)})
     return tuple(one for one in paths if not _is_below(one, [other for other in paths if other != one]))
 
@@ -176,7 +189,7 @@ def _resolved(path: Path) -> Path | None:
 
 def _holds_secrets(path: Path, home: Path) -> bool:
     """Return True for a folder that is too much to read: the root, a home, a folder of homes or of temporary files."""
-    too_much = {home.resolve(), Path(tempfile.gettempdir()).resolve(), *map(Path, ("/root", "/home", "/etc", "/tmp"))}  # noqa: S108
+    too_much = {home.resolve(), Path(tempfile.gettempdir()).resolve(), *map(Path, _TOO_MUCH)}
     return any(one == path or one.is_relative_to(path) for one in too_much) or path.parent == Path("/home")
 
 

@@ -89,16 +89,29 @@ _REFUSED: Final = (
     " shmget shmat shmctl semget semctl msgget msgctl mq_open mq_unlink"
     # priorities
     " ioprio_set sched_setscheduler sched_setparam sched_setattr"
-).split()  # fmt: skip
+)
 _CHANGES_OF_FILES: Final = (  # that Landlock permits
     "chmod fchmod fchmodat fchmodat2 chown fchown lchown fchownat utime utimes utimensat futimesat truncate flock"
     " setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr"
-).split()
+)
 
 _CLONE_THREAD: Final = 0x10000
 _NEW_NAMESPACES: Final = 0x7E020000
-_FCNTL_REFUSED: Final = (8, 10, 15, 1024, 1026)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to others
-_IOCTL_ALLOWED: Final = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)  # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIO(N)CLEX
+_FCNTL_REFUSED: Final = (
+    8,
+    10,
+    15,
+    1024,
+    1026,
+)  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY: signals to others
+_IOCTL_ALLOWED: Final = (
+    0x5401,
+    0x5413,
+    0x541B,
+    0x5421,
+    0x5450,
+    0x5451,
+)  # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIO(N)CLEX
 _PRCTL_REFUSED: Final = (1, 4, 35, 36, 0x59616D61)  # PDEATHSIG, DUMPABLE, MM, CHILD_SUBREAPER, PTRACER
 _SOCKETS: Final = (socket.AF_INET, socket.AF_INET6)
 _KINDS: Final = (socket.SOCK_STREAM, socket.SOCK_DGRAM)
@@ -113,7 +126,10 @@ def _conditional(process: int) -> dict[str, list[Clause]]:
     return {
         "socket": [*sockets, Clause((), REFUSE)],
         # a pair of datagram sockets can send to the sockets of others
-        "socketpair": [Clause((Test(1, socket.SOCK_DGRAM, _KIND_MASK),), REFUSE), *_unless(0, socket.AF_UNIX)],
+        "socketpair": [
+            Clause((Test(1, socket.SOCK_DGRAM, _KIND_MASK),), REFUSE),
+            *_unless(0, socket.AF_UNIX),
+        ],
         "sendto": [Clause((Test(4, 0, is_equal=False, is_high=high),), REFUSE) for high in (False, True)],
         "prlimit64": _unless(0, 0),
         "sched_setaffinity": _unless(0, 0),
@@ -131,7 +147,11 @@ def _without_processes(process: int) -> dict[str, list[Clause]]:
     """Return more rules for a process that shares its process namespace: no children, signals only to itself."""
     thread = Test(0, _CLONE_THREAD, _CLONE_THREAD)
     return {
-        "clone": [Clause((Test(0, 0, _NEW_NAMESPACES, is_equal=False),), REFUSE), Clause((thread,), ALLOW), *_ALWAYS],
+        "clone": [
+            Clause((Test(0, 0, _NEW_NAMESPACES, is_equal=False),), REFUSE),
+            Clause((thread,), ALLOW),
+            *_ALWAYS,
+        ],
         "fork": _ALWAYS,
         "vfork": _ALWAYS,
         "kill": _unless(0, process),
@@ -148,10 +168,10 @@ def program(process: int, *, can_write: bool) -> list[bytes]:
         process: The id of the process. 1 if it has its own process namespace.
         can_write: False to refuse all changes of files.
     """
-    rules: dict[str, Sequence[Clause]] = dict.fromkeys(_REFUSED, _ALWAYS)
+    rules: dict[str, Sequence[Clause]] = dict.fromkeys(_REFUSED.split(), _ALWAYS)
     rules.update(_conditional(process))
     if not can_write:
-        rules.update(dict.fromkeys(_CHANGES_OF_FILES, _ALWAYS))
+        rules.update(dict.fromkeys(_CHANGES_OF_FILES.split(), _ALWAYS))
     instructions = [
         *_guarded(_ARCH, _IF_EQUAL, ARCHITECTURE, REFUSE, is_wanted=True),
         *_guarded(_NUMBER, _IF_AT_LEAST, _NEWEST + 1, MISSING, is_wanted=False),

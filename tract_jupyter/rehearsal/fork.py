@@ -123,7 +123,14 @@ def _detach(ends: Ends) -> None:
     """Leave the kernel's session, and close its descriptors."""
     os.setsid()
     signal.set_wakeup_fd(-1)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGUSR1, signal.SIGUSR2):
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+        signal.SIGHUP,
+        signal.SIGCHLD,
+        signal.SIGUSR1,
+        signal.SIGUSR2,
+    ):
         signal.signal(number, signal.SIG_DFL)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
@@ -154,12 +161,11 @@ def _watch(copy: int, control: socket.socket, meter: Meter) -> dict[str, Any]:
     return {"kind": "ended", "status": os.waitstatus_to_exitcode(status), "cpu": seconds, "limit": limit}
 
 
-def _be_the_copy(
-    job: Job, ends: Ends, control: socket.socket, ready: int, started: int, state: Any
-) -> None:
+def _be_the_copy(job: Job, ends: Ends, control: socket.socket, ready: int, started: int, state: Any) -> None:
     """Give up all rights, run the code, and send its effects. Never returns."""
     try:
         linux.die_with_parent()
+        os.setsid()  # a signal to its group must not reach the supervisor
         random.setstate(state)
         os.close(started)
         control.close()
@@ -184,6 +190,7 @@ def _run(job: Job, channel: Channel, answers: int) -> None:
         namespace.pop(name, None)
     collector = job.observe(namespace)
     capture_streams(channel)
+    os.close(answers)
     runner = Runner(channel, namespace, job.shell)
     report_refusals(channel, runner.line_now, job.containment)
     ending, note = runner.run(job.code)

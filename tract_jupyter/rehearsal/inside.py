@@ -33,7 +33,11 @@ _LONGEST_NOTE: Final = 300
 _INLINE: Final = "matplotlib_inline.backend_inline"
 _OWN: Final = (str(Path(__file__).parent.parent), os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120
 _IMAGES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
-_REPRESENTATIONS: Final = {"_repr_html_": "text/html", "_repr_png_": "image/png", "_repr_svg_": "image/svg+xml"}
+_REPRESENTATIONS: Final = {
+    "_repr_html_": "text/html",
+    "_repr_png_": "image/png",
+    "_repr_svg_": "image/svg+xml",
+}
 
 
 class Channel:
@@ -123,7 +127,8 @@ class _Output(io.RawIOBase):
 def capture_streams(channel: Channel) -> None:
     """Send text that the code prints."""
     for name in ("stdout", "stderr"):
-        stream = io.TextIOWrapper(_Output(channel), "utf-8", "replace", write_through=True)  # type: ignore[arg-type] # it writes at once
+        output: Any = _Output(channel)
+        stream = io.TextIOWrapper(output, "utf-8", "replace", write_through=True)
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
 
@@ -333,7 +338,9 @@ def _represent(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _refuse_shell(command: str) -> None:
-    raise PermissionError(f"A rehearsal cannot run shell commands: {command.split()[0] if command.split() else ''}")
+    raise PermissionError(
+        f"A rehearsal cannot run shell commands: {command.split(maxsplit=1)[0] if command.split() else ''}"
+    )
 
 
 def _one_line(error: BaseException) -> str:

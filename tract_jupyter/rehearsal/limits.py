@@ -95,7 +95,7 @@ class Meter:
         except OSError:
             return []
         try:
-            return os.listdir(folder)
+            return os.listdir(folder)  # noqa: PTH208 # a descriptor
         finally:
             os.close(folder)
 

@@ -1,4 +1,4 @@
-"""The kernel's side of a rehearsal: starts an engine, reads the report, answers tool calls, and ends everything in time."""
+"""The kernel's side of a rehearsal: starts an engine, reads the report, answers tool calls, and ends the copy."""
 
 from __future__ import annotations
 
@@ -266,7 +266,10 @@ class _Follower:
         if limit:
             self._outcome.ending, self._outcome.note = "limit", limit
         elif status == -signal.SIGKILL and self._outcome.cpu_seconds >= self._limits.cpu_seconds:
-            self._outcome.ending, self._outcome.note = "limit", f"more than {self._limits.cpu_seconds} CPU seconds"
+            self._outcome.ending, self._outcome.note = (
+                "limit",
+                f"more than {self._limits.cpu_seconds} CPU seconds",
+            )
         elif status < 0:
             self._outcome.note = f"the copy ended with signal {signal.Signals(-status).name}"
         elif status:
@@ -276,8 +279,16 @@ class _Follower:
         outcome, report = self._outcome, self._outcome.report
         if report.ending == "failed":
             outcome.failure = report.note
-        elif not self._is_over and report.ending and outcome.ending == "crashed" and self._reader.is_between_frames:
-            outcome.ending, outcome.note = ("raised" if report.ending == "raised" else "finished"), report.note
+        elif (
+            not self._is_over
+            and report.ending
+            and outcome.ending == "crashed"
+            and self._reader.is_between_frames
+        ):
+            outcome.ending, outcome.note = (
+                ("raised" if report.ending == "raised" else "finished"),
+                report.note,
+            )
         elif outcome.ending == "crashed" and not outcome.note:
             outcome.note = "the copy ended without a complete report"
         return outcome

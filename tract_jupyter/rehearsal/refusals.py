@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from types import FrameType
 
     from tract_jupyter.rehearsal.contain import Containment
     from tract_jupyter.rehearsal.inside import Channel
@@ -46,12 +47,21 @@ def report_refusals(channel: Channel, line_now: Callable[[], int | None], contai
 
 
 class _Hook:
-    def __init__(self, channel: Channel, line_now: Callable[[], int | None], containment: Containment) -> None:
+    def __init__(
+        self, channel: Channel, line_now: Callable[[], int | None], containment: Containment
+    ) -> None:
         self._channel = channel
         self._line_now = line_now
         is_full = containment.level == "full"
         self._writable = (containment.workspace, *_ALWAYS_WRITABLE) if is_full else _ALWAYS_WRITABLE[:1]
-        self._readable = (*containment.readable, containment.workspace, *_ALWAYS_WRITABLE, "/proc", "/dev", "/sys")
+        self._readable = (
+            *containment.readable,
+            containment.workspace,
+            *_ALWAYS_WRITABLE,
+            "/proc",
+            "/dev",
+            "/sys",
+        )
         self._left = _MOST
         self._handlers: dict[str, Callable[[tuple[Any, ...]], str]] = {
             "open": self._opened,
@@ -67,7 +77,7 @@ class _Hook:
             "os.system": lambda args: f"start a process: {_command(args[0])}",
             "os.exec": lambda args: f"start a process: {_command(args[1] or args[0])}",
             "os.posix_spawn": lambda args: f"start a process: {_command(args[1] or args[0])}",
-            "os.kill": lambda args: "" if args[0] in {os.getpid()} else self._signal(args),
+            "os.kill": lambda args: "" if args[0] == os.getpid() else self._signal(args),
             "os.killpg": lambda args: f"send signal {args[1]} to the process group {args[0]}",
             **{event: self._changed(*rule) for event, rule in _CHANGES.items()},
         }
@@ -118,7 +128,7 @@ class _Hook:
         except TypeError:  # a descriptor
             return ""
         place = os.path.realpath(text)
-        if text.startswith("/proc/self/fd/") or text.startswith("/dev/fd/"):
+        if text.startswith(("/proc/self/fd/", "/dev/fd/")):
             return ""
         permitted = self._writable if is_write else self._readable
         return "" if any(place == one or place.startswith(one + "/") for one in permitted) else place
@@ -130,11 +140,11 @@ def _printable(text: str) -> str:
 
 def _is_importing() -> bool:
     """Return True within an import: modules look for files that they do not need."""
-    frame = sys._getframe()  # noqa: SLF001 # the only way to the stack
+    frame: FrameType | None = sys._getframe()  # noqa: SLF001 # the only way to the stack
     while frame is not None:
         if frame.f_globals.get("__name__") in {"importlib._bootstrap", "_frozen_importlib"}:
             return True
-        frame = frame.f_back  # type: ignore[assignment] # None ends the loop
+        frame = frame.f_back
     return False
 
 
@@ -169,7 +179,7 @@ def _new_socket(arguments: tuple[Any, ...]) -> str:
     family = arguments[1]
     if family in _INTERNET or family == -1:
         return ""
-    caller = sys._getframe(3) if family == _UNIX else None  # noqa: SLF001 # hook, lambda, socket.__init__
+    caller: FrameType | None = sys._getframe(3) if family == _UNIX else None  # noqa: SLF001 # hook, lambda, socket.__init__
     while caller is not None:
         if caller.f_code.co_name == "socketpair":
             return ""

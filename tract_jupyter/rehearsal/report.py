@@ -1,7 +1,7 @@
 """The report of a copy: frames that it sends while the code runs, and their reading.
 
-A frame is a length-prefixed JSON header and a payload. The code may write to the channel, so a report is data of unknown
-origin: each byte is checked, nothing is unpickled, and `MalformedReportError` is the only error of the reader.
+A frame is a length-prefixed JSON header and a payload. The code may write to the channel, so a report is data of
+unknown origin: each byte is checked, nothing is unpickled, and `MalformedReportError` is the only error of the reader.
 """
 
 from __future__ import annotations
@@ -218,7 +218,9 @@ class Report:
         elif kind == "refused":
             self.refused.append(ReceivedRefusal(_text(header, "action"), _line(header)))
         elif kind == "call":
-            return ReceivedCall(_checked(header, "id", int), _text(header, "tool"), _checked(header, "arguments", dict))
+            return ReceivedCall(
+                _checked(header, "id", int), _text(header, "tool"), _checked(header, "arguments", dict)
+            )
         elif kind == "end":
             self._end(_text(header, "ending"), _text(header, "note"))
         else:
@@ -254,7 +256,9 @@ def _plain(data: dict[str, str | bytes]) -> str:
 def _parts(header: dict[str, Any]) -> Iterable[tuple[str, bool, int]]:
     for part in _checked(header, "parts", list):
         match part:
-            case [str(mime), bool(is_text), int(size)] if size >= 0 and type(size) is int and len(mime) <= _MOST_TEXT:
+            case [str(mime), bool(is_text), int(size)] if (
+                size >= 0 and type(size) is int and len(mime) <= _MOST_TEXT
+            ):
                 yield mime, is_text, size
             case _:
                 raise MalformedReportError("an output has an invalid part")

@@ -1,0 +1,60 @@
+"""Finds the level of containment that this machine permits, by trying it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import cache, partial
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from tract_jupyter.rehearsal import linux
+from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
+from tract_jupyter.rehearsal.fork import Job, fork_supervisor
+from tract_jupyter.rehearsal.limits import Limits
+from tract_jupyter.rehearsal.parent import attend
+
+_LIMITS: Final = Limits(seconds=10.0, disk=1 << 20)
+
+
+class Level(NamedTuple):
+    """The level of containment that this machine permits.
+
+    Attributes:
+        name: `full`, `basic` (no file can be written), or `none` (no rehearsal is possible).
+        reason: One sentence: the reason why it is not higher, or what it contains.
+    """
+
+    name: Literal["full", "basic", "none"]
+    reason: str
+
+
+@cache
+def probe() -> Level:
+    """Return the level of this machine. The first call tries it, in about 100 ms."""
+    if not linux.IS_SUPPORTED:
+        return Level("none", "A rehearsal needs Linux on x86-64 or aarch64.")
+    if not linux.landlock_abi():
+        return Level(
+            "none", "A rehearsal needs Landlock, which this kernel of Linux does not have or does not enable."
+        )
+    problem = _problem("full")
+    if not problem:
+        return Level("full", "Namespaces, an overlay, Landlock and seccomp contain the code.")
+    worse = _problem("basic")
+    if not worse:
+        return Level(
+            "basic", f"Code cannot write files: this machine does not permit namespaces ({problem})."
+        )
+    return Level("none", f"This machine does not permit containment ({worse}).")
+
+
+def _problem(level: LevelName) -> str:
+    """Return the reason why a level does not work; empty if it works."""
+    with tempfile.TemporaryDirectory(prefix="tract-probe-") as folder:
+        workspace = Path(folder).resolve()
+        containment = Containment(level, os.fspath(workspace), readable_paths(workspace), _LIMITS.disk)
+        job = Job("", {}, containment, _LIMITS, lambda _: lambda: ())
+        outcome = attend(partial(fork_supervisor, job), level, _LIMITS)
+    outcome.close()
+    return outcome.failure or ("" if outcome.ending == "finished" else outcome.note or outcome.ending)

@@ -1,0 +1,182 @@
+"""Rehearse code in a contained copy, and keep its effects."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
+from tract_jupyter.rehearsal.effects import Effects, Output, Refusal, ToolCall
+from tract_jupyter.rehearsal.fork import Job, fork_supervisor
+from tract_jupyter.rehearsal.limits import Limits
+from tract_jupyter.rehearsal.parent import Outcome, ToolReply, attend
+from tract_jupyter.rehearsal.probe import probe
+from tract_jupyter.rehearsal.report import PLAIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from pathlib import Path
+
+    from tract_jupyter.concurrency import StopSignal
+    from tract_jupyter.rehearsal.backups import Backups
+    from tract_jupyter.rehearsal.change import Change
+    from tract_jupyter.rehearsal.report import ReceivedOutput, ReceivedRefusal
+
+Engine = Literal["fork", "worker"]
+
+
+class Rehearsal:
+    """Code that ran in a copy, with its effects.
+
+    Attributes:
+        code: The code.
+        effects: Its effects.
+    """
+
+    def __init__(self, code: str, effects: Effects, outcome: Outcome) -> None:
+        self.code = code
+        self.effects = effects
+        self._outcome = outcome
+
+    def changed_since(self) -> tuple[str, ...]:
+        """Return the variables and files that the effects touch and that changed after the start."""
+        raise NotImplementedError
+
+    def keep(self) -> Change:
+        """Make exactly these effects in the kernel and the workspace.
+
+        Raises:
+            RehearsalError: the effects cannot be kept, or something changed since.
+        """
+        raise NotImplementedError
+
+    def discard(self) -> None:
+        """Free the copies of files and values."""
+        self._outcome.close()
+
+    def __del__(self) -> None:
+        self.discard()
+
+
+class Rehearser:
+    """Rehearses code of one kernel.
+
+    Args:
+        workspace: The folder whose files the code may change.
+        backups: The previous content of files that `keep` replaces.
+        roots: More folders that the code may read.
+        secrets: Texts that the copy must not have, and that are removed from all output.
+        hidden: Names of variables that the copy must not have.
+        limits: The limits of each rehearsal.
+        level: The level of containment; None for the highest of this machine.
+    """
+
+    def __init__(
+        self,
+        workspace: Path,
+        backups: Backups,
+        *,
+        roots: Callable[[], Sequence[Path]] = tuple,
+        secrets: Callable[[], Collection[str]] = tuple,
+        hidden: Callable[[], Collection[str]] = tuple,
+        limits: Limits = Limits(),  # noqa: B008 # immutable
+        level: LevelName | None = None,
+    ) -> None:
+        self.workspace = workspace.resolve()
+        self.backups = backups
+        self.limits = limits
+        self._roots = roots
+        self._secrets = secrets
+        self._hidden = hidden
+        self._level = level
+
+    def rehearse(
+        self,
+        code: str,
+        namespace: dict[str, Any],
+        *,
+        tools: Callable[[str, dict[str, Any]], ToolReply] | None = None,
+        stop: StopSignal | None = None,
+        limits: Limits | None = None,
+    ) -> Rehearsal:
+        """Run code in a copy and return its effects. Blocks until its end.
+
+        Args:
+            code: The code, with IPython's syntax if the namespace belongs to IPython.
+            namespace: The variables. They stay as they are.
+            tools: Answers `tools.NAME(...)` in the code. Called in this thread.
+            stop: Ends the rehearsal.
+            limits: Other limits.
+
+        Raises:
+            RehearsalError: no rehearsal is possible on this machine. Nothing ran.
+        """
+        limits = limits or self.limits
+        containment = self._containment(limits)
+        job = Job(
+            code,
+            namespace,
+            containment,
+            limits,
+            observe=lambda _: lambda: (),
+            shell=_shell_of(namespace),
+            hidden=frozenset(self._hidden()),
+            secrets=tuple(filter(None, self._secrets())),
+        )
+        outcome = attend(partial(fork_supervisor, job), containment.level, limits, tools=tools, stop=stop)
+        if outcome.failure:
+            outcome.close()
+            raise RehearsalError(
+                f"The code cannot be contained: {outcome.failure}. Run it in the kernel instead."
+            )
+        return Rehearsal(code, _effects_of(outcome, "fork"), outcome)
+
+    def _containment(self, limits: Limits) -> Containment:
+        level: Any = self._level
+        if level is None:
+            level, reason = probe()
+            if level == "none":
+                raise RehearsalError(
+                    f"No rehearsal is possible. {reason} Run the code in the kernel instead."
+                )
+        paths = readable_paths(self.workspace, self._roots())
+        return Containment(level, os.fspath(self.workspace), paths, limits.disk)
+
+
+def _shell_of(namespace: dict[str, Any]) -> Any:
+    """Return IPython's shell if the namespace belongs to it."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell if shell is not None and shell.user_ns is namespace else None
+
+
+def _effects_of(outcome: Outcome, engine: Engine) -> Effects:
+    report = outcome.report
+    return Effects(
+        level=outcome.level,
+        engine=engine,
+        ending=outcome.ending,
+        ending_note=outcome.note,
+        seconds=outcome.seconds,
+        outputs=tuple(map(_output, report.outputs)),
+        calls=tuple(ToolCall(*call) for call in outcome.calls),
+        refused=tuple(_merged(report.refused)),
+    )
+
+
+def _output(received: ReceivedOutput) -> Output:
+    text = received.data.get(PLAIN, "")
+    rest = {mime: value for mime, value in received.data.items() if mime != PLAIN}
+    kind: Any = received.kind
+    return Output(kind, text if isinstance(text, str) else "", rest)
+
+
+def _merged(refusals: Iterable[ReceivedRefusal]) -> Iterable[Refusal]:
+    """Return one refusal for equal ones, with their number."""
+    merged: dict[ReceivedRefusal, int] = {}
+    for refusal in refusals:
+        merged[refusal] = merged.get(refusal, 0) + 1
+    return (Refusal(action, times, line) for (action, line), times in merged.items())
