@@ -19,8 +19,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal import linux
+from tract_jupyter.rehearsal.copy_tools import use_kernel_for_tools
 from tract_jupyter.rehearsal.inside import Channel, Runner, capture_streams
 from tract_jupyter.rehearsal.limits import Meter, limit_this_process
+from tract_jupyter.rehearsal.redaction import remove_secrets
 from tract_jupyter.rehearsal.refusals import report_refusals
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     Observer = Callable[[dict[str, Any]], Collector]
 
 _PULSE: Final = 0.05  # seconds between two looks at the meter
+_LONGEST_NOTE: Final = 500
 _EXIT: Final = 70  # EX_SOFTWARE
 
 
@@ -50,6 +53,7 @@ class Job:
         shell: IPython's shell of the namespace, if there is one.
         hidden: Names that the copy must not have.
         secrets: Texts that are removed from the copy.
+        prepare: Called in the contained copy before the code, to create the variables.
     """
 
     code: str
@@ -60,6 +64,7 @@ class Job:
     shell: Any = None
     hidden: frozenset[str] = field(default_factory=frozenset)
     secrets: tuple[str, ...] = ()
+    prepare: Callable[[], None] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +75,22 @@ class Ends:
         control: A socket between kernel and supervisor. The copy does not have it.
         report: The pipe for the frames of the copy.
         answers: The pipe for the answers to tool calls.
+        inputs: A file with the job, for a worker.
     """
 
     control: int
     report: int
     answers: int
+    inputs: int | None = None
 
 
-def fork_supervisor(job: Job, ends: Ends) -> int:
-    """Fork the supervisor. Return its process id. The child never returns."""
+def fork_of(job: Job) -> Callable[[Ends], int]:
+    """Return the function that starts this engine for a job. It returns a descriptor of the supervisor's process."""
+    return lambda ends: os.pidfd_open(fork_supervisor(lambda: job, ends))
+
+
+def fork_supervisor(make_job: Callable[[], Job], ends: Ends) -> int:
+    """Fork the supervisor, which makes the job. Return its process id. The child never returns."""
     kernel = os.getpid()
     state = random.getstate()  # a fork gets a new one
     with warnings.catch_warnings():
@@ -89,18 +101,19 @@ def fork_supervisor(job: Job, ends: Ends) -> int:
             linux.die_with_parent()
             if os.getppid() == kernel:
                 random.setstate(state)
-                _supervise(job, ends)
+                _supervise(make_job, ends)
         finally:
             os._exit(_EXIT)
     return pid
 
 
-def _supervise(job: Job, ends: Ends) -> None:
+def _supervise(make_job: Callable[[], Job], ends: Ends) -> None:
     """Contain this process, fork the copy, and watch it until its end."""
     _detach(ends)
     control = socket.socket(fileno=ends.control)
     state = random.getstate()
     try:
+        job = make_job()
         meter = Meter(job.limits)
         upper = job.containment.enter()
         linux.die_with_parent()  # new credentials clear it
@@ -135,7 +148,8 @@ def _detach(ends: Ends) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    kept = sorted({0, 1, 2, ends.control, ends.report, ends.answers})
+    inputs = set() if ends.inputs is None else {ends.inputs}
+    kept = sorted({0, 1, 2, ends.control, ends.report, ends.answers} | inputs)
     for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX") + 1], strict=True):
         os.closerange(low + 1, high)
 
@@ -179,20 +193,25 @@ def _be_the_copy(job: Job, ends: Ends, control: socket.socket, ready: int, start
 
 def _run(job: Job, channel: Channel, answers: int) -> None:
     try:
+        remove_secrets(job.secrets)
         job.containment.confine()
         limit_this_process(job.limits)
+        if job.prepare is not None:
+            job.prepare()
     except BaseException as error:  # noqa: BLE001 # the kernel reports it
-        channel.send({"kind": "end", "ending": "failed", "note": f"{type(error).__name__}: {error}"})
+        channel.send(
+            {"kind": "end", "ending": "failed", "note": f"{type(error).__name__}: {error}"[:_LONGEST_NOTE]}
+        )
         return
     gc.freeze()
     namespace = job.namespace
     for name in job.hidden:
         namespace.pop(name, None)
+    use_kernel_for_tools(namespace, channel, answers)
     collector = job.observe(namespace)
     capture_streams(channel)
-    os.close(answers)
     runner = Runner(channel, namespace, job.shell)
-    report_refusals(channel, runner.line_now, job.containment)
+    report_refusals(channel, runner, job.containment)
     ending, note = runner.run(job.code)
     for header, buffers in collector():
         channel.send({"kind": "effect", "effect": header}, *buffers)

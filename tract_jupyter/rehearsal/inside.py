@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import asyncio
 import base64
+import builtins
+import contextlib
 import inspect
 import io
 import linecache
@@ -125,12 +127,20 @@ class _Output(io.RawIOBase):
 
 
 def capture_streams(channel: Channel) -> None:
-    """Send text that the code prints."""
+    """Send text that the code prints, also through streams that a library keeps."""
     for name in ("stdout", "stderr"):
         output: Any = _Output(channel)
         stream = io.TextIOWrapper(output, "utf-8", "replace", write_through=True)
+        with contextlib.suppress(AttributeError):  # a stream of Python itself has a closed descriptor
+            old: Any = getattr(sys, name)
+            old.write, old.flush = stream.write, stream.flush
         setattr(sys, name, stream)
         setattr(sys, f"__{name}__", stream)
+    builtins.input = _refuse_input
+
+
+def _refuse_input(prompt: object = "", /) -> str:
+    raise PermissionError(f"A rehearsal cannot ask for input: {prompt}")
 
 
 class Runner:
@@ -140,6 +150,9 @@ class Runner:
         channel: The way to the kernel.
         namespace: The variables.
         shell: IPython's shell, if the namespace belongs to one.
+
+    Attributes:
+        refuse: Reports a refused attempt and raises an error.
     """
 
     def __init__(self, channel: Channel, namespace: dict[str, Any], shell: Any = None) -> None:
@@ -148,6 +161,7 @@ class Runner:
         self._shell = shell
         self._code = ""
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.refuse: Callable[[str], object] = _raise_refusal
 
     def run(self, code: str) -> tuple[str, str]:
         """Run the code. Return its ending, and the error in one line."""
@@ -167,7 +181,7 @@ class Runner:
         """Return the line of the code that runs now in this thread."""
         frame: FrameType | None = sys._getframe()  # noqa: SLF001 # the only way to the stack
         line = None
-        while frame is not None:
+        while frame is not None and frame.f_code is not Runner.run.__code__:
             if frame.f_globals is self._namespace:
                 line = frame.f_lineno
             frame = frame.f_back
@@ -185,23 +199,15 @@ class Runner:
         cell = shell.run_cell_async(
             code, store_history=False, transformed_cell=transformed, preprocessing_exc_tuple=problem
         )
+        is_async = hasattr(shell, "kernel") or shell.should_run_async(
+            code, transformed_cell=transformed, preprocessing_exc_tuple=problem
+        )
         try:
-            result = self._in_loop(cell)
+            result = self._complete(cell) if is_async else _without_loop(cell)
         finally:
             shell.events.trigger("post_execute")
         error: BaseException | None = result.error_before_exec or result.error_in_exec
         return error
-
-    def _in_loop(self, cell: Any) -> Any:
-        """Run a cell as this kind of shell does: in a kernel, a loop always runs."""
-        if hasattr(self._shell, "kernel"):
-            return self._complete(cell)
-        try:
-            cell.send(None)
-        except StopIteration as ended:
-            return ended.value
-        cell.close()
-        raise RuntimeError("top-level await needs a kernel")
 
     def _complete(self, work: Any) -> Any:
         if self._loop is None:
@@ -218,12 +224,17 @@ class Runner:
             for name in [name for name in magics if name.startswith("tract")]:
                 del magics[name]
         shell.display_pub.publish = self._publish
-        shell.display_trap.hook = self._show_result
+        shell.display_pub.clear_output = lambda *_: None
+        kernel = getattr(shell, "kernel", None)
+        if kernel is not None:  # its sockets are closed
+            kernel.session.send = lambda *_, **__: None
+        shell.display_trap = type(shell.display_trap)(hook=self._show_result)  # the old one may be in use
+        shell.db = {}  # the real one is a folder in the home
         shell.showtraceback = self._show_traceback
         shell.showsyntaxerror = self._show_traceback
         shell.showindentationerror = self._show_traceback
         shell.ask_exit = lambda: None
-        shell.system = shell.system_raw = shell.system_piped = _refuse_shell
+        shell.system = shell.system_raw = shell.system_piped = self._refuse_command
 
     def _publish(self, data: Mapping[str, Any], metadata: Any = None, **_options: Any) -> None:
         del metadata
@@ -234,6 +245,9 @@ class Runner:
         error = exc_tuple[1] if exc_tuple else sys.exc_info()[1]
         if error is not None:
             self.show_error(error)
+
+    def _refuse_command(self, command: str) -> None:
+        self.refuse(f"start a process: {command}")
 
     # in plain Python
 
@@ -276,7 +290,10 @@ class Runner:
 
     def _error_lines(self, error: BaseException) -> Iterator[str]:
         if isinstance(error, SyntaxError):
-            yield from "".join(traceback.format_exception_only(error)).replace(_NAME, "cell").splitlines()
+            error.filename = (
+                "cell" if error.filename == _NAME or "ipykernel_" in str(error.filename) else error.filename
+            )
+            yield from "".join(traceback.format_exception_only(error)).splitlines()
             return
         places = list(self._places(error.__traceback__))
         if places:
@@ -314,6 +331,15 @@ class Runner:
         pyplot.close("all")
 
 
+def _without_loop(cell: Any) -> Any:
+    """Run a coroutine that never waits."""
+    try:
+        cell.send(None)
+    except StopIteration as ended:
+        return ended.value
+    raise RuntimeError("a cell without await waits")
+
+
 def _is_inline() -> bool:
     matplotlib = sys.modules["matplotlib"]
     return "inline" in str(matplotlib.get_backend()).lower()
@@ -337,15 +363,13 @@ def _represent(value: Any) -> Iterator[tuple[str, Any]]:
             yield mime, data
 
 
-def _refuse_shell(command: str) -> None:
-    raise PermissionError(
-        f"A rehearsal cannot run shell commands: {command.split(maxsplit=1)[0] if command.split() else ''}"
-    )
+def _raise_refusal(action: str) -> None:
+    raise PermissionError(f"A rehearsal cannot {action}")
 
 
 def _one_line(error: BaseException) -> str:
     try:
-        text = str(error)
+        text = f"{error.msg} (line {error.lineno})" if isinstance(error, SyntaxError) else str(error)
     except Exception:  # noqa: BLE001 # the code's own class
         text = ""
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

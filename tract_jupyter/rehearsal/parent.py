@@ -97,7 +97,7 @@ def attend(
     """Start an engine, and follow its copy until its end.
 
     Args:
-        start: Starts the supervisor with the copy's ends of the connections. Returns its process id.
+        start: Starts the supervisor with the copy's ends of the connections. Returns a descriptor of its process.
         level: The level of containment.
         limits: The limits.
         tools: Answers tool calls.
@@ -115,12 +115,12 @@ def attend(
             fcntl.fcntl(report, _SET_PIPE_SIZE, _AT_ONCE)
         started = time.monotonic()
         try:
-            pid = start(Ends(other.fileno(), report_end, answers_end))
+            process = start(Ends(other.fileno(), report_end, answers_end))
         finally:
             other.close()
             os.close(report_end)
             os.close(answers_end)
-        stack.callback(_end_supervisor, pid)
+        stack.callback(_end_supervisor, process)
         wake, waker = os.pipe()
         stack.callback(os.close, wake)
         stack.callback(os.close, waker)
@@ -132,16 +132,16 @@ def attend(
     return outcome
 
 
-def _end_supervisor(pid: int) -> None:
+def _end_supervisor(process: int) -> None:
     """End the supervisor if it still runs. The copy dies with it."""
-    with contextlib.suppress(OSError):
-        process = os.pidfd_open(pid)
-        try:
-            if not linux.ready([process], _GRACE):
-                os.kill(pid, signal.SIGKILL)
-        finally:
-            os.close(process)
-        os.waitpid(pid, 0)
+    try:
+        if not linux.ready([process], _GRACE):
+            with contextlib.suppress(OSError):
+                signal.pidfd_send_signal(process, signal.SIGKILL)
+        with contextlib.suppress(OSError):  # not a child, if the worker forked it
+            os.waitid(os.P_PIDFD, process, os.WEXITED)
+    finally:
+        os.close(process)
 
 
 class _Follower:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import tempfile
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
-from tract_jupyter.rehearsal.fork import Job, fork_supervisor
+from tract_jupyter.rehearsal.fork import Job, fork_of
 from tract_jupyter.rehearsal.limits import Limits
 from tract_jupyter.rehearsal.parent import attend
 
@@ -55,6 +55,6 @@ def _problem(level: LevelName) -> str:
         workspace = Path(folder).resolve()
         containment = Containment(level, os.fspath(workspace), readable_paths(workspace), _LIMITS.disk)
         job = Job("", {}, containment, _LIMITS, lambda _: lambda: ())
-        outcome = attend(partial(fork_supervisor, job), level, _LIMITS)
+        outcome = attend(fork_of(job), level, _LIMITS)
     outcome.close()
     return outcome.failure or ("" if outcome.ending == "finished" else outcome.note or outcome.ending)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from tract_jupyter.rehearsal.contain import Containment
-    from tract_jupyter.rehearsal.inside import Channel
+    from tract_jupyter.rehearsal.inside import Channel, Runner
 
 _MOST: Final = 1_000  # reports of one rehearsal
 _LONGEST: Final = 300
@@ -40,9 +40,10 @@ _CHANGES: Final = {  # event: the verb, and the positions of the paths that chan
 }
 
 
-def report_refusals(channel: Channel, line_now: Callable[[], int | None], containment: Containment) -> None:
+def report_refusals(channel: Channel, runner: Runner, containment: Containment) -> None:
     """Report and refuse attempts from now on, in this process and its children."""
-    hook = _Hook(channel, line_now, containment)
+    hook = _Hook(channel, runner.line_now, containment)
+    runner.refuse = hook.refuse
     sys.addaudithook(hook)
 
 
@@ -88,9 +89,10 @@ class _Hook:
             return
         action = handler(arguments)
         if action:
-            self._refuse(action)
+            self.refuse(action)
 
-    def _refuse(self, action: str) -> None:
+    def refuse(self, action: str) -> None:
+        """Report an attempt, and raise an error."""
         action = _printable(action)
         if not _is_importing():
             self._left -= 1

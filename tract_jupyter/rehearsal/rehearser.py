@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
 from tract_jupyter.rehearsal.effects import Effects, Output, Refusal, ToolCall
-from tract_jupyter.rehearsal.fork import Job, fork_supervisor
+from tract_jupyter.rehearsal.fork import Job, fork_of
 from tract_jupyter.rehearsal.limits import Limits
 from tract_jupyter.rehearsal.parent import Outcome, ToolReply, attend
 from tract_jupyter.rehearsal.probe import probe
@@ -126,7 +125,7 @@ class Rehearser:
             hidden=frozenset(self._hidden()),
             secrets=tuple(filter(None, self._secrets())),
         )
-        outcome = attend(partial(fork_supervisor, job), containment.level, limits, tools=tools, stop=stop)
+        outcome = attend(fork_of(job), containment.level, limits, tools=tools, stop=stop)
         if outcome.failure:
             outcome.close()
             raise RehearsalError(

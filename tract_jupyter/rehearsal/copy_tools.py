@@ -1,0 +1,100 @@
+"""`tools` in the copy: a call is sent to the kernel, which answers it or ends the rehearsal to ask the user."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import os
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.rehearsal.report import FrameReader
+
+if TYPE_CHECKING:
+    from tract_jupyter.rehearsal.inside import Channel
+
+_LARGEST_ANSWER: Final = 1 << 30
+_AT_ONCE: Final = 1 << 16
+
+
+class ToolCallError(Exception):
+    """A tool call failed. The message is the tool's error."""
+
+
+class Caller:
+    """Makes tool calls through the kernel, one after another.
+
+    Args:
+        channel: The way to the kernel.
+        answers: The pipe for the answers.
+    """
+
+    def __init__(self, channel: Channel, answers: int) -> None:
+        self._channel = channel
+        self._answers = answers
+        self._ids = itertools.count(1)
+        self._lock = threading.Lock()
+
+    def call(self, tool: str, arguments: dict[str, Any]) -> Any:
+        """Return the result of a tool.
+
+        Raises:
+            ToolCallError: the tool failed.
+            TypeError: an argument is not JSON.
+        """
+        with self._lock:
+            header = {"kind": "call", "id": next(self._ids), "tool": tool, "arguments": arguments}
+            self._channel.send(header)
+            reader = FrameReader(_LARGEST_ANSWER)
+            while data := os.read(self._answers, _AT_ONCE):
+                for frame in reader.feed(data):
+                    if frame.header["error"]:
+                        raise ToolCallError(frame.header["error"])
+                    return frame.header["value"]
+        raise ToolCallError("the kernel does not answer")
+
+
+class CopyTools:
+    """`tools`, or a namespace of it, in the copy.
+
+    Args:
+        caller: Makes the calls.
+        original: `tools` of the kernel, for the names of parameters. None if there is none.
+        path: The name of the namespace.
+    """
+
+    def __init__(self, caller: Caller, original: Any = None, path: str = "") -> None:
+        self._caller = caller
+        self._original = original
+        self._path = path
+
+    def __getattr__(self, name: str) -> CopyTools:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        original = getattr(self._original, name) if self._original is not None else None
+        return CopyTools(self._caller, original, f"{self._path}.{name}" if self._path else name)
+
+    def __call__(self, *values: Any, **arguments: Any) -> Any:
+        """Call the tool."""
+        if values:
+            arguments = _named(self._original, self._path, values, arguments)
+        return self._caller.call(self._path, arguments)
+
+    def __dir__(self) -> list[str]:
+        return dir(self._original)
+
+
+def _named(function: Any, path: str, values: tuple[Any, ...], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments by name."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        raise TypeError(f"Call tools.{path} with named arguments.") from None
+    return dict(signature.bind(*values, **arguments).arguments)
+
+
+def use_kernel_for_tools(namespace: dict[str, Any], channel: Channel, answers: int) -> None:
+    """Replace `tools` in a namespace, unless the user has another variable with this name."""
+    original = namespace.get("tools")
+    if original is None or type(original).__name__ == "ToolsModule":
+        namespace["tools"] = CopyTools(Caller(channel, answers), original)

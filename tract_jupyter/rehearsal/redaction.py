@@ -1,0 +1,149 @@
+"""Secrets: removed from the copy before the code runs, and replaced in everything that comes back.
+
+The caller knows the values. Environment variables whose names look like secrets are secrets, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import ctypes
+import os
+import re
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+MASK: Final = "[secret]"
+_SHORTEST: Final = 6  # characters of a text that is replaced
+_SHORTEST_IN_MEMORY: Final = 12  # a shorter one may be part of something else
+_NAME: Final = re.compile(
+    r"(?:^|_)(?:API_?KEY|ACCESS_?KEY|SECRET|TOKEN|PASSW(?:OR)?D|PASSPHRASE|PWD|CREDENTIALS?|PRIVATE_?KEY|AUTH|PAT|DSN"
+    r"|CONNECTION_?STRING|COOKIE|SESSION_?KEY|SIGNING_?KEY|ENCRYPTION_?KEY|(?:DATABASE|REDIS|MONGO\w*|POSTGRES\w*)_UR[IL])"
+    r"(?:$|_)|(?:KEY|SECRET|TOKEN|PASSWORD)$",
+    re.IGNORECASE,
+)
+_NOT_SECRET: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY"})
+_MOST_MEMORY: Final = 256 * 1024**2  # bytes that are searched, smallest mappings first
+_MAPPING: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ \S+ *(.*)")
+
+
+def secret_variables(environment: Mapping[str, str], secrets: Collection[str] = ()) -> dict[str, str]:
+    """Return the environment variables that look like secrets by their name, or contain a known secret."""
+    long = [secret for secret in secrets if len(secret) >= _SHORTEST]
+    return {
+        name: value
+        for name, value in environment.items()
+        if (_NAME.search(name) and name not in _NOT_SECRET) or any(secret in value for secret in long)
+    }
+
+
+def remove_secrets(secrets: Collection[str]) -> None:
+    """Remove secrets from the environment and the memory of this process, which is a copy.
+
+    Large variables are not searched. The contained code can send nothing, and its output is redacted.
+    """
+    variables = secret_variables(os.environ, secrets)
+    for name in variables:
+        del os.environ[name]
+    values = {*secrets, *variables.values()}
+    needles = sorted({value.encode("utf-8", "surrogateescape") for value in values}, key=len, reverse=True)
+    _overwrite([needle for needle in needles if len(needle) >= _SHORTEST_IN_MEMORY])
+
+
+def _overwrite(needles: list[bytes]) -> None:
+    """Overwrite all occurrences of some bytes in the writable memory of this process."""
+    if not needles:
+        return
+    libc = ctypes.CDLL(None)
+    libc.memmem.restype = ctypes.c_void_p
+    libc.memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
+    buffers = [ctypes.create_string_buffer(needle, len(needle)) for needle in needles]
+    own = {ctypes.addressof(buffer) for buffer in buffers}
+    needles.clear()
+    for start, end in _mappings():
+        for buffer in buffers:
+            place = start
+            while found := libc.memmem(place, end - place, buffer, len(buffer)):
+                place = found + len(buffer)
+                if found not in own:
+                    ctypes.memset(found, ord("*"), len(buffer))
+    for buffer in buffers:
+        ctypes.memset(buffer, 0, len(buffer))
+
+
+def _mappings() -> list[tuple[int, int]]:
+    """Return the writable memory of this process without large mappings."""
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as lines:  # noqa: PTH123
+        matches = [match for match in map(_MAPPING.match, lines) if match is not None]
+    ranges = [
+        (int(match[1], 16), int(match[2], 16))
+        for match in matches
+        if match[3] not in {"[vvar]", "[vsyscall]"}
+    ]
+    ranges.sort(key=lambda one: one[1] - one[0])
+    left, chosen = _MOST_MEMORY, []
+    for start, end in ranges:
+        left -= end - start
+        if left < 0:
+            break
+        chosen.append((start, end))
+    return chosen
+
+
+class Redactor:
+    """Replaces secrets in texts and bytes.
+
+    Args:
+        secrets: The values. Short ones are ignored.
+    """
+
+    def __init__(self, secrets: Collection[str]) -> None:
+        forms = sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, forms))) if forms else None
+        self._bytes = re.compile(b"|".join(re.escape(form.encode()) for form in forms)) if forms else None
+
+    def text(self, text: str) -> str:
+        """Return a text without secrets."""
+        return text if self._pattern is None else self._pattern.sub(MASK, text)
+
+    def data(self, data: bytes) -> bytes:
+        """Return bytes without secrets."""
+        return data if self._bytes is None else self._bytes.sub(MASK.encode(), data)
+
+    def value(self, value: Any) -> Any:
+        """Return a value of texts, bytes, tuples, mappings and dataclasses without secrets."""
+        match value:
+            case str():
+                return self.text(value)
+            case bytes():
+                return self.data(value)
+            case tuple():
+                make: Callable[..., Any] = getattr(type(value), "_make", tuple)
+                return make(map(self.value, value))
+            case dict():
+                return {self.text(name): self.value(item) for name, item in value.items()}
+            case _ if is_dataclass(value) and not isinstance(value, type):
+                changed = {each.name: self.value(getattr(value, each.name)) for each in fields(value)}
+                return replace(value, **changed)
+            case _:
+                return value
+
+
+def _forms(secret: str) -> Iterator[str]:
+    """Yield a secret as it may appear: as it is, in a literal, in an address, in Base64."""
+    if len(secret) < _SHORTEST:
+        return
+    yield secret
+    yield repr(secret)[1:-1]
+    yield quote(secret, safe="")
+    raw = secret.encode("utf-8", "surrogateescape")
+    yield raw.hex()
+    for skipped in range(3):  # its place in a longer text decides about the characters
+        inner = base64.b64encode(bytes(skipped) + raw).decode()
+        start = -(-skipped * 8 // 6)
+        end = (skipped + len(raw)) * 8 // 6
+        if end - start >= _SHORTEST:
+            yield inner[start:end]
