@@ -11,6 +11,7 @@ capabilities are dropped. `Containment` is prepared in the kernel. `enter` and `
 
 from __future__ import annotations
 
+import contextlib
 import os
 import site
 import sys
@@ -112,6 +113,7 @@ class Containment:
 
     def _mount(self) -> int:
         """Mount the overlay and the private folders. Return a descriptor of the overlay's upper folder."""
+        folder = os.getcwd()  # noqa: PTH109
         kept = [path for path in {self.workspace, *self.readable} if _is_below(path, _PRIVATE)]
         scratch = self._scratch()
         flags = linux.MOUNT_NO_SETUID | linux.MOUNT_NO_DEVICES
@@ -126,7 +128,10 @@ class Containment:
         linux.mount("overlay", self.workspace, flags, folders)
         self._make_private(scratch, kept)
         os.chdir("/")
-        os.chdir(self.workspace)
+        for path in (folder, self.workspace):
+            with contextlib.suppress(OSError):  # a folder for temporary files is private now
+                os.chdir(path)
+                break
         return upper
 
     def _make_private(self, scratch: str, kept: Sequence[str]) -> None:

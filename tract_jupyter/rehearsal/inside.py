@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 _NAME: Final = "<rehearsal>"
 _TEXT_AT_ONCE: Final = 8_192
 _TEXT_SECONDS: Final = 0.05
+_LINES_AT_ONCE: Final = 2_000  # later lines are sent in groups
 _LONGEST_NOTE: Final = 300
 _INLINE: Final = "matplotlib_inline.backend_inline"
 _OWN: Final = (str(Path(__file__).parent.parent), os.path.dirname(os.__file__), "<frozen")  # noqa: PTH120
@@ -56,21 +57,33 @@ class Channel:
         self._text: list[str] = []
         self._length = 0
         self._sent = 0.0
+        self._at_once = _LINES_AT_ONCE
         self._left = most_text + _TEXT_AT_ONCE  # the kernel cuts exactly
 
     def text(self, text: str) -> None:
-        """Send printed text, a little later."""
+        """Send printed text, perhaps a little later."""
         with self._lock:
             if self._left < 0:
                 return
             self._left -= len(text)
             self._text.append(text)
             self._length += len(text)
-            if self._length > _TEXT_AT_ONCE or time.monotonic() - self._sent > _TEXT_SECONDS:
-                self.flush()
+            self._at_once -= 1
+            is_late = time.monotonic() - self._sent > _TEXT_SECONDS
+            if self._at_once > 0 or self._length > _TEXT_AT_ONCE or is_late:
+                self._flush_text()
 
     def flush(self) -> None:
-        """Send the text that waits."""
+        """Send the text that waits, also from the streams."""
+        with (
+            self._lock,
+            contextlib.suppress(ValueError, AttributeError),
+        ):  # the code closed or replaced a stream
+            sys.stdout.flush()
+            sys.stderr.flush()
+        self._flush_text()
+
+    def _flush_text(self) -> None:
         with self._lock:
             if self._text:
                 text, self._text, self._length = "".join(self._text), [], 0
@@ -130,7 +143,7 @@ def capture_streams(channel: Channel) -> None:
     """Send text that the code prints, also through streams that a library keeps."""
     for name in ("stdout", "stderr"):
         output: Any = _Output(channel)
-        stream = io.TextIOWrapper(output, "utf-8", "replace", write_through=True)
+        stream = io.TextIOWrapper(output, "utf-8", "replace", line_buffering=True)
         with contextlib.suppress(AttributeError):  # a stream of Python itself has a closed descriptor
             old: Any = getattr(sys, name)
             old.write, old.flush = stream.write, stream.flush

@@ -120,7 +120,7 @@ def attend(
             other.close()
             os.close(report_end)
             os.close(answers_end)
-        stack.callback(_end_supervisor, process)
+        stack.callback(_end_supervisor, process, control)
         wake, waker = os.pipe()
         stack.callback(os.close, wake)
         stack.callback(os.close, waker)
@@ -132,8 +132,10 @@ def attend(
     return outcome
 
 
-def _end_supervisor(process: int) -> None:
+def _end_supervisor(process: int, control: socket.socket) -> None:
     """End the supervisor if it still runs. The copy dies with it."""
+    with contextlib.suppress(OSError):
+        control.shutdown(socket.SHUT_WR)
     try:
         if not linux.ready([process], _GRACE):
             with contextlib.suppress(OSError):

@@ -6,7 +6,9 @@ guarantee is the containment: code that avoids the hook meets Landlock and secco
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -186,7 +188,9 @@ def _new_socket(arguments: tuple[Any, ...]) -> str:
         if caller.f_code.co_name == "socketpair":
             return ""
         caller = caller.f_back
-    return f"open a socket of family {getattr(family, 'name', family)}"
+    with contextlib.suppress(ValueError):
+        family = socket.AddressFamily(family).name
+    return f"open a socket of family {family}"
 
 
 def _command(command: Any) -> str:

@@ -13,6 +13,7 @@ from tract_jupyter.rehearsal.fork import Job, fork_of
 from tract_jupyter.rehearsal.limits import Limits
 from tract_jupyter.rehearsal.parent import Outcome, ToolReply, attend
 from tract_jupyter.rehearsal.probe import probe
+from tract_jupyter.rehearsal.redaction import Redactor, secret_variables
 from tract_jupyter.rehearsal.report import PLAIN
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class Rehearser:
         """
         limits = limits or self.limits
         containment = self._containment(limits)
+        secrets = {*self._secrets(), *secret_variables(os.environ).values()}
         job = Job(
             code,
             namespace,
@@ -123,7 +125,7 @@ class Rehearser:
             observe=lambda _: lambda: (),
             shell=_shell_of(namespace),
             hidden=frozenset(self._hidden()),
-            secrets=tuple(filter(None, self._secrets())),
+            secrets=tuple(secrets),
         )
         outcome = attend(fork_of(job), containment.level, limits, tools=tools, stop=stop)
         if outcome.failure:
@@ -131,7 +133,8 @@ class Rehearser:
             raise RehearsalError(
                 f"The code cannot be contained: {outcome.failure}. Run it in the kernel instead."
             )
-        return Rehearsal(code, _effects_of(outcome, "fork"), outcome)
+        effects = Redactor(secrets).value(_effects_of(outcome, "fork"))
+        return Rehearsal(code, effects, outcome)
 
     def _containment(self, limits: Limits) -> Containment:
         level: Any = self._level

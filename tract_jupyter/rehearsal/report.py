@@ -175,11 +175,11 @@ class Report:
     """The frames of a copy that `add` has read so far.
 
     Attributes:
+        output_limit: Characters of printed text that may still follow.
         effects: Frames of variables and settings. Their headers and payloads are not checked here.
         refused: Refused attempts.
         ending: `finished`, `raised`, or `failed` if the containment failed; empty if the code has not ended.
         note: The error in one line.
-        is_output_cut: True if the text output was longer than the limit.
     """
 
     output_limit: int
@@ -188,7 +188,6 @@ class Report:
     refused: list[ReceivedRefusal] = field(default_factory=list)
     ending: str = ""
     note: str = ""
-    is_output_cut: bool = False
 
     @property
     def outputs(self) -> list[ReceivedOutput]:
@@ -236,11 +235,17 @@ class Report:
             start += size
         if start != len(payload):
             raise MalformedReportError("an output has another size than its parts")
-        self.output_limit -= sum(len(part) for part in data.values() if isinstance(part, str))
-        if self.output_limit < 0:
-            self.is_output_cut = True
+        if kind == "text":
+            self._add_text(_plain(data))
             return
         self._outputs.append(ReceivedOutput(kind, data))
+
+    def _add_text(self, text: str) -> None:
+        left, self.output_limit = self.output_limit, self.output_limit - len(text)
+        if self.output_limit < 0 <= left:
+            text = f"{text[:left]}\n[The rest of the output was cut.]\n"
+        if left >= 0:
+            self._outputs.append(ReceivedOutput("text", {PLAIN: text}))
 
     def _end(self, ending: str, note: str) -> None:
         if ending not in ENDINGS:

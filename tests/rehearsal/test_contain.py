@@ -1,0 +1,182 @@
+"""What a rehearsal may read and write."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from tract_jupyter.rehearsal import Backups, Limits, Rehearser, probe
+
+
+@pytest.fixture
+def outside():
+    """A folder outside of the workspace and of all private folders."""
+    with tempfile.TemporaryDirectory(dir=Path.home(), prefix=".tract-contain-") as folder:
+        (Path(folder) / "note.txt").write_text("outside")
+        yield Path(folder)
+
+
+def printed(effects):
+    assert effects.ending == "finished", effects.ending_note
+    return effects.text()
+
+
+def test_the_level_has_a_reason():
+    level = probe()
+    assert level.name in {"full", "basic", "none"}
+    assert level.reason.endswith(".")
+
+
+def test_the_workspace_can_be_changed_in_the_copy_only(rehearse, workspace):
+    (workspace / "data.csv").write_text("old")
+    code = "from pathlib import Path\nPath('data.csv').write_text('new'); Path('new.txt').write_text('x')\n"
+    code += "Path('sub/deep').mkdir(parents=True)\nprint(sorted(p.name for p in Path().iterdir()), Path('data.csv').read_text())"
+    assert printed(rehearse(code)) == "['data.csv', 'new.txt', 'sub'] new\n"
+    assert [path.name for path in workspace.iterdir()] == ["data.csv"]
+    assert (workspace / "data.csv").read_text() == "old"
+
+
+def test_files_of_the_workspace_can_be_renamed_linked_and_deleted_in_the_copy(rehearse, workspace):
+    (workspace / "a").write_text("a")
+    (workspace / "folder").mkdir()
+    code = "import os, shutil\nos.rename('a', 'b'); os.link('b', 'c'); os.symlink('b', 'd'); os.chmod('b', 0o600); os.utime('b', (1, 1))\n"
+    code += "shutil.rmtree('folder'); os.mkdir('folder')\nprint(sorted(os.listdir()))"
+    assert printed(rehearse(code)) == "['b', 'c', 'd', 'folder']\n"
+    assert sorted(path.name for path in workspace.iterdir()) == ["a", "folder"]
+
+
+def test_without_namespaces_nothing_can_be_written(rehearse, workspace):
+    (workspace / "data.csv").write_text("old")
+    effects = rehearse("print(open('data.csv').read())\nopen('new.txt', 'w')", level="basic")
+    assert effects.level == "basic"
+    assert effects.ending == "raised"
+    assert effects.text().startswith("old\n")
+    assert [(one.action, one.line) for one in effects.refused] == [(f"write {workspace}/new.txt", 2)]
+    assert not effects.is_empty
+    assert not effects.can_be_kept
+
+
+def test_temporary_files_work_and_disappear(rehearse):
+    code = "import tempfile, os\nwith tempfile.NamedTemporaryFile(delete=False) as f: f.write(b'x')\nprint(f.name, os.path.getsize(f.name))"
+    name, size = printed(rehearse(code)).split()
+    assert size == "1"
+    assert not Path(name).exists()
+
+
+def test_other_temporary_files_are_not_visible(rehearse):
+    with tempfile.NamedTemporaryFile() as file:
+        assert printed(rehearse(f"import os; print(os.path.exists({file.name!r}))")) == "False\n"
+
+
+def test_files_outside_cannot_be_read(rehearse, outside, level):
+    effects = rehearse(f"open({os.fspath(outside / 'note.txt')!r}).read()", level=level)
+    assert effects.ending == "raised"
+    assert effects.refused[0].action == f"read {outside}/note.txt"
+
+
+def test_a_missing_file_outside_is_not_refused(rehearse, outside, level):
+    effects = rehearse(f"open({os.fspath(outside / 'missing')!r})", level=level)
+    assert effects.ending_note.startswith("FileNotFoundError")
+    assert not effects.refused
+
+
+def test_roots_can_be_read_but_not_written(rehearse, outside, level):
+    path = os.fspath(outside / "note.txt")
+    code = f"print(open({path!r}).read())\ntry: open({path!r}, 'w')\nexcept OSError as e: print(type(e).__name__)"
+    effects = rehearse(code, level=level, roots=lambda: [outside])
+    assert effects.text() == "outside\nPermissionError\n"
+    assert (outside / "note.txt").read_text() == "outside"
+
+
+def test_a_workspace_in_the_home_opens_only_itself(outside, level, monkeypatch):
+    workspace = outside / "a, b: c"
+    workspace.mkdir()
+    (workspace / "data.csv").write_text("inside")
+    monkeypatch.chdir(workspace)
+    rehearser = Rehearser(workspace, Backups(outside / "backups"), level=level)
+    code = "print(open('data.csv').read())\nimport os\ntry: print(open('../note.txt').read())\nexcept OSError: print('refused')"
+    rehearsal = rehearser.rehearse(code, {})
+    assert rehearsal.effects.text() == "inside\nrefused\n"
+    rehearsal.discard()
+
+
+def test_installed_packages_can_be_imported(rehearse, level):
+    pytest.importorskip("numpy")
+    code = "import json, ssl, decimal, numpy, sqlite3\nprint(int(numpy.arange(3).sum()), sqlite3.connect(':memory:').execute('select 7').fetchone()[0])"
+    effects = rehearse(code, level=level)
+    assert printed(effects) == "3 7\n"
+    assert not effects.refused
+
+
+def test_event_loops_and_threads_work(rehearse, level):
+    code = "import asyncio\nfrom concurrent.futures import ThreadPoolExecutor\n"
+    code += "async def main(): return await asyncio.to_thread(lambda: 7)\nprint(asyncio.run(main()), list(ThreadPoolExecutor(2).map(abs, [-1, -2])))"
+    assert printed(rehearse(code, level=level)) == "7 [1, 2]\n"
+
+
+def test_process_pools_work_with_namespaces(rehearse):
+    code = "import multiprocessing\nwith multiprocessing.get_context('fork').Pool(2) as pool: print(pool.map(abs, [-1, -2]))"
+    assert printed(rehearse(code)) == "[1, 2]\n"
+
+
+def test_processes_are_refused_without_namespaces(rehearse):
+    effects = rehearse("import os\nos.fork()", level="basic")
+    assert effects.ending == "raised"
+    assert effects.ending_note.startswith("PermissionError")
+
+
+@pytest.mark.parametrize(
+    ("code", "action"),
+    [
+        ("import urllib.request\nurllib.request.urlopen('https://api.example.com/v1')", "connect to api.example.com:443"),
+        ("import socket\nsocket.socket().connect(('192.0.2.1', 80))", "connect to 192.0.2.1:80"),
+        ("import socket\nsocket.create_connection(('::1', 80))", "connect to ::1:80"),
+        ("import socket\nsocket.socket(socket.AF_UNIX)", "open a socket of family AF_UNIX"),
+        ("import subprocess\nsubprocess.run(['curl', '-s', 'x'])", "start a process: curl -s x"),
+        ("import os\nos.system('curl x')", "start a process: curl x"),
+        ("import os\nos.kill(1 << 21, 9)", f"send signal 9 to process {1 << 21}"),
+        ("\nopen('/dev/kmsg', 'w')", "write /dev/kmsg"),
+        ("import os\nos.remove('/etc/hosts')", "delete /etc/hosts"),
+    ],
+    ids=lambda text: text.rpartition("\n")[2],
+)  # fmt: skip
+def test_refused_attempts_are_reported_with_target_and_line(rehearse, code, action):
+    effects = rehearse(code)
+    assert effects.ending == "raised"
+    assert effects.refused[0].action == action
+    assert effects.refused[0].line == 2
+
+
+def test_equal_refusals_are_counted(rehearse):
+    code = "import socket\nfor _ in range(3):\n    try: socket.getaddrinfo('example.com', 443)\n    except OSError: pass"
+    effects = rehearse(code)
+    assert [(one.action, one.times, one.line) for one in effects.refused] == [
+        ("connect to example.com:443", 3, 3)
+    ]
+    assert not effects.is_complete
+
+
+def test_written_files_have_a_limit(rehearse, workspace):
+    code = "f = open('large', 'wb')\nfor _ in range(40): f.write(bytes(1 << 20))"
+    effects = rehearse(code, limits=Limits(disk=8 << 20))
+    assert effects.ending == "raised"
+    assert "Error" in effects.ending_note
+    assert not (workspace / "large").exists()
+
+
+def test_memory_has_a_limit(rehearse, level):
+    effects = rehearse("x = bytearray(30 << 30)", level=level, limits=Limits(memory=1 << 28))
+    assert effects.ending_note == "MemoryError"
+
+
+def test_the_memory_of_all_processes_has_a_limit(rehearse):
+    code = "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        x = b'x' * (40 << 20); time.sleep(60)\ntime.sleep(60)"
+    effects = rehearse(code, limits=Limits(memory=1 << 27))
+    assert (effects.ending, effects.ending_note) == ("limit", "more than 128 MB of memory")
+
+
+def test_the_number_of_processes_has_a_limit(rehearse):
+    code = "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(60)"
+    effects = rehearse(code, limits=Limits(processes=10))
+    assert (effects.ending, effects.ending_note) == ("limit", "more than 10 processes")

@@ -1,0 +1,312 @@
+"""The fork of the kernel: its variables, output, tool calls, limits and ends."""
+
+import gc
+import os
+import random
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from tract_jupyter.concurrency import StopSignal
+from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.rehearsal import Limits, ToolReply
+
+
+def test_the_copy_has_the_variables_and_the_kernel_keeps_them(rehearse, level):
+    namespace = {"numbers": [1, 2]}
+    effects = rehearse("numbers.append(3); new = 1; sum(numbers)", namespace, level=level)
+    assert effects.ending == "finished"
+    assert effects.outputs[-1].kind == "result"
+    assert effects.outputs[-1].text == "6"
+    assert namespace["numbers"] == [1, 2]
+    assert "new" not in namespace
+
+
+def test_an_empty_rehearsal_only_looks(rehearse, level):
+    effects = rehearse("", level=level)
+    assert effects.is_empty
+    assert effects.level == level
+    assert effects.engine == "fork"
+
+
+def test_output_has_the_order_of_the_code(rehearse):
+    code = "import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.stdout.buffer.write(b'three\\n')\n'four'"
+    effects = rehearse(code)
+    assert [(one.kind, one.text) for one in effects.outputs] == [
+        ("text", "one\ntwo\nthree\n"),
+        ("result", "'four'"),
+    ]
+
+
+def test_long_output_is_cut_and_the_code_continues(rehearse):
+    namespace = {}
+    effects = rehearse(
+        "for i in range(100_000): print('x' * 100)\nprint('end')\n1", namespace, limits=Limits(output=50_000)
+    )
+    assert effects.ending == "finished"
+    assert len(effects.text(10**6)) < 60_000
+    assert effects.outputs[-1].text == "1"
+
+
+def test_an_error_names_the_lines_of_the_code(rehearse):
+    effects = rehearse("import json\ndef f(text):\n    return json.loads(text)\nf('{')")
+    assert effects.ending == "raised"
+    assert effects.ending_note.startswith("JSONDecodeError: ")
+    error = effects.outputs[-1]
+    assert error.kind == "error"
+    assert error.text.splitlines()[:5] == [
+        "Traceback (most recent call last):", "  cell, line 4", "    f('{')", "  cell, line 3, in f", "    return json.loads(text)",
+    ]  # fmt: skip
+    assert "decoder.py" not in error.text
+
+
+def test_a_syntax_error_has_its_line(rehearse):
+    effects = rehearse("x = 1\ny = (")
+    assert effects.ending_note == "SyntaxError: '(' was never closed (line 2)"
+
+
+def test_random_numbers_are_those_of_a_run_in_the_kernel(rehearse):
+    random.seed(3)
+    effects = rehearse("import random\nrandom.random()")
+    assert effects.outputs[-1].text == repr(random.random())
+
+
+@pytest.mark.parametrize(
+    ("code", "note"),
+    [
+        ("import os; os._exit(0)", "the copy ended without a complete report"),
+        ("import os; os._exit(3)", "the copy ended with exit code 3"),
+        ("import ctypes; ctypes.string_at(1)", "the copy ended with signal SIGSEGV"),
+        ("import os\nfor f in range(3, 50):\n    try: os.write(f, b'garbage' * 10)\n    except OSError: pass", "the report is too large"),
+    ],
+    ids=["exit", "exit code", "signal", "garbage"],
+)  # fmt: skip
+def test_a_crash_is_an_ending(rehearse, code, note, level):
+    effects = rehearse(code, level=level)
+    assert effects.ending == "crashed"
+    assert effects.ending_note == note
+    assert not effects.can_be_kept
+
+
+def test_a_hang_ends_at_the_limit(rehearse, level):
+    effects = rehearse(
+        "print('before')\nimport time; time.sleep(60)", level=level, limits=Limits(seconds=0.7)
+    )
+    assert (effects.ending, effects.ending_note) == ("limit", "more than 0.7 seconds")
+    assert effects.text() == "before\n"
+    assert effects.seconds < 5
+
+
+def test_a_copy_that_ignores_signals_ends_at_the_limit(rehearse):
+    code = "import signal, time\nfor n in (2, 15, 1): signal.signal(n, signal.SIG_IGN)\nwhile True: time.sleep(1)"
+    assert rehearse(code, limits=Limits(seconds=0.7)).ending == "limit"
+
+
+def test_cpu_time_has_a_limit(rehearse):
+    effects = rehearse("while True: pass", limits=Limits(cpu_seconds=1, seconds=30))
+    assert (effects.ending, effects.ending_note) == ("limit", "more than 1 CPU seconds")
+
+
+def test_stop_ends_the_copy(rehearse, level):
+    stop = StopSignal()
+    threading.Timer(0.3, stop.set).start()
+    effects = rehearse("import time; time.sleep(60)", level=level, stop=stop)
+    assert effects.ending == "stopped"
+    assert effects.seconds < 5
+
+
+def test_a_stop_before_the_start_counts(rehearse):
+    stop = StopSignal()
+    stop.set()
+    assert rehearse("import time; time.sleep(60)", stop=stop).ending == "stopped"
+
+
+def test_a_rehearsal_in_another_thread_is_the_same(rehearse):
+    results = []
+    thread = threading.Thread(
+        target=lambda: results.append(
+            rehearse("import threading; threading.current_thread() is threading.main_thread()")
+        )
+    )
+    thread.start()
+    thread.join()
+    assert results[0].outputs[-1].text == "True"
+
+
+def test_rehearsals_at_the_same_time_do_not_mix(rehearse):
+    results = {}
+    threads = [
+        threading.Thread(
+            target=lambda n=n: results.update({n: rehearse(f"import time; time.sleep(.1); {n}")})
+        )
+        for n in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert {n: effects.outputs[-1].text for n, effects in results.items()} == {n: str(n) for n in range(6)}
+
+
+# tools
+
+
+def answer(tool, arguments):
+    if tool == "delete":
+        return ToolReply(needs_approval=True)
+    if tool == "fail":
+        return ToolReply(error="no such page")
+    return ToolReply({"tool": tool, **arguments})
+
+
+def test_tools_are_answered_by_the_kernel(rehearse, level):
+    effects = rehearse(
+        "print(tools.search(query='owls')['query'])\ntools.agents.helper()", level=level, tools=answer
+    )
+    assert effects.text() == "owls\n{'tool': 'agents.helper'}"
+    assert [(one.tool, one.arguments, one.is_answered) for one in effects.calls] == [
+        ("search", '{"query": "owls"}', True), ("agents.helper", "{}", True),
+    ]  # fmt: skip
+    assert effects.is_empty
+
+
+def test_a_call_that_needs_approval_ends_the_rehearsal(rehearse):
+    effects = rehearse("print('before')\ntools.delete(name='x')\nprint('after')", tools=answer)
+    assert effects.ending == "asked"
+    assert effects.text() == "before\n"
+    assert [(one.tool, one.is_answered) for one in effects.calls] == [("delete", False)]
+    assert not effects.can_be_kept
+
+
+def test_the_error_of_a_tool_is_raised(rehearse):
+    effects = rehearse("tools.fail()", tools=answer)
+    assert effects.ending_note == "ToolCallError: no such page"
+
+
+def test_arguments_of_tools_are_data(rehearse):
+    effects = rehearse("tools.search(query=object())", tools=answer)
+    assert effects.ending_note.startswith("TypeError")
+    assert not effects.calls
+
+
+def test_an_error_in_the_kernel_s_answer_reaches_the_caller_and_ends_the_copy(rehearser):
+    def broken(_tool, _arguments):
+        raise RuntimeError("the store is closed")
+
+    before = children()
+    with pytest.raises(RuntimeError, match="the store is closed"):
+        rehearser().rehearse("tools.search()", {}, tools=broken)
+    assert children() == before
+
+
+def test_without_tools_a_call_fails(rehearse):
+    assert "no tools" in rehearse("tools.search()").ending_note
+
+
+def test_a_variable_named_tools_stays(rehearse):
+    assert rehearse("tools", {"tools": [1]}).outputs[-1].text == "[1]"
+
+
+# secrets
+
+SECRET = "sk-a1B2c3D4e5F6g7H8i9J0"
+
+
+class Client:
+    """A client that keeps its key in several places."""
+
+    def __init__(self, key):
+        self.headers = {"Authorization": f"Bearer {key}"}
+
+
+def test_secrets_are_not_in_the_copy(rehearse, monkeypatch, level):
+    monkeypatch.setenv("OTHER_API_KEY", "o" + SECRET[::-1])
+    monkeypatch.setenv("CONFIG", f"key={SECRET}")
+    monkeypatch.setenv("HARMLESS", "here")
+    namespace = {"client": Client(SECRET), "hidden": 1}
+    code = "import os\nprint([os.environ.get(n) for n in ('OTHER_API_KEY', 'CONFIG', 'HARMLESS')])\n"
+    code += "print(client.headers['Authorization'][7:][::-1])\n'hidden' in globals()"
+    effects = rehearse(code, namespace, level=level, secrets=lambda: [SECRET], hidden=lambda: ["hidden"])
+    text = effects.text()
+    assert SECRET[::-1] not in text
+    assert text.startswith("[None, None, 'here']\n")
+    assert text.endswith("False")
+    assert namespace["client"].headers["Authorization"] == f"Bearer {SECRET}"
+
+
+def test_secrets_in_the_initial_environment_are_overwritten(rehearse):
+    assert "PATH=" in Path("/proc/self/environ").read_text()
+    path = os.environ["PATH"]
+    effects = rehearse("print(open('/proc/self/environ').read())", secrets=lambda: [path])
+    assert path not in effects.text(10**6).replace("[secret]", path if len(path) < 12 else "")
+
+
+def test_known_secrets_are_replaced_in_all_output(rehearse):
+    import base64
+
+    parts = f"a, b = {SECRET[:9]!r}, {SECRET[9:]!r}\nkey = a + b\n"
+    code = (
+        parts
+        + "import base64\nprint(key, base64.b64encode(b'id:' + key.encode()).decode(), key.encode().hex())\nraise ValueError(key)"
+    )
+    effects = rehearse(code, secrets=lambda: [SECRET])
+    everything = str(effects.to_data())
+    for form in (SECRET, base64.b64encode(SECRET.encode()).decode()[:20], SECRET.encode().hex()):
+        assert form not in everything
+    assert "ValueError: [secret]" in effects.ending_note
+
+
+# resources
+
+
+def open_files():
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def children():
+    return Path(f"/proc/self/task/{threading.get_native_id()}/children").read_text().split()
+
+
+def test_descriptors_and_children_are_freed(rehearser):
+    make = rehearser()
+    make.rehearse("", {}).discard()
+    before = open_files(), children()
+    for code in ("1", "1/0", "import os; os._exit(1)", "tools.x()", "open('f', 'w').write('x')") * 3:
+        make.rehearse(code, {}).discard()
+    gc.collect()
+    assert (open_files(), children()) == before
+
+
+def test_the_copied_files_are_freed_with_the_rehearsal(rehearser):
+    make = rehearser()
+    rehearsal = make.rehearse("open('f', 'wb').write(bytes(1000))", {})
+    before = open_files()
+    del rehearsal
+    gc.collect()
+    assert open_files() == before - 1
+
+
+def test_a_level_that_fails_says_why(rehearser, monkeypatch):
+    def fail(_self):
+        raise PermissionError("unshare: Operation not permitted")
+
+    make = rehearser("basic")
+    monkeypatch.setattr("tract_jupyter.rehearsal.contain.Containment.confine", fail)
+    with pytest.raises(
+        RehearsalError,
+        match=r"cannot be contained: PermissionError: unshare.* Run it in the kernel instead\.",
+    ):
+        make.rehearse("x = 1", {})
+
+
+def test_the_kernel_is_not_blocked(rehearser):
+    """Other threads run during a rehearsal."""
+    ticks = []
+    thread = threading.Thread(target=rehearser().rehearse, args=("import time; time.sleep(.5)", {}))
+    thread.start()
+    while thread.is_alive():
+        ticks.append(time.monotonic())
+        time.sleep(0.01)
+    assert len(ticks) > 10
