@@ -1,14 +1,14 @@
 from .adoption import PendingAdoption as PendingAdoption
 from .agents import Agents as Agents
-from .budgets import TreeLimits as TreeLimits
 from .definition import AgentDefinition as AgentDefinition
+from .definition import TreeLimits as TreeLimits
 from .definition import read_budget as read_budget
+from .details import findings_rows as findings_rows
+from .details import text_findings as text_findings
 from .file import KEYS as KEYS
 from .file import file_hash as file_hash
 from .file import file_text as file_text
 from .file import parse_file as parse_file
-from .findings import findings_rows as findings_rows
-from .findings import text_findings as text_findings
 from .registry import Agent as Agent
 from .registry import AgentCall as AgentCall
 from .registry import AgentState as AgentState

@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from tract_jupyter.agents.details import details_of
+from tract_jupyter.agents.details import details_of, text_findings
 from tract_jupyter.agents.file import file_hash, parse_file, read_file
-from tract_jupyter.agents.findings import text_findings
 from tract_jupyter.agents.running import AgentCaller
 from tract_jupyter.exceptions import AgentError, FingerprintError
 from tract_jupyter.review import CodeBlock, Pending, Subject

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.agents.budgets import TreeLimits
 from tract_jupyter.agents.definition import (
     AgentDefinition,
+    TreeLimits,
     budget_data,
     check_name,
     key_of,

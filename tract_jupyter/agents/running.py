@@ -15,7 +15,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.agents.budgets import used_text
+from tract_jupyter.agents.definition import used_text
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentState, CallState, conversation_id
 from tract_jupyter.agents.rights import (
     NAMESPACE,

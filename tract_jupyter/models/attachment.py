@@ -1,4 +1,4 @@
-"""Attachments: files of a user message as values, with their type and tokens.
+"""Attachments: files and other context of a user message as values, with their type and tokens.
 
 The content determines the type, and the name must not contradict it. Token counts of images and PDFs are estimates.
 """
@@ -10,17 +10,17 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from tract_jupyter.exceptions import AttachmentError, ContentError
 from tract_jupyter.models.canonical import sha256
-from tract_jupyter.models.sent_context import SentContext
 from tract_jupyter.models.text import counted, one_line, printable, size_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
 
 Reader: TypeAlias = Callable[[str], bytes]
 """Gives the bytes of a hash."""
@@ -483,3 +483,44 @@ def _inline_data(part: Mapping[str, Any]) -> Iterator[str]:
             yield str(value.get("data") or "")
         elif isinstance(value, dict):
             yield from _inline_data(value)
+
+
+_CONTEXT: Final = re.compile(
+    r'<context id="([0-9a-f]{8})" of="([^"\n]{0,200})" what="([^"\n]{0,200})">\n(.*?)\n</context \1>\n\n',
+    re.DOTALL,
+)
+
+
+class SentContext(NamedTuple):
+    """A piece of context for a message.
+
+    Attributes:
+        name: the user's name for it, such as `df`.
+        what: a short description.
+        text: the text for the model.
+    """
+
+    name: str
+    what: str
+    text: str
+
+    def delimited(self) -> str:
+        """Return the text in its form within a message: between marks that it cannot contain."""
+        mark = sha256(self.text.encode("utf-8", "replace"))[:8]
+        name, what = (" ".join(text.replace('"', "'").split())[:200] for text in (self.name, self.what))
+        return f'<context id="{mark}" of="{name}" what="{what}">\n{self.text}\n</context {mark}>\n\n'
+
+
+def message_with(sent: Iterable[SentContext], text: str) -> str:
+    """Return a message with its attached context before the text."""
+    return "".join(context.delimited() for context in sent) + text
+
+
+def parse_message(message: str) -> tuple[list[SentContext], str]:
+    """Return the attached context and the text of a message."""
+    sent: list[SentContext] = []
+    at = 0
+    while match := _CONTEXT.match(message, at):
+        sent.append(SentContext(match[2], match[3], match[4]))
+        at = match.end()
+    return sent, message[at:]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.attachment import Reader
     from tract_jupyter.models.commit import CommitInfo, Correction
-    from tract_jupyter.models.toolcall import ToolCall
+    from tract_jupyter.models.turn import ToolCall
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 PROVIDER_FIELDS: Final = "provider_fields"

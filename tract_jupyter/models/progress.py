@@ -1,14 +1,17 @@
-"""Progress of slow work. The worker reports steps, and an observer displays them."""
+"""Progress of slow work, which an observer displays, and warnings that point to the user's line of code."""
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+
 
 T = TypeVar("T")
 
@@ -65,3 +68,19 @@ def tracked(items: Collection[T], what: str) -> Iterator[T]:
         for item in items:
             yield item
             work.advance()
+
+
+_PASSED_OVER: Final = frozenset({__name__.partition(".")[0], "contextlib", "functools"})
+"""Packages and modules whose frames are skipped between the user's line and the warning."""
+
+
+def warn(message: str, category: type[Warning]) -> None:
+    """Warn at the nearest line outside this package."""
+    level, frame = 1, sys._getframe()  # noqa: SLF001 # the one way to it
+    while frame.f_back is not None and _root(frame.f_globals) in _PASSED_OVER:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _root(names: dict[str, object]) -> str:
+    return str(names.get("__name__")).partition(".")[0]

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.attachment import Reader
     from tract_jupyter.models.context import Message
-    from tract_jupyter.models.toolcall import ToolCall
+    from tract_jupyter.models.turn import ToolCall
 
 
 OPENING: Final = "(The conversation begins with the assistant.)"

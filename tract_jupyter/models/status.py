@@ -1,8 +1,9 @@
-"""The state of a tract: its branch, its totals, and its pending requests."""
+"""The state of a tract (its branch, its totals, its pending requests), and of a decision."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tract_jupyter.models.commit import show_tokens
@@ -44,3 +45,24 @@ class StatusInfo:
         if self.corrected_by is None:
             return tokens
         return f"{tokens} (as {self.corrected_by.model or 'the provider'} counts)"
+
+
+class PendingStatus(StrEnum):
+    """pending → approved, rejected, passed_through, expired, failed.
+
+    `approved` without an execution time means approved, but not run yet. `failed` means that the approved action raised
+    an error; the error is stored, and the action can be tried again. `expired` means that the timeout passed without a
+    decision.
+    """
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    PASSED_THROUGH = "passed_through"
+    EXPIRED = "expired"
+    FAILED = "failed"
+
+    @property
+    def is_open(self) -> bool:
+        """True if a decision can still be made."""
+        return self in {PendingStatus.PENDING, PendingStatus.FAILED}

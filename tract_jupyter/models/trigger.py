@@ -1,8 +1,9 @@
-"""Triggers that start a policy, an operation or the orchestrator automatically."""
+"""Triggers that start a policy, an operation or the orchestrator automatically, and the levels of autonomy."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from typing import Any, Final, Literal, get_args
 
 from tract_jupyter.exceptions import ContentError, nearest
@@ -91,3 +92,28 @@ class Trigger:
     def to_dict(self) -> dict[str, Any]:
         """Return the conditions as plain data, without those that are None."""
         return {name: value for name, value in asdict(self).items() if value not in (None, False, {})}
+
+
+class AutonomyLevel(StrEnum):
+    """The levels, lowest first."""
+
+    MANUAL = "manual"
+    """The action is reported, but it does not run."""
+    COLLABORATIVE = "collaborative"
+    """The action needs the user's approval. A read-only action runs freely."""
+    AUTONOMOUS = "autonomous"
+    """The action runs. A destructive action still needs the user's approval, unless the ceiling's owner waived it."""
+
+    @property
+    def rank(self) -> int:
+        """The place among the levels, 0 for the lowest."""
+        return list(AutonomyLevel).index(self)
+
+    @classmethod
+    def _missing_(cls, value: object) -> None:
+        raise ContentError(f"{brief_repr(value)} is not a level of autonomy; use one of {', '.join(cls)}")
+
+
+def effective_autonomy(*levels: AutonomyLevel) -> AutonomyLevel:
+    """Return the lowest of several levels: a ceiling, and the levels below it."""
+    return min(levels, key=lambda level: level.rank)

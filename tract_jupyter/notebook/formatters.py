@@ -184,7 +184,7 @@ def tools_view(tools: ToolsModule, prefix: str = "", **_: object) -> dict[str, s
 
 
 _VALUES: Final = {
-    "agents.budgets": "TreeLimits",
+    "agents.definition": "TreeLimits",
     "agents.registry": "Agent AgentCall",
     "context.spawn": "InheritedContext",
     "context.tags": "TagInfo",
@@ -196,9 +196,8 @@ _VALUES: Final = {
     "llm.prices": "ModelPrice",
     "llm.spending": "CostReport",
     "loop.stored": "PastTurn",
-    "models.allowance": "Allowance",
     "models.attachment": "AttachedFile",
-    "models.budget": "TokenBudget",
+    "models.budget": "Allowance TokenBudget",
     "models.commit": "BranchInfo CommitInfo",
     "models.compression": "CompressPlan CompressResult ExpandResult GCResult ToolCompactResult ToolDropResult ToolTurn",
     "models.merge": "ImportResult MergeResult RebaseResult",
@@ -238,7 +237,7 @@ _PARTS: Final = {
     "loop.loop": "ToolLoop",
     "operations.hooks": "Hooks",
     "operations.lifecycle": "Operations",
-    "orchestrator.own": "TractOrchestrator",
+    "orchestrator.orchestrator": "TractOrchestrator",
     "policy.policies": "Policies",
     "review.grants": "Grants",
     "review.review": "Review",

@@ -1,10 +1,10 @@
 """Orchestrators: a model that maintains a context. Policies decide when it runs; the orchestrator decides how.
 
 * `orchestrator`: runs the orchestrator. Each run is a conversation in a separate tract, with the tools of the
-  maintained context. `own`: `Tract.orchestrator`, whose settings are saved.
+  maintained context. `TractOrchestrator` saves its settings.
 * `config`: the settings. `assessment`: the description of the context for the model. `toolset`: the model's tools.
-* `proposals`: decisions by a user's function. `steps`: the result of each call, and the end of a run that changes
-  nothing. `result`: the result of a run.
+* `proposals`: decisions by a user's function. `result`: the result of a run and of each call, and the end of a run
+  that changes nothing.
 
 Orchestrators use the normal loop, gate and executor. Knows `policy`, `loop`, `toolkit`, `review`, `llm` and `prompts`.
 """

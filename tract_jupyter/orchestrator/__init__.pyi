@@ -1,8 +1,8 @@
 from .assessment import Assessment as Assessment
 from .config import OrchestratorConfig as OrchestratorConfig
 from .orchestrator import Orchestrator as Orchestrator
+from .orchestrator import TractOrchestrator as TractOrchestrator
 from .orchestrator import about_run as about_run
-from .own import TractOrchestrator as TractOrchestrator
 from .proposals import OrchestratorProposal as OrchestratorProposal
 from .proposals import ProposalResponse as ProposalResponse
 from .proposals import auto_approve as auto_approve

@@ -62,6 +62,7 @@ from .events import RunEvent as RunEvent
 from .events import RunFinished as RunFinished
 from .events import RunResumed as RunResumed
 from .events import RunStarted as RunStarted
+from .events import counts_against as counts_against
 from .events import in_order as in_order
 from .forks import Fork as Fork
 from .forks import Forks as Forks
@@ -101,7 +102,6 @@ from .reading import MASK as MASK
 from .reading import bounded as bounded
 from .reading import masked as masked
 from .reading import message_of as message_of
-from .run import counts_against as counts_against
 from .schedule import Limits as Limits
 from .schedule import ready_order as ready_order
 from .service import RunRequest as RunRequest

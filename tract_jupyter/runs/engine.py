@@ -28,12 +28,19 @@ from tract_jupyter.runs.attempt import Functions, job_of
 from tract_jupyter.runs.commit_queue import CommitItem, commit
 from tract_jupyter.runs.coordinator import execute
 from tract_jupyter.runs.events import (
+    ABORTED,
+    DONE,
+    WAITING,
     CommitFinished,
+    Ending,
     MainFinished,
     MainStarted,
     OperationWaiting,
     PhaseChanged,
     RunFinished,
+    of_main,
+    of_phase,
+    of_plan,
 )
 from tract_jupyter.runs.kinds.base import Services
 from tract_jupyter.runs.kinds.decisions import RunDecisions
@@ -42,7 +49,6 @@ from tract_jupyter.runs.model import OperationContext
 from tract_jupyter.runs.plan import by_ids, make_plan
 from tract_jupyter.runs.projection import RunHistory, sealed
 from tract_jupyter.runs.prompt import Prompt
-from tract_jupyter.runs.run import ABORTED, DONE, WAITING, Ending, of_main, of_phase, of_plan
 from tract_jupyter.runs.schedule import Limits
 from tract_jupyter.runs.store import RunArtifacts, SqlCommitLog, TurnStates
 from tract_jupyter.runs.targets import TractTarget

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from tract_jupyter.llm import Cost
-    from tract_jupyter.runs.events import RunStarted
+    from tract_jupyter.runs.events import Ending, RunStarted
     from tract_jupyter.runs.kinds.base import KindOutcome, OperationKind, Runner
     from tract_jupyter.runs.model import Operation, OperationContext, OperationRun, Run
-    from tract_jupyter.runs.run import Ending
     from tract_jupyter.runs.turn import Turn
 
 PLACEHOLDER: Final = "⟨text of {}⟩"

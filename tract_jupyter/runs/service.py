@@ -29,13 +29,12 @@ from tract_jupyter.review import this_process
 from tract_jupyter.runs.activation import check_activation
 from tract_jupyter.runs.artifacts import session_key
 from tract_jupyter.runs.engine import RunOptions
-from tract_jupyter.runs.events import RunFinished, RunResumed, RunStarted
+from tract_jupyter.runs.events import WAITING, RunFinished, RunResumed, RunStarted
 from tract_jupyter.runs.log import RunLog, load
 from tract_jupyter.runs.main_call import MainCall
+from tract_jupyter.runs.profile.build import with_own
 from tract_jupyter.runs.profile.model import OperationProfile
-from tract_jupyter.runs.profile.own import with_own
 from tract_jupyter.runs.projection import RunHistory, project
-from tract_jupyter.runs.run import WAITING
 from tract_jupyter.runs.store import is_signed, signed
 from tract_jupyter.runs.terms import ExecutionMode, FailedType, RunStatus, RunTrigger
 from tract_jupyter.runs.turn import RunResponse, RunSetup, original, run_setup, started_from
@@ -51,11 +50,10 @@ if TYPE_CHECKING:
     from tract_jupyter.operations import OperationSpec
     from tract_jupyter.review import Signer
     from tract_jupyter.runs.engine import RunEngine
-    from tract_jupyter.runs.events import OnEvent, RunEvent
+    from tract_jupyter.runs.events import Ending, OnEvent, RunEvent
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Operation, Run, RunMessage, Skip
     from tract_jupyter.runs.preview import PromptPreview
-    from tract_jupyter.runs.run import Ending
     from tract_jupyter.runs.store import Profiles
     from tract_jupyter.runs.verification import RunRoot
     from tract_jupyter.storage import StoredRunEvent

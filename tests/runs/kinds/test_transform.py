@@ -92,7 +92,7 @@ def test_what_does_not_fit_is_an_error_with_a_code(value, step, words):
 
 
 def test_a_pattern_that_takes_too_long_is_stopped(monkeypatch):
-    monkeypatch.setattr("tract_jupyter.runs.patterns.MAX_SECONDS", 0.05)
+    monkeypatch.setattr("tract_jupyter.runs.kinds.base.MAX_SECONDS", 0.05)
     with pytest.raises(OperationFailed, match="takes more than"):
         transformed("a" * 40 + "b", {"type": "replace", "pattern": "(?:a|aa)+$"})
 

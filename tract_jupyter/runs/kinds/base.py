@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from pydantic import ValidationError
 
-from tract_jupyter.exceptions import TemplateError
-from tract_jupyter.models import shortened
+from tract_jupyter.exceptions import ContentError, TemplateError
+from tract_jupyter.models import MAX_SECONDS, patterns, shortened
 from tract_jupyter.runs.reading import in_words
 from tract_jupyter.runs.templates.engine import parse, render
-from tract_jupyter.runs.terms import Data, ErrorCode, SkippedReason
+from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode, SkippedReason
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from pydantic_core import ErrorDetails
 
@@ -284,3 +284,43 @@ def check_templates(value: Any, path: str) -> list[Problem]:
         else ()
     )
     return [problem for key, one in inner for problem in check_templates(one, f"{path}.{key}")]
+
+
+def replace_matches(pattern: str, replacement: str, text: str) -> str:
+    r"""Replace all matches; `\1` and `\g<name>` in the replacement are groups.
+
+    Raises:
+        OperationFailed: the pattern or the replacement is invalid, it takes too long, or the text becomes too large.
+    """
+    parts, place, size = [], 0, 0
+    for match in _matches(pattern, text):
+        try:
+            new = match.expand(replacement)
+        except (IndexError, ValueError, LookupError) as error:
+            raise OperationFailed.invalid(f"Invalid replacement {replacement[:60]!r}: {error}") from None
+        parts += [text[place : match.start()], new]
+        size, place = size + len(parts[-2]) + len(new), match.end()
+        if size > MAX_TEXT:
+            raise OperationFailed.invalid(
+                f"The text would have more than {MAX_TEXT} characters. Replace less."
+            )
+    return "".join([*parts, text[place:]])
+
+
+def first_match(pattern: str, text: str) -> str | None:
+    """Return the first non-empty group of the first match, or the whole match; None without a match.
+
+    Raises:
+        OperationFailed: the pattern is invalid, or takes too long.
+    """
+    for match in _matches(pattern, text):
+        group_text: str = next((group for group in match.groups() if group is not None), match[0])
+        return group_text
+    return None
+
+
+def _matches(pattern: str, text: str) -> Iterator[Any]:
+    try:
+        yield from patterns.matches(pattern, text, MAX_SECONDS)
+    except ContentError as error:
+        raise OperationFailed.invalid(str(error)) from None

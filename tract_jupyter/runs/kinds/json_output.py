@@ -12,8 +12,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
 
 from tract_jupyter.exceptions import nearest
-from tract_jupyter.runs import patterns
-from tract_jupyter.runs.kinds.base import OperationFailed
+from tract_jupyter.runs.kinds.base import OperationFailed, first_match
 from tract_jupyter.runs.reading import message_of
 from tract_jupyter.runs.terms import ErrorCode
 
@@ -188,7 +187,7 @@ def _code_block(text: str) -> str:
 
 def _searched(text: str, pattern: str) -> str:
     try:
-        match = patterns.first(pattern, text[:_LONGEST_SEARCHED])
+        match = first_match(pattern, text[:_LONGEST_SEARCHED])
     except OperationFailed as failed:
         raise _unreadable(failed.message, text) from None
     if match is None:

@@ -15,14 +15,16 @@ from pydantic import Field, model_validator
 from typing_extensions import override
 
 from tract_jupyter.context import ApproximateCounter
-from tract_jupyter.runs import patterns
+from tract_jupyter.models import MAX_PATTERN, problem_of
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
     OperationOutput,
     check_filled,
     check_templates,
     filled,
+    first_match,
     read_params,
+    replace_matches,
 )
 from tract_jupyter.runs.reading import quoted
 from tract_jupyter.runs.templates.engine import render
@@ -81,7 +83,7 @@ class Replace(_Step):
     """Replaces all matches of a pattern, or all occurrences of a text if `literal`."""
 
     type: Literal["replace"] = "replace"
-    pattern: Annotated[str, Field(min_length=1, max_length=patterns.MAX_PATTERN)]
+    pattern: Annotated[str, Field(min_length=1, max_length=MAX_PATTERN)]
     replacement: Annotated[str, Field(max_length=10_000)] = ""
     literal: bool = False
 
@@ -93,7 +95,7 @@ class Replace(_Step):
     def apply(self, value: Any, fill: Render) -> str:
         text = _text(value, self.type)
         if not self.literal:
-            return patterns.replace(self.pattern, self.replacement, text)
+            return replace_matches(self.pattern, self.replacement, text)
         growth = text.count(self.pattern) * (len(self.replacement) - len(self.pattern))
         _check_size(len(text) + growth)
         return text.replace(self.pattern, self.replacement)
@@ -103,7 +105,7 @@ class Extract(_Step):
     """Takes the first group of the first match, or the match if there are no groups; null without a match."""
 
     type: Literal["extract"] = "extract"
-    pattern: Annotated[str, Field(min_length=1, max_length=patterns.MAX_PATTERN)]
+    pattern: Annotated[str, Field(min_length=1, max_length=MAX_PATTERN)]
 
     @model_validator(mode="after")
     def _can_be_used(self) -> Extract:
@@ -111,7 +113,7 @@ class Extract(_Step):
 
     @override
     def apply(self, value: Any, fill: Render) -> str | None:
-        return patterns.first(self.pattern, _text(value, self.type))
+        return first_match(self.pattern, _text(value, self.type))
 
 
 class Pick(_Step):
@@ -240,7 +242,7 @@ def transformed(value: Any, steps: tuple[Step, ...], fill: Render) -> Any:
 
 
 def _checked(step: Matching) -> Matching:
-    wrong = patterns.problem_of(step.pattern)
+    wrong = problem_of(step.pattern)
     if wrong is not None:
         raise ValueError(wrong)
     return step

@@ -1,6 +1,6 @@
 """Profiles: the operations of a run, as data. Nothing here plans or runs anything (E19).
 
-* `model`: the data. `build`: operations in one line each. `own`: the tract's operations that fire in each run.
+* `model`: the data. `build`: operations in one line each, and the tract's operations that fire in each run.
 * Problems: `validate` reads a profile and reports all problems at once, `rules` check all operations together, and
   `warnings` find settings that are allowed but probably wrong.
 """

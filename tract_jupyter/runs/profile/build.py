@@ -1,9 +1,9 @@
-"""Make operations in one line each, for notebooks."""
+"""Make operations in one line each, for notebooks, and the block of the tract's own operations."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic.alias_generators import to_camel
 
@@ -11,8 +11,15 @@ from tract_jupyter.exceptions import ProfileError, nearest
 from tract_jupyter.models import brief_repr
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import Operation
+from tract_jupyter.runs.profile.model import BlockRef, OperationBlock, OperationProfile
 from tract_jupyter.runs.profile.validate import check_operations, normal_operation
 from tract_jupyter.runs.terms import Data, Hook
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tract_jupyter.operations import OperationSpec
+
 
 When = Literal["before", "after", "both"]
 Into = Literal["system", "user", "tail", "message", "reply"]
@@ -181,3 +188,34 @@ def _alone(fields: dict[str, Any]) -> Operation:
     if problems:
         raise ProfileError(problems)
     return operations[0]
+
+
+BLOCK: Final = "own"
+"""The id of the block; its operations are named `own:NAME`."""
+_LAST: Final = 1e9
+
+
+def with_own(profile: OperationProfile | None, specs: Sequence[OperationSpec]) -> OperationProfile | None:
+    """Return the profile with the tract's own operations at the end; only these if there is no profile.
+
+    Args:
+        profile: the chosen profile; None for none.
+        specs: the tract's own operations; each names its hook.
+    """
+    if not specs:
+        return profile
+    block = OperationBlock.of(BLOCK, [_operation(spec, place) for place, spec in enumerate(specs)])
+    if profile is None:
+        return OperationProfile.of(BLOCK, blocks=[block])
+    return profile.model_copy(update={"blocks": (*profile.blocks, BlockRef(block=block, order=_LAST))})
+
+
+def _operation(spec: OperationSpec, place: int) -> Operation:
+    when = spec.fires_on
+    assert when is not None  # noqa: S101 # they are those that say it
+    more: dict[str, Any] = {} if when.action is None else {"action": when.action}
+    hook: Any = when.hook  # the name of a hook is valid as well
+    return run_operation(
+        spec.name, "dynamic", order=place, when=hook, required=when.required, description=spec.description,
+        operation=spec.name, fields=when.fields, **more,
+    )  # fmt: skip

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import nearest
+from tract_jupyter.models import problem_of
 from tract_jupyter.runs.effect_types import ArtifactHistory
 from tract_jupyter.runs.kinds.registry import KindRegistry
 from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart, Retry, TurnRewrite
-from tract_jupyter.runs.patterns import problem_of
 from tract_jupyter.runs.profile.rules import texts_in
 from tract_jupyter.runs.schedule import ready_order
 from tract_jupyter.runs.terms import ArtifactUsage, ErrorCode, Hook, Persistence
