@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 import pytest
 
 from tests.context.test_edits import texts
@@ -131,3 +133,24 @@ def test_others_see_a_batch_when_it_is_done(tmp_path):
             assert one.head
             assert two.head is None
         assert two.head == one.head
+
+
+def test_a_batch_whose_commits_cannot_be_written_fails_if_the_error_is_caught(tmp_path):
+    """A read within the batch writes the commits first. Its error must not leave a batch without them."""
+    with Tract.open(tmp_path / "s.db") as tract:
+        tract.user("a")
+        with sqlite3.connect(tmp_path / "s.db") as other:
+            other.execute(
+                "create trigger full before insert on commits begin select raise(abort, 'full'); end"
+            )
+        other.close()
+        with pytest.raises(StoreError, match="nothing was written"):
+            without_room(tract)
+        assert texts(tract) == ["a"]
+
+
+def without_room(tract):
+    with tract.batch():
+        tract.user("b")
+        with pytest.raises(StoreError, match="full"):
+            tract.log()

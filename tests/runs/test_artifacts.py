@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tract_jupyter.runs import Artifacts, ArtifactUpsert, MemoryArtifacts, session_key, upserted
+from tract_jupyter.runs import Artifacts, ArtifactUpsert, session_key
 
 
 def write(value, tag="t", *, persisted=False, enabled=True, items=20, **fields):
@@ -124,29 +124,3 @@ def test_a_session_is_told_apart_by_all_of_its_parts():
     assert session_key(**parts) == session_key(**parts)
     assert session_key("a", "bc", "p", "s") != session_key("ab", "c", "p", "s")
     assert session_key("t", None, "p", "s") != session_key("t", "", "p", "s")
-
-
-def test_a_store_keeps_sessions_apart():
-    """E11: a new session begins empty, and the old one keeps what it has."""
-    store = MemoryArtifacts()
-    store.put("one", [upserted(None, write(1, persisted=True))])
-    assert store.load("two") == {}
-    store.put(
-        "two", [upserted(None, write(2, persisted=True)), upserted(None, write(3, "u", persisted=True))]
-    )
-    assert {tag: one.value for tag, one in store.load("two").items()} == {"t": 2, "u": 3}
-    assert {tag: one.value for tag, one in store.load("one").items()} == {"t": 1}
-
-
-def test_a_failed_transaction_of_a_store_keeps_nothing():
-    """R50: all of it or nothing."""
-    store = MemoryArtifacts()
-
-    def interrupted():
-        with store.transaction():
-            store.put("one", [upserted(None, write(1, persisted=True))])
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        interrupted()
-    assert store.load("one") == {}

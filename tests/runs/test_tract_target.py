@@ -4,14 +4,14 @@ import sqlite3
 
 import pytest
 
+from tests.runs.targets import target_of
 from tract_jupyter import Tract
 from tract_jupyter.runs import (
     CommitItem,
     Hook,
-    MemoryArtifacts,
-    MemoryCommitLog,
     Prompt,
-    TractTarget,
+    RunPhase,
+    SqlCommitLog,
     Turn,
     commit,
     session_key,
@@ -40,7 +40,7 @@ def rewritten(tract, part, *effects, hook=Hook.BEFORE, target=None, **fields):
         hook,
         [item("op", *effects)],
         turn_of(tract, part, **fields),
-        target or TractTarget(tract._repository, "run-1"),
+        target or target_of(tract, "run-1"),
     )
 
 
@@ -83,7 +83,7 @@ def test_a_rewrite_keeps_the_tags_of_the_message(tract):
 def test_the_second_rewrite_replaces_the_first_one(tract):
     """G30, R47: within one commit and over both; the newest wins."""
     said = tract.user("U")
-    target = TractTarget(tract._repository, "run")
+    target = target_of(tract)
     turn, report = rewritten(tract, said, user("A"), user("B"), target=target)
     turn, later = commit(Hook.AFTER, [item("op", user("C"))], turn, target)
     replaced = [
@@ -106,9 +106,7 @@ def test_a_reply_is_rewritten_afterwards(tract):
     tract.user("U")
     said = tract.assistant("raw", metadata={"usage": 3})
     turn = turn_of(tract, reply="raw", reply_part=said.commit_hash)
-    turn, report = commit(
-        Hook.AFTER, [item("op", reply("better"))], turn, TractTarget(tract._repository, "run")
-    )
+    turn, report = commit(Hook.AFTER, [item("op", reply("better"))], turn, target_of(tract))
     assert texts(tract) == ["U", "better"]
     assert tract.get_commit(turn.reply_part).metadata["usage"] == 3
     assert report.status == "done"
@@ -130,9 +128,7 @@ def test_a_commit_that_is_not_there_is_an_error(tract):
     said = tract.user("U")
     turn = Turn.of(Prompt.of_context(tract.compile()), user_part="f" * 64)
     system = {"type": "prompt.system_update", "mode": "append", "payload": "+"}
-    turn, report = commit(
-        Hook.BEFORE, [item("op", user("x"), system)], turn, TractTarget(tract._repository, "run")
-    )
+    turn, report = commit(Hook.BEFORE, [item("op", user("x"), system)], turn, target_of(tract))
     assert "not found" in error_of(report).message
     assert [one.content for one in turn.prompt.messages] == ["+", "U"]
     assert tract.head == said.commit_hash
@@ -191,7 +187,7 @@ def test_an_older_reply_is_not_rewritten(tract):
     said = tract.assistant("A")
     tract.user("next")
     turn = turn_of(tract, reply="A", reply_part=said.commit_hash)
-    report = commit(Hook.AFTER, [item("op", reply("x"))], turn, TractTarget(tract._repository, "run")).report
+    report = commit(Hook.AFTER, [item("op", reply("x"))], turn, target_of(tract)).report
     assert "mismatch" in error_of(report).message
 
 
@@ -225,7 +221,6 @@ def path(tmp_path):
 
 def test_a_store_that_fails_keeps_nothing_of_the_commit(path):
     """E1, E8: the edits, the artifacts and the report are one transaction."""
-    artifacts, log, session = MemoryArtifacts(), MemoryCommitLog(), session_key("t", "main", "p", "s")
     persisted = {"type": "artifact.upsert", "tag": "t", "value": 1, "persistence": "persisted"}
     with Tract.open(path) as tract:
         said = tract.user("U")
@@ -234,11 +229,11 @@ def test_a_store_that_fails_keeps_nothing_of_the_commit(path):
                 "create trigger full before insert on commits begin select raise(abort, 'full'); end"
             )
         other.close()
-        target = TractTarget(tract._repository, "run", session=session, artifacts=artifacts, log=log)
+        target = target_of(tract, session=session_key("t", "main", "p", "s"))
         turn, report = rewritten(tract, said, user("A"), persisted, target=target)
         assert [error_of(report, place).code for place in range(2)] == ["storage_error"] * 2
         assert turn == turn_of(tract, said)
-        assert (texts(tract), artifacts.load(session), log.find("run", Hook.BEFORE)) == (["U"], {}, None)
+        assert (texts(tract), target.artifacts(), target.committed(Hook.BEFORE)) == (["U"], {}, None)
         with sqlite3.connect(path) as other:
             other.execute("drop trigger full")
         other.close()
@@ -246,17 +241,17 @@ def test_a_store_that_fails_keeps_nothing_of_the_commit(path):
         assert texts(tract) == ["A"]
 
 
-class Stopped(MemoryCommitLog):
-    def add(self, run_id, hook, report):
+def test_an_interrupt_leaves_no_half_of_a_turn(path, monkeypatch):
+    """E1: also in the store's next process."""
+
+    def stopped(*_):
         raise KeyboardInterrupt
 
-
-def test_an_interrupt_leaves_no_half_of_a_turn(path):
-    """E1: also in the store's next process."""
+    monkeypatch.setattr(SqlCommitLog, "add", stopped)
     with Tract.open(path, tract_id="t") as tract:
         said = tract.user("U")
         with pytest.raises(KeyboardInterrupt):
-            rewritten(tract, said, user("A"), target=TractTarget(tract._repository, "run", log=Stopped()))
+            rewritten(tract, said, user("A"), target=target_of(tract))
         assert texts(tract) == ["U"]
         tract.assistant("goes on")
     with Tract.open(path, tract_id="t") as tract:
@@ -264,27 +259,26 @@ def test_an_interrupt_leaves_no_half_of_a_turn(path):
 
 
 def test_a_resumed_run_commits_nothing_twice(tract):
-    """R58: another target that reads the same log, as after a crash."""
-    log = MemoryCommitLog()
+    """R58: another target that reads the same reports, as after a crash."""
     said = tract.user("U")
-    first = rewritten(tract, said, user("A"), target=TractTarget(tract._repository, "run", log=log))
+    first = rewritten(tract, said, user("A"), target=target_of(tract))
     head = tract.head
     turn = Turn(first.turn.prompt.of([{"role": "user", "content": "U"}]), "U", said.commit_hash)
-    again = commit(Hook.BEFORE, [item("op", user("A"))], turn, TractTarget(tract._repository, "run", log=log))
+    again = commit(Hook.BEFORE, [item("op", user("A"))], turn, target_of(tract))
     assert again.report == first.report
     assert (again.turn.user_text, again.turn.user_part) == ("A", first.turn.user_part)
     assert tract.head == head
-    other = rewritten(tract, said, user("B"), target=TractTarget(tract._repository, "another run", log=log))
+    other = rewritten(tract, said, user("B"), target=target_of(tract, "another run"))
     assert other.report.status == "done"
     assert texts(tract) == ["B"]
 
 
 def test_a_hundred_rewrites_are_one_move_of_the_branch(tract):
-    """E1: all of it or none, so it is one step in the reflog's order of transactions, and `verify` finds no damage."""
+    """E1: all of it or none, so it is one step in the reflog's order of transactions. `verify` misses only the events of the run."""
     said = tract.user("U")
     rewritten(tract, said, *(user(f"text {n}") for n in range(100)))
     assert texts(tract) == ["text 99"]
-    assert tract.verify() == []
+    assert [one.problem for one in tract.verify()] == ["it has a commit at before_main_llm, but no events"]
 
 
 def test_a_reply_that_took_another_ones_place_is_rewritten_where_that_stands(tract):
@@ -294,7 +288,7 @@ def test_a_reply_that_took_another_ones_place_is_rewritten_where_that_stands(tra
     first = tract.assistant("first")
     second = tract.assistant("second", edit=first.commit_hash, tool_calls=[call])
     turn = turn_of(tract, reply="second", reply_part=second.commit_hash)
-    turn, _ = commit(Hook.AFTER, [item("op", reply("better"))], turn, TractTarget(tract._repository, "run"))
+    turn, _ = commit(Hook.AFTER, [item("op", reply("better"))], turn, target_of(tract))
     edit = tract.get_commit(turn.reply_part)
     assert (edit.edit_target, edit.metadata["replaces"]) == (first.commit_hash, second.commit_hash)
     message = tract.compile().messages[-1]
@@ -303,12 +297,13 @@ def test_a_reply_that_took_another_ones_place_is_rewritten_where_that_stands(tra
 
 def test_persisted_artifacts_are_read_by_the_next_run(tract):
     """R50, E11: with the key of their session; another session reads none."""
-    artifacts = MemoryArtifacts()
     write = {"type": "artifact.upsert", "tag": "t", "value": {"n": 1}, "persistence": "persisted"}
     tract.user("U")
     for run in ("one", "two"):
-        target = TractTarget(tract._repository, run, session="s", artifacts=artifacts)
+        target = target_of(tract, run, "s")
+        tract._parts.engine.reports.add(run, RunPhase.MAIN_LLM, {})  # from the reply on, they are stored
         commit(Hook.AFTER, [item("op", write)], turn_of(tract), target)
     assert target.artifacts()["t"].history == ({"n": 1}, {"n": 1})
-    assert TractTarget(tract._repository, "three", session="other", artifacts=artifacts).artifacts() == {}
-    assert TractTarget(tract._repository, "four", artifacts=artifacts).artifacts() == {}
+    for run, session in (("three", "other"), ("four", None)):
+        tract._parts.engine.reports.add(run, RunPhase.MAIN_LLM, {})
+        assert target_of(tract, run, session).artifacts() == {}

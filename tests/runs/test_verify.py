@@ -63,18 +63,6 @@ def test_nothing_is_wrong_with_what_was_not_touched(turn, store_url):
     assert turn.verify() == []
 
 
-def test_a_run_of_an_older_store_has_the_root_hash_that_it_had(turn, store_url):
-    """R58: as a store of version 5 has it for these events."""
-    events = whole(run_id="b" * 32)
-    end = events[-1].data.model_copy(
-        update={"root_hash": "d3d6713cf95a5cb77652797e2982e86eb2dc9bdbecb0825dc69cf5849b7336e3"}
-    )
-    store_run(store_url, turn.tract_id, [*events[:-1], events[-1]._replace(data=end)])
-    assert problems(turn) == []
-    change(store_url, "UPDATE run_events SET data_json = replace(data_json, 'wet', 'dry') WHERE seq = 7")
-    assert problems(turn) == ["its events do not match its root hash; one of them was changed"] * 2
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("statement", "problem"),

@@ -8,7 +8,6 @@ from .activation import steps_of as steps_of
 from .activation import unmet_condition as unmet_condition
 from .activation import value_of as value_of
 from .artifacts import Artifacts as Artifacts
-from .artifacts import MemoryArtifacts as MemoryArtifacts
 from .artifacts import session_key as session_key
 from .artifacts import upserted as upserted
 from .attempt import FUNCTIONS as FUNCTIONS
@@ -110,7 +109,6 @@ from .store import ProfileEntry as ProfileEntry
 from .store import Profiles as Profiles
 from .store import SqlCommitLog as SqlCommitLog
 from .store import TurnStates as TurnStates
-from .targets import MemoryCommitLog as MemoryCommitLog
 from .targets import MemoryTarget as MemoryTarget
 from .targets import TractTarget as TractTarget
 from .terms import MAX_DEBUG as MAX_DEBUG

@@ -6,17 +6,16 @@ tag.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import digest, plain
 from tract_jupyter.runs.model import ArtifactView
 from tract_jupyter.runs.terms import Persistence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from tract_jupyter.runs.effect_types import ArtifactUpsert
 
@@ -75,16 +74,6 @@ def _own(artifact: ArtifactView) -> ArtifactView:
     )
 
 
-class ArtifactStore(Protocol):
-    """A store of persisted artifacts. Writes are part of the thread's open transaction."""
-
-    def load(self, session: str) -> Mapping[str, ArtifactView]:
-        """Return all artifacts of a session key, by tag."""
-
-    def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
-        """Store artifacts; each replaces the artifact with the same tag."""
-
-
 @dataclass(frozen=True, slots=True)
 class Artifacts:
     """All artifacts that a run sees, by tag. Immutable."""
@@ -112,29 +101,3 @@ class Artifacts:
             artifacts = by_persistence[effect.persistence]
             artifacts[effect.tag] = upserted(artifacts.get(effect.tag), effect)
         return Artifacts(by_persistence[Persistence.PERSISTED], by_persistence[Persistence.RUN_ONLY])
-
-
-class MemoryArtifacts:
-    """Persisted artifacts in memory."""
-
-    def __init__(self) -> None:
-        self._sessions: dict[str, dict[str, ArtifactView]] = {}
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make all writes of a `with` block take effect, or none."""
-        before = self._sessions
-        try:
-            yield
-        except BaseException:
-            self._sessions = before
-            raise
-
-    def load(self, session: str) -> Mapping[str, ArtifactView]:
-        """Return all artifacts of a session key, by tag."""
-        return dict(self._sessions.get(session, {}))
-
-    def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
-        """Store artifacts; each replaces the artifact with the same tag."""
-        merged = {**self._sessions.get(session, {}), **{one.tag: one for one in artifacts}}
-        self._sessions = {**self._sessions, session: merged}

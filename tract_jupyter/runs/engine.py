@@ -50,7 +50,7 @@ from tract_jupyter.runs.plan import by_ids, make_plan
 from tract_jupyter.runs.projection import RunHistory, sealed
 from tract_jupyter.runs.prompt import Prompt
 from tract_jupyter.runs.schedule import Limits
-from tract_jupyter.runs.store import RunArtifacts, SqlCommitLog, TurnStates
+from tract_jupyter.runs.store import SqlCommitLog, TurnStates
 from tract_jupyter.runs.targets import TractTarget
 from tract_jupyter.runs.terms import EffectStatus, FailedType, Hook, OperationStatus, RunPhase
 from tract_jupyter.runs.turn import ContextBuilder, Turn
@@ -191,12 +191,9 @@ class RunEngine:
                 decide=partial(self._decide_all, partial(_check_on, abort, workers)), tick=lease.renew,
                 limits=options.limits, concurrency=options.concurrency, abort=abort,
             )  # fmt: skip
-            artifacts = RunArtifacts(
-                self.artifacts, snapshot.artifacts, lambda: self.main_calls.is_answered(log.run_id)
-            )
             target = TractTarget(
-                self._repository, log.run_id, session=snapshot.session_key, artifacts=artifacts,
-                log=self.reports, is_new=so_far is None, before=log.flush,
+                self._repository, log.run_id, self.reports, self.artifacts, session=snapshot.session_key,
+                base=snapshot.artifacts, is_new=so_far is None, before=log.flush,
             )  # fmt: skip
             ending = RunExecutor(snapshot, log, target, dependencies, so_far).run()
         call.reply = target.rewritten_reply or call.reply

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tract_jupyter.exceptions import RunError, nearest
-from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.engine import RunDependencies, RunExecutor
 from tract_jupyter.runs.events import MainFinished, OperationFinished
 from tract_jupyter.runs.kinds.base import OperationOutput, Services, filled
@@ -116,11 +115,9 @@ def rehearsed(
     """Execute a run in memory without external actions. Return its preview and its ending."""
     seen: list[Imagined] = []
     stand_ins = {name: _StandIn(kinds[name], seen) for name in kinds if name not in _COMPUTED}
-    log, artifacts = EventLog("preview"), MemoryArtifacts()
-    if snapshot.session_key is not None:
-        artifacts.put(snapshot.session_key, list(snapshot.artifacts.values()))
+    log = EventLog("preview")
     log.add(snapshot)
-    target = MemoryTarget(session=snapshot.session_key, artifacts=artifacts)
+    target = MemoryTarget(session=snapshot.session_key, artifacts=snapshot.artifacts.values())
     with closing(ThreadWorkers()) as workers:
         dependencies = RunDependencies(
             kinds=KindRegistry(more=stand_ins),

@@ -322,8 +322,6 @@ def _title(operation: Operation) -> str:
 # --- the root hash
 
 _VERSION: Final = 2
-_LISTED: Final = 1
-"""The version of stores before version 6: operations and sets in their listed order, and no blockers."""
 _SETS: Final = frozenset({"dependsOn", "hooks", "triggers", "runConditions"})
 """Fields of an operation's configuration whose order has no meaning."""
 
@@ -343,13 +341,12 @@ def root_hash(events: Iterable[RunEvent], end: RunFinished | None = None) -> str
 
 
 def is_root_of(root: str | None, events: Sequence[RunEvent]) -> bool:
-    """Return True if the root hash belongs to the run, in the current format or in the format of older stores.
+    """Return True if the root hash belongs to the run.
 
     Raises:
         UnknownRunError, ContentError: see `root_hash`.
     """
-    history = RunHistory.of(events)
-    return any(root == digest(covered(history, version=version)) for version in (_VERSION, _LISTED))
+    return root == root_hash(events)
 
 
 def sealed(run: RunHistory | Iterable[RunEvent], end: RunFinished) -> RunFinished:
@@ -367,20 +364,19 @@ def differences(one: Iterable[RunEvent], other: Iterable[RunEvent]) -> list[str]
     return list(_differing(covered(RunHistory.of(one)), covered(RunHistory.of(other)), ""))
 
 
-def covered(history: RunHistory, end: RunFinished | None = None, version: int = _VERSION) -> dict[str, Any]:
+def covered(history: RunHistory, end: RunFinished | None = None) -> dict[str, Any]:
     """Return the data that the hash covers, as JSON; `end` is the end if the history does not have it yet."""
-    is_listed = version == _LISTED
     end = end or history.end
     snapshot, sent, main = history.snapshot, history.main_started, history.main
     return {
-        "version": version,
+        "version": _VERSION,
         "trigger": snapshot.trigger,
         "mode": snapshot.mode,
-        "operations": [one.to_dict() for one in snapshot.operations] if is_listed else _operations(snapshot),
+        "operations": _operations(snapshot),
         "plainPrompt": _messages(snapshot.form().get("plainPrompt", ())),
         "results": {
             hook: {
-                name: _result(ended) if is_listed else {**_result(ended), **_blockers(ended)}
+                name: {**_result(ended), **_blockers(ended)}
                 for (at, name), ended in history.ended.items()
                 if at is hook
             }

@@ -31,7 +31,6 @@ from tract_jupyter.storage import StoredProfile, StoredRunCommit, name_of, now_t
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from datetime import datetime
 
     from sqlalchemy import Connection
@@ -338,15 +337,6 @@ class TurnStates:
             artifacts = read_artifacts(self._rows, connection, names.values())
         return {tag: artifacts[name] for tag, name in sorted(names.items())}
 
-    def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
-        """Store artifacts; each replaces the artifact of the same tag.
-
-        Raises:
-            StoreError: there is no session key, or they cannot be stored.
-            ContentError: a value has no JSON form.
-        """
-        self.remember(session, artifacts)
-
     def remember(
         self,
         session: str | None,
@@ -354,7 +344,14 @@ class TurnStates:
         profile: str = "",
         counters: Mapping[str, Counters] | None = None,
     ) -> None:
-        """Store artifacts of a session and counters of a profile at the current commit."""
+        """Store artifacts of a session and counters of a profile at the current commit.
+
+        Each artifact replaces the artifact of the same tag.
+
+        Raises:
+            StoreError: there is no session key, or they cannot be stored.
+            ContentError: a value has no JSON form.
+        """
         if artifacts and not session:
             raise StoreError(
                 "An artifact cannot be persisted because this run has no profile, and so no session key. "
@@ -371,34 +368,6 @@ class TurnStates:
             state = state.with_counters(profile, counters or {})
             if state != before:
                 self.attach(state)
-
-
-class RunArtifacts:
-    """The persisted artifacts of one run: its own before the reply, and the branch's after it.
-
-    Args:
-        states: the states of the tract.
-        base: the artifacts at the start of the run.
-        is_answered: returns True if the reply is committed.
-    """
-
-    def __init__(
-        self, states: TurnStates, base: Mapping[str, ArtifactView], is_answered: Callable[[], bool]
-    ) -> None:
-        self._states = states
-        self._own = dict(base)
-        self._is_answered = is_answered
-
-    def load(self, session: str) -> Mapping[str, ArtifactView]:
-        """Return all artifacts of a session key, by tag."""
-        return self._states.load(session) if self._is_answered() else dict(self._own)
-
-    def put(self, session: str, artifacts: Sequence[ArtifactView]) -> None:
-        """Store artifacts; each replaces the artifact of the same tag."""
-        if self._is_answered():
-            self._states.put(session, artifacts)
-        else:
-            self._own |= {one.tag: one for one in artifacts}
 
 
 # --- objects
@@ -504,15 +473,11 @@ def read_objects(rows: RunObjectRows, connection: Connection, names: Iterable[st
 
 
 class SqlCommitLog:
-    """A `CommitLog` of one tract."""
+    """The commit reports of one tract's runs, as JSON. Writes are part of the thread's open transaction."""
 
     def __init__(self, database: Database, rows: RunCommitRows) -> None:
         self._database = database
         self._rows = rows
-
-    def transaction(self) -> AbstractContextManager[object]:
-        """Make all writes of this thread take effect, or none. A nested call joins the open transaction."""
-        return self._database.write()
 
     def find(self, run_id: str, hook: str) -> dict[str, Any] | None:
         """Return the report of a run's commit at a hook.

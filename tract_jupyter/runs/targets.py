@@ -3,60 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import CommitNotFoundError, RunError
 from tract_jupyter.models import role_of
-from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.commit_queue import CommitReport
+from tract_jupyter.runs.terms import RunPhase
 from tract_jupyter.storage import EDIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from tract_jupyter.context import Repository
     from tract_jupyter.models import CommitInfo
-    from tract_jupyter.runs.artifacts import ArtifactStore
     from tract_jupyter.runs.model import ArtifactView
+    from tract_jupyter.runs.store import SqlCommitLog, TurnStates
     from tract_jupyter.runs.terms import Hook
     from tract_jupyter.storage import Entry
-
-
-class CommitLog(Protocol):
-    """Commit reports by run and hook, as JSON. Writes are part of the thread's open transaction."""
-
-    def find(self, run_id: str, hook: str) -> dict[str, object] | None:
-        """Return the report of a run's commit at a hook."""
-
-    def add(self, run_id: str, hook: str, report: dict[str, object]) -> None:
-        """Store the first report of this run and hook."""
-
-
-class MemoryCommitLog:
-    """Commit reports in memory."""
-
-    def __init__(self) -> None:
-        self._reports: dict[tuple[str, str], dict[str, object]] = {}
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Make all writes of a `with` block take effect, or none."""
-        before = dict(self._reports)
-        try:
-            yield
-        except BaseException:
-            self._reports = before
-            raise
-
-    def find(self, run_id: str, hook: str) -> dict[str, object] | None:
-        """Return the report of a run's commit at a hook."""
-        return self._reports.get((run_id, hook))
-
-    def add(self, run_id: str, hook: str, report: dict[str, object]) -> None:
-        """Store the first report of this run and hook."""
-        self._reports[run_id, hook] = report
 
 
 class RunTarget(ABC):
@@ -65,23 +30,11 @@ class RunTarget(ABC):
     A refused call may raise any exception, and has changed nothing.
 
     Args:
-        run_id: the unique id of the run.
         session: the key of the persisted artifacts, see `session_key`; None if the run has no session.
-        artifacts: the store of these artifacts; in memory by default.
-        log: the commit reports; in memory by default.
     """
 
-    def __init__(
-        self,
-        run_id: str,
-        session: str | None = None,
-        artifacts: ArtifactStore | None = None,
-        log: CommitLog | None = None,
-    ) -> None:
+    def __init__(self, session: str | None = None) -> None:
         self.session = session
-        self._run_id = run_id
-        self._artifacts = artifacts or MemoryArtifacts()
-        self._log = log or MemoryCommitLog()
 
     @abstractmethod
     def transaction(self) -> AbstractContextManager[None]:
@@ -95,44 +48,44 @@ class RunTarget(ABC):
     def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
         """Replace the text of this turn's reply, and return the part that holds the new text."""
 
+    @abstractmethod
     def artifacts(self) -> Mapping[str, ArtifactView]:
         """Return the persisted artifacts by tag; empty without a session."""
-        return {} if self.session is None else self._artifacts.load(self.session)
 
+    @abstractmethod
     def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
         """Store artifacts; each replaces the artifact with the same tag.
 
         Raises:
             RunError: the run has no session.
         """
-        if self.session is None:
-            raise RunError("Persisted artifacts need a session key. Run a profile, or make them run_only.")
-        self._artifacts.put(self.session, artifacts)
 
+    @abstractmethod
     def committed(self, hook: Hook) -> CommitReport | None:
         """Return the report of this run's commit at this hook, if it has made one."""
-        report = self._log.find(self._run_id, hook)
-        return None if report is None else CommitReport.from_dict(report)
 
+    @abstractmethod
     def record(self, report: CommitReport) -> None:
         """Store the report. It prevents a second commit."""
-        self._log.add(self._run_id, report.hook, report.form())
 
-    def _in_memory(self) -> ExitStack:
-        """Make all writes to memory take effect, or none. A database has its own transaction."""
-        with ExitStack() as stack:
-            for one in (self._artifacts, self._log):
-                if isinstance(one, MemoryArtifacts | MemoryCommitLog):
-                    stack.enter_context(one.transaction())
-            return stack.pop_all()
+    def _check_session(self) -> None:
+        if self.session is None:
+            raise RunError("Persisted artifacts need a session key. Run a profile, or make them run_only.")
 
 
 class MemoryTarget(RunTarget):
-    """Keeps the texts of one turn in memory; its parts are `user:1`, `reply:2`, and so on."""
+    """Keeps one run in memory; the parts of its turn are `user:1`, `reply:2`, and so on.
 
-    def __init__(self, *, session: str | None = None, artifacts: MemoryArtifacts | None = None) -> None:
-        super().__init__("", session, artifacts)
+    Args:
+        session: see `RunTarget`.
+        artifacts: the persisted artifacts at the start.
+    """
+
+    def __init__(self, *, session: str | None = None, artifacts: Iterable[ArtifactView] = ()) -> None:
+        super().__init__(session)
         self._parts: dict[str, str] = {}
+        self._reports: dict[str, dict[str, Any]] = {}
+        self._artifacts = {one.tag: one for one in artifacts}
 
     @property
     def parts(self) -> Mapping[str, str]:
@@ -142,12 +95,11 @@ class MemoryTarget(RunTarget):
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Make all writes of a `with` block take effect, or none."""
-        before = dict(self._parts)
+        before = dict(self._parts), dict(self._reports), dict(self._artifacts)
         try:
-            with self._in_memory():
-                yield
+            yield
         except BaseException:
-            self._parts = before
+            self._parts, self._reports, self._artifacts = before
             raise
 
     def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
@@ -157,6 +109,23 @@ class MemoryTarget(RunTarget):
     def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
         """Store a text of the reply."""
         return self._store_part("reply", text)
+
+    def artifacts(self) -> Mapping[str, ArtifactView]:
+        """Return the persisted artifacts by tag; empty without a session."""
+        return {} if self.session is None else dict(self._artifacts)
+
+    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
+        """Store artifacts; each replaces the artifact with the same tag."""
+        self._check_session()
+        self._artifacts |= {one.tag: one for one in artifacts}
+
+    def committed(self, hook: Hook) -> CommitReport | None:
+        """Return the report of this run's commit at this hook, if it has made one."""
+        return None if hook not in self._reports else CommitReport.from_dict(self._reports[hook])
+
+    def record(self, report: CommitReport) -> None:
+        """Store the report. It prevents a second commit."""
+        self._reports[report.hook] = report.form()
 
     def _store_part(self, kind: str, text: str) -> str:
         part = f"{kind}:{len(self._parts) + 1}"
@@ -171,9 +140,15 @@ CANONICALIZATION = "canonicalization"
 class TractTarget(RunTarget):
     """Writes the turn of one run to the current branch of a tract.
 
+    Before the reply is committed, persisted artifacts are kept here: a turn without a reply changes none.
+
     Args:
         repository: the history with the turn.
-        run_id, session, artifacts, log: see `RunTarget`.
+        run_id: the unique id of the run.
+        reports: the commit reports of the tract's runs.
+        states: the persisted artifacts of the tract.
+        session: see `RunTarget`.
+        base: the artifacts at the start of the run.
         is_new: True if the run has just begun, so it has no earlier commits.
         before: called first in each transaction. It stores the events together with the effects.
     """
@@ -182,30 +157,62 @@ class TractTarget(RunTarget):
         self,
         repository: Repository,
         run_id: str,
+        reports: SqlCommitLog,
+        states: TurnStates,
         *,
         session: str | None = None,
-        artifacts: ArtifactStore | None = None,
-        log: CommitLog | None = None,
+        base: Mapping[str, ArtifactView] | None = None,
         is_new: bool = False,
         before: Callable[[], object] = lambda: None,
     ) -> None:
-        super().__init__(run_id, session, artifacts, log)
+        super().__init__(session)
         self._repository = repository
+        self._run_id = run_id
+        self._reports = reports
+        self._states = states
+        self._kept = dict(base or {})
         self._is_new = is_new
         self._before = before
         self.rewritten_reply: CommitInfo | None = None
 
-    def committed(self, hook: Hook) -> CommitReport | None:
-        """Return the report of this run's commit at this hook, if it has made one."""
-        return None if self._is_new else super().committed(hook)
-
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """One transaction of the store for commits, artifacts and the report."""
-        # the batch comes first, because it takes the writer's lock before the store's
-        with self._in_memory(), self._repository.writer.batch():
-            self._before()
-            yield
+        kept = dict(self._kept)
+        try:
+            # the batch comes first, because it takes the writer's lock before the store's
+            with self._repository.writer.batch():
+                self._before()
+                yield
+        except BaseException:
+            self._kept = kept
+            raise
+
+    def artifacts(self) -> Mapping[str, ArtifactView]:
+        """Return the persisted artifacts by tag; empty without a session."""
+        if self.session is None:
+            return {}
+        return self._states.load(self.session) if self._is_answered() else dict(self._kept)
+
+    def put_artifacts(self, artifacts: Sequence[ArtifactView]) -> None:
+        """Store artifacts; each replaces the artifact with the same tag."""
+        self._check_session()
+        if self._is_answered():
+            self._states.remember(self.session, artifacts)
+        else:
+            self._kept |= {one.tag: one for one in artifacts}
+
+    def committed(self, hook: Hook) -> CommitReport | None:
+        """Return the report of this run's commit at this hook, if it has made one."""
+        report = None if self._is_new else self._reports.find(self._run_id, hook)
+        return None if report is None else CommitReport.from_dict(report)
+
+    def record(self, report: CommitReport) -> None:
+        """Store the report. It prevents a second commit."""
+        self._reports.add(self._run_id, report.hook, report.form())
+
+    def _is_answered(self) -> bool:
+        return self._reports.find(self._run_id, RunPhase.MAIN_LLM) is not None
 
     def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
         """Edit the user's message of this turn, and return the hash of the edit.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tract_jupyter.context import Damage, verify
 from tract_jupyter.exceptions import RunError, StoreError, TractError
 from tract_jupyter.models import text_of, tracked, working
-from tract_jupyter.runs.artifacts import MemoryArtifacts
 from tract_jupyter.runs.commit_queue import CommitReport
 from tract_jupyter.runs.engine import RunDependencies, RunExecutor
 from tract_jupyter.runs.events import MainFinished, OperationFinished, RunFinished
@@ -243,11 +242,8 @@ def _has_failed(report: CommitReport) -> bool:
 
 def _target(recorded: Run, snapshot: RunStarted) -> MemoryTarget:
     """Make a target with the artifacts at the start; a replay needs nothing else from a store."""
-    artifacts = MemoryArtifacts()
-    if snapshot.session_key is not None:
-        artifacts.put(snapshot.session_key, list(snapshot.artifacts.values()))
     reports = [CommitReport.from_dict(one) for one in recorded.reports]
-    return _RecordedTarget(reports, session=snapshot.session_key, artifacts=artifacts)
+    return _RecordedTarget(reports, session=snapshot.session_key, artifacts=snapshot.artifacts.values())
 
 
 def _no_call(_: Turn) -> NoReturn:

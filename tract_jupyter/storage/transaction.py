@@ -190,7 +190,11 @@ class Block:
             raise StoreError("a write cannot begin within a read of the same thread; end the read first")
         assert link.connection is not None  # noqa: S101 # for the type checker: the outer transaction has opened it
         if link.before_join is not None:
-            link.before_join()
+            try:
+                link.before_join()
+            except BaseException as error:  # the outer transaction lacks its deferred changes
+                link.failure = link.failure or error
+                raise
         return link.connection
 
     def _commit(self, link: ThreadConnection) -> None:

@@ -54,8 +54,8 @@ def change(database, statement, **values):
 def test_an_artifact_outlives_its_run(database, artifacts):
     """R50, E24: with its history and all that is known of it."""
     kept = artifact(history=("dry", "wet"), usage=ArtifactUsage.PROMPT_AND_UI, semantics="state")
-    artifacts.put(SESSION, [kept])
-    artifacts.put(SESSION, [artifact("mood", {"joy": [1, None, True]})])
+    artifacts.remember(SESSION, [kept])
+    artifacts.remember(SESSION, [artifact("mood", {"joy": [1, None, True]})])
     again = TurnStates(database, RunObjectRows(TRACT), artifacts._head)
     assert again.load(SESSION) == {
         "mood": artifact("mood", {"joy": [1, None, True]}), "world": kept,
@@ -64,18 +64,18 @@ def test_an_artifact_outlives_its_run(database, artifacts):
 
 def test_a_write_takes_the_place_of_the_one_before(artifacts):
     """R50: one artifact of a tag."""
-    artifacts.put(SESSION, [artifact()])
-    artifacts.put(SESSION, [artifact(value="x"), artifact("mood"), artifact(value="dry")])
+    artifacts.remember(SESSION, [artifact()])
+    artifacts.remember(SESSION, [artifact(value="x"), artifact("mood"), artifact(value="dry")])
     assert {tag: one.value for tag, one in artifacts.load(SESSION).items()} == {"mood": "wet", "world": "dry"}
-    artifacts.put(SESSION, [])
+    artifacts.remember(SESSION, [])
 
 
 def test_sessions_and_tracts_do_not_see_each_other(database, store_url, artifacts):
     """E11: resetting a session leaves the old data with the old one."""
     other = states(database, store_url, "2" * 32)
-    artifacts.put(SESSION, [artifact()])
+    artifacts.remember(SESSION, [artifact()])
     assert artifacts.load("6" * 64) == other.load(SESSION) == {}
-    other.put(SESSION, [artifact(value="there")])
+    other.remember(SESSION, [artifact(value="there")])
     assert artifacts.load(SESSION)["world"] == artifact()
     assert other.load(SESSION)["world"].value == "there"
 
@@ -83,13 +83,13 @@ def test_sessions_and_tracts_do_not_see_each_other(database, store_url, artifact
 def test_without_a_session_key_nothing_is_persisted(artifacts):
     """R55: it is told why, and what to do."""
     with pytest.raises(StoreError, match=r"no session key.*run_only"):
-        artifacts.put("", [artifact()])
+        artifacts.remember("", [artifact()])
 
 
 def test_what_is_put_belongs_to_the_transaction(database, artifacts):
     """R59: all that a run commits is stored, or nothing."""
     with contextlib.suppress(ZeroDivisionError), database.write():
-        artifacts.put(SESSION, [artifact()])
+        artifacts.remember(SESSION, [artifact()])
         raise ZeroDivisionError
     assert artifacts.load(SESSION) == {}
 
@@ -108,23 +108,23 @@ def test_what_is_put_belongs_to_the_transaction(database, artifacts):
 )
 def test_any_json_comes_back_as_it_was(artifacts, value):
     """R52: the value of an artifact is any JSON."""
-    artifacts.put(SESSION, [artifact(value=value)])
+    artifacts.remember(SESSION, [artifact(value=value)])
     assert artifacts.load(SESSION)["world"].value == value
 
 
 @pytest.mark.parametrize("value", [float("nan"), {1: 2}, "\ud800", object()])
 def test_what_is_no_json_is_refused(artifacts, value):
     """R52: and nothing is changed."""
-    artifacts.put(SESSION, [artifact()])
+    artifacts.remember(SESSION, [artifact()])
     with pytest.raises(ContentError):
-        artifacts.put(SESSION, [artifact(value=value)])
+        artifacts.remember(SESSION, [artifact(value=value)])
     assert artifacts.load(SESSION)["world"].value == "wet"
 
 
 @pytest.mark.parametrize("body", ["{", "7", '{"colour":"red"}', '"wet"'])
 def test_a_damaged_artifact_is_recognised(database, artifacts, body):
     """R52: it is an error that says so, never another value."""
-    artifacts.put(SESSION, [artifact(history=())])
+    artifacts.remember(SESSION, [artifact(history=())])
     for (name,) in change(database, "SELECT name FROM run_objects").fetchall():
         before = change(database, "SELECT body_json FROM run_objects WHERE name = :name", name=name).scalar()
         change(database, "UPDATE run_objects SET body_json = :body WHERE name = :name", name=name, body=body)
@@ -158,15 +158,15 @@ def test_counters_are_kept_by_profile(artifacts):
 
 def test_what_stays_the_same_is_stored_once(database, artifacts):
     """E24: a run stores what it has changed."""
-    artifacts.put(SESSION, [artifact(f"t{number}", "wet" * 1_000) for number in range(20)])
+    artifacts.remember(SESSION, [artifact(f"t{number}", "wet" * 1_000) for number in range(20)])
 
     def size():
         return change(database, "SELECT count(*), sum(length(body_json)) FROM run_objects").one()
 
     before = size()
-    artifacts.put(SESSION, [artifact("t3", "wet" * 1_000)])
+    artifacts.remember(SESSION, [artifact("t3", "wet" * 1_000)])
     assert size() == before
-    artifacts.put(SESSION, [artifact("t3", "dry", history=("wet" * 1_000, "dry"))])
+    artifacts.remember(SESSION, [artifact("t3", "dry", history=("wet" * 1_000, "dry"))])
     assert size()[0] == before[0] + 3  # a value, an artifact, a state
     assert size()[1] < before[1] + 3_000
 
@@ -180,8 +180,8 @@ def test_a_run_commits_once_at_each_hook(database, artifacts):
     assert log.find(RUN, "before_main_llm") is None
     for value in ("wet", "dry"):
         try:
-            with log.transaction():
-                artifacts.put(SESSION, [artifact(value=value)])
+            with database.write():
+                artifacts.remember(SESSION, [artifact(value=value)])
                 log.add(RUN, "before_main_llm", {"hook": "before_main_llm", "entries": [value]})
         except StoreError:
             assert value == "dry"

@@ -11,7 +11,6 @@ from tract_jupyter.runs import (
     ArtifactView,
     CommitItem,
     Hook,
-    MemoryArtifacts,
     MemoryTarget,
     ResultError,
     Turn,
@@ -65,18 +64,18 @@ def artifact_upserts(given: Given) -> Given:
 
 
 def artifact_write_error(given: Given) -> Given:
-    _, error = _written([given["write"]], given.get("sessionKey"), MemoryArtifacts())
+    *_, error = _written([given["write"]], given.get("sessionKey"))
     return {"error": told_error(error), "ok": error is None}
 
 
 def persisted_artifact_upserts(given: Given) -> Given:
-    store, session = MemoryArtifacts(), given.get("sessionKey")
-    turn, error = _written(given["writes"], session, store)
+    session = given.get("sessionKey")
+    turn, target, error = _written(given["writes"], session)
     view = turn.artifacts.view
     if given.get("reload") or any(name.endswith("SessionKey") for name in given):
         others = [value for name, value in given.items() if name.endswith("SessionKey")]
         asked = others[0] if others else session
-        view = Artifacts(persisted=store.load(asked)).view
+        view = Artifacts(persisted=target.artifacts() if asked == session else {}).view
     return {"records": told_artifacts(view), "error": told_error(error)}
 
 
@@ -130,14 +129,12 @@ def _key(context: Given) -> str:
     return key_of(**{name: part(spellings) for name, spellings in _CONTEXT.items()})
 
 
-def _written(
-    writes: list[Given], session: str | None, store: MemoryArtifacts
-) -> tuple[Turn, ResultError | None]:
-    """The turn after one operation for each write, and the first error."""
-    target = MemoryTarget(session=session, artifacts=store)
+def _written(writes: list[Given], session: str | None) -> tuple[Turn, MemoryTarget, ResultError | None]:
+    """The turn and the target after one operation for each write, and the first error."""
+    target = MemoryTarget(session=session)
     queue = [
         CommitItem(f"w{place:04}", place, effects=({"type": "artifact.upsert", **one},))
         for place, one in enumerate(writes)
     ]
     turn, report = commit(Hook.BEFORE, queue, Turn(), target)
-    return turn, next((one.error for one in report.entries if one.error is not None), None)
+    return turn, target, next((one.error for one in report.entries if one.error is not None), None)

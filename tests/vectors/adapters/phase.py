@@ -17,7 +17,6 @@ from tract_jupyter.runs import (
     CommitItem,
     ExecutionMode,
     Hook,
-    MemoryArtifacts,
     MemoryTarget,
     Operation,
     OperationContext,
@@ -186,9 +185,7 @@ def flow(given: Given) -> Given:
     """Before, commit, the main call, after, commit."""
     client = ScriptedClient(given.get("llm") or [])
     turn = _turn({**given, "hook": Hook.BEFORE})
-    kept = MemoryArtifacts()
-    kept.put("session", list(turn.artifacts.persisted.values()))
-    target = MemoryTarget(session="session", artifacts=kept)
+    target = MemoryTarget(session="session", artifacts=turn.artifacts.persisted.values())
     found: Given = {"results": {}, "afterRequiredError": False}
     found["beforeRequiredError"], turn = _step(given, Hook.BEFORE, turn, target, client, found["results"])
     # the barrier: nothing is sent if a required operation is not done (R12)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.runs.targets import target_of
 from tests.vectors.adapters.artifacts import told_error
 from tract_jupyter import Tract
 from tract_jupyter.runs import CommitItem, CommitResult, Hook, Prompt, TractTarget, Turn, commit
@@ -22,9 +23,7 @@ def persist_user_rewrite(given: Given) -> Given:
             tract.user("another turn")
         wanted = None if target is None else known.get(target["mainPartId"], target["mainPartId"])
         before = tract.head
-        turn, report = _rewritten(
-            tract, TractTarget(tract._repository, "run"), Hook.BEFORE, _turn(tract, wanted), given["text"]
-        )
+        turn, report = _rewritten(tract, target_of(tract), Hook.BEFORE, _turn(tract, wanted), given["text"])
         error = told_error(report.entries[0].error)
         if error is not None:
             return {"error": error, "created": None, "unchanged": tract.head == before}
@@ -42,7 +41,7 @@ def two_phase_user_rewrite(given: Given) -> Given:
     first = given["userTarget"]["mainPartId"]
     with Tract.open(":memory:") as tract:
         names = {tract.user("u").commit_hash: first}
-        target, turn = TractTarget(tract._repository, "run"), _turn(tract, next(iter(names)))
+        target, turn = target_of(tract), _turn(tract, next(iter(names)))
         calls = []
         for hook, text in ((Hook.BEFORE, given.get("before")), (Hook.AFTER, given.get("after"))):
             if text is None:
