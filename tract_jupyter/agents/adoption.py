@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.agents.details import details_of, text_findings
 from tract_jupyter.agents.file import file_hash, parse_file, read_file
@@ -33,7 +33,7 @@ class PendingAdoption(Pending):
     """
 
     in_view = frozenset({"file"})
-    labels: ClassVar[Mapping[str, str]] = {**Pending.labels, "approve": "Adopt"}
+    labels: Mapping[str, str] = {**Pending.labels, "approve": "Adopt"}
 
     def __init__(self, agents: Agents, path: Path) -> None:
         text = read_file(path)

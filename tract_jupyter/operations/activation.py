@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
@@ -55,7 +55,7 @@ class Proposal(Pending):
         options: see `Pending`.
     """
 
-    labels: ClassVar[Mapping[str, str]] = {"approve": "Activate", "reject": "Reject"}
+    labels: Mapping[str, str] = {"approve": "Activate", "reject": "Reject"}
     spec: Any
 
     def __init__(self, operation: str, *, activate: Callable[[Any], object], **options: Any) -> None:

@@ -158,7 +158,7 @@ class DynamicPending(FieldPending):
 class GuidedDynamicPending(Guided, DynamicPending):
     """A fired dynamic operation in two stages. Its actions follow the guidance, which is one of its fields."""
 
-    labels: ClassVar[Mapping[str, str]] = {
+    labels: Mapping[str, str] = {
         **DynamicPending.labels,
         "edit_guidance": "Change guidance",
         "regenerate_guidance": "Write guidance again",

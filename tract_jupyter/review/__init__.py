@@ -7,7 +7,7 @@
   `consulting` (a model decides through the same actions).
 * `review`: inbox, decisions and grants of one tract (the part `Tract.review`).
 * The content of a request: `request`; `view`, which is computed once, and written by `text` and by the notebook's
-  panels; `display` (an approval binds to the visible lines).
+  panels; `effect_lines` (the effects of a rehearsal as lines); `display` (an approval binds to the visible lines).
 * The question to the user: `reviewer`, `channel` (the protocol of a way to reach a user), `prompt`, `answers`.
 * Decisions: `decision`, `gate` (every decision goes through it), `ledger` (the rows: asked, decided, begun, ended),
   `records`.
@@ -19,8 +19,8 @@
 A new channel is one async function that takes a `ReviewRequest` and returns an `Answer`, with `personal_channel` as its
 decorator. Assign it to `tract.reviewer.channel`.
 
-Knows `context`, `storage`, `models`, of `analysis` its findings, and `llm` and `prompts` for a model that decides or
-replies.
+Knows `context`, `storage`, `models`, of `analysis` its findings, of `rehearsal` the effects, and `llm` and `prompts`
+for a model that decides or replies.
 """
 
 from __future__ import annotations

@@ -37,6 +37,13 @@ from .display import needed_pieces as needed_pieces
 from .display import shown_choice as shown_choice
 from .display import shown_code as shown_code
 from .display import shown_rows as shown_rows
+from .effect_lines import DELETED as DELETED
+from .effect_lines import EffectLine as EffectLine
+from .effect_lines import ShownEffects as ShownEffects
+from .effect_lines import detail_lines as detail_lines
+from .effect_lines import keyed_lines as keyed_lines
+from .effect_lines import list_effects as list_effects
+from .effect_lines import replaces_files as replaces_files
 from .field_pending import FieldPending as FieldPending
 from .firing import ActionChoice as ActionChoice
 from .firing import Firing as Firing
@@ -85,6 +92,7 @@ from .records import ACTIVATE as ACTIVATE
 from .records import RUN as RUN
 from .records import is_waited_for as is_waited_for
 from .request import CHOICES as CHOICES
+from .request import KEEP as KEEP
 from .request import CodeBlock as CodeBlock
 from .request import ReviewAction as ReviewAction
 from .request import ReviewRequest as ReviewRequest
@@ -93,6 +101,7 @@ from .request import ValueRow as ValueRow
 from .request import ValueTable as ValueTable
 from .request import findings_text as findings_text
 from .request import how_to_decide as how_to_decide
+from .request import keeps_effects as keeps_effects
 from .request import request_from_dict as request_from_dict
 from .request import request_to_dict as request_to_dict
 from .request import worst_finding as worst_finding
@@ -126,6 +135,7 @@ from .view import SHORT_FINGERPRINT as SHORT_FINGERPRINT
 from .view import BodyPiece as BodyPiece
 from .view import CodeOutput as CodeOutput
 from .view import Comparison as Comparison
+from .view import EffectsPiece as EffectsPiece
 from .view import Paragraph as Paragraph
 from .view import RequestView as RequestView
 from .view import ShownValue as ShownValue

@@ -23,7 +23,8 @@ from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import NobodyToAskError, TractError
 from tract_jupyter.review.decision import declare_personal
 from tract_jupyter.review.display import needed_pieces
-from tract_jupyter.review.request import how_to_decide
+from tract_jupyter.review.effect_lines import keyed_lines
+from tract_jupyter.review.request import how_to_decide, keeps_effects
 from tract_jupyter.storage import whole_context
 
 if TYPE_CHECKING:
@@ -120,19 +121,27 @@ class Ticket:
 
     @property
     def needed(self) -> frozenset[str]:
-        """The keys of all pieces that must be on display before this round accepts any answer except a rejection."""
+        """The keys of the pieces that must be on display before this round accepts an approval of code or values."""
         request, (round_id, keys) = self.request, self._needed
         if round_id != self.round_id or not round_id:
             keys = frozenset(piece.key for piece in needed_pieces(request))
             self._needed = (self.round_id, keys)
         return keys
 
+    @property
+    def needed_effects(self) -> frozenset[str]:
+        """The keys of the effects that must be on display before the user keeps them."""
+        effects = self.request.effects
+        pairs = () if effects is None else keyed_lines(effects, self.request.pending_id)
+        return frozenset(piece.key for _, piece in pairs)
+
     def not_seen(self, answer: Answer) -> str:
         """Return a message about pieces that were not on display for this answer. Empty if there are none."""
         action = self.request.action(answer.action)
         if answer.seen is None or action is None or action.style == "reject":
             return ""
-        unseen, all_ = len(self.needed - answer.seen), len(self.needed)
+        needed = self.needed_effects if keeps_effects(self.request, answer.action) else self.needed
+        unseen, all_ = len(needed - answer.seen), len(needed)
         if not unseen:
             return ""
         which, have = (f"{unseen:,} of the {all_:,} lines", "have") if all_ > 1 else ("the line", "has")

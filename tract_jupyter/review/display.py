@@ -106,13 +106,13 @@ def shown_code(block: CodeBlock) -> ShownCode:
     place = () if block.binds == "nothing" or block.is_typed else place
     lines = [distinct(line) for line in _lines(block.code)]
     cut = [_chunks(text) for text, _ in lines]
-    pieces = iter(_keyed([text for line in cut for text in line], *place))
+    pieces = iter(keyed_pieces([text for line in cut for text in line], *place))
     code_lines = tuple(
         ShownLine(number, tuple(next(pieces) for _ in line), note)
         for number, (line, (_, note)) in enumerate(zip(cut, lines, strict=True), block.first_line)
     )
-    described = _keyed(_cut(block.description), *place and ("description", *place))
-    headed = _keyed(_cut(_in_line(block.header)), *place and ("header", *place))
+    described = keyed_pieces(_cut(block.description), *place and ("description", *place))
+    headed = keyed_pieces(_cut(_in_line(block.header)), *place and ("header", *place))
     return ShownCode(described, headed, code_lines)
 
 
@@ -127,10 +127,10 @@ def shown_choice(choice: TextChoice, pending_id: str) -> ShownChoice:
     other = None if choice.decided in CHOICES else choice.decided
     sides = [() if text is None else _choice_lines(text) for text in (choice.ours, choice.theirs)]
     lines = list(dict.fromkeys([*sides[0], *sides[1]]))
-    pieces = dict(zip(lines, _keyed(lines, "sides", *of), strict=True))
+    pieces = dict(zip(lines, keyed_pieces(lines, "sides", *of), strict=True))
     ours, theirs = (tuple(pieces[line] for line in side) for side in sides)
-    decided = _keyed([choice.said], "decided", *of) if choice.decided is not None else ()
-    written = () if other is None else _keyed(_choice_lines(other), "other", *of)
+    decided = keyed_pieces([choice.said], "decided", *of) if choice.decided is not None else ()
+    written = () if other is None else keyed_pieces(_choice_lines(other), "other", *of)
     return ShownChoice(ours, theirs, decided, written)
 
 
@@ -190,13 +190,13 @@ def _row(table: ValueTable, row: ValueRow, pending_id: str) -> ShownRow:
     bound = () if row.is_default or table.is_typed else bound
     return ShownRow(
         *(
-            _keyed(_cut(getattr(row, part)), *((part, *of) if part in bound else ()))
+            keyed_pieces(_cut(getattr(row, part)), *((part, *of) if part in bound else ()))
             for part in ("name", "type", "value", "description")
         )
     )
 
 
-def _keyed(texts: list[str], *place: object) -> tuple[DisplayedPiece, ...]:
+def keyed_pieces(texts: list[str], *place: object) -> tuple[DisplayedPiece, ...]:
     """Return the pieces of a text with keys for this place. Without a place, no approval depends on them."""
     if not place:
         return tuple(map(DisplayedPiece, texts))

@@ -289,7 +289,7 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
             pending.labels.get(name)
             or (name.replace("_", " ").capitalize() if subject is None else run_label(name)),
             action_parameters(pending.owner_of_action(name), name),
-            style="approve" if by_action and doing == [name] else "neutral",
+            style="approve" if name == pending.leading or (by_action and doing == [name]) else "neutral",
             description=_summary(pending.owner_of_action(name), name),
         )
         for name in ordered
@@ -302,7 +302,7 @@ def review_actions(pending: Pending) -> tuple[ReviewAction, ...]:
                 (PERSONAL - allowed) | {"edits"}
             )
             is_idle = by_action and name == "approve"
-            style: Any = "neutral" if is_idle else name
+            style: Any = "neutral" if name == "approve" and (by_action or pending.leading) else name
             runs_tool = name == "approve" and subject is not None and subject.kind == "tool"
             run_text = _tool_label(pending, subject.name) if subject and runs_tool else pending.labels[name]
             label = APPROVE_ONLY if is_idle else run_text

@@ -15,6 +15,7 @@ import traceback
 from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
 
 from tract_jupyter.exceptions import (
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models import LLMClient
     from tract_jupyter.models.schema import Parameters
+    from tract_jupyter.rehearsal import Effects
     from tract_jupyter.review.consulting import Consultation
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.request import CodeBlock, ValueRow
@@ -106,8 +108,10 @@ class Pending:
     """
 
     _public_actions: ClassVar[frozenset[str]]
-    labels: ClassVar[Mapping[str, str]] = {"approve": "Approve", "reject": "Reject"}
+    labels: Mapping[str, str] = MappingProxyType({"approve": "Approve", "reject": "Reject"})
     """The labels of the buttons of built-in decisions."""
+    leading: str = ""
+    """The action that is offered first, instead of `approve`. Empty for none."""
     in_view: ClassVar[frozenset[str] | None] = None
     """The fields that `code_blocks` and `tables` show in full; None for all. Another table shows the rest."""
     machinery: ClassVar[frozenset[str]] = frozenset()
@@ -539,6 +543,10 @@ class Pending:
         """Return the choices between two texts, by name."""
         return ()
 
+    def shown_effects(self) -> Effects | None:
+        """Return the effects of its code on a contained copy of the kernel. None if it was not rehearsed."""
+        return None
+
     def more_tables(self) -> tuple[ValueTable, ...]:
         """Return the fields that an approval binds to and `tables` does not show."""
         return introspection.rest_tables(self)
@@ -600,6 +608,7 @@ class Pending:
             fields=self.editable(),
             subject=self.subject,
             note=note or self.note,
+            effects=self.shown_effects(),
         )
         return showable(request)
 

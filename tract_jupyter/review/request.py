@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Literal, NotRequired
+from typing import TYPE_CHECKING, Any, Final, Literal, NotRequired
 
 from pydantic import ConfigDict, with_config
 from typing_extensions import TypedDict
@@ -26,6 +26,7 @@ from tract_jupyter.models import (
     show_value,
 )
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type, type_text
+from tract_jupyter.rehearsal import Effects, effects_from_data
 from tract_jupyter.review.decision import Subject
 
 if TYPE_CHECKING:
@@ -204,6 +205,7 @@ class ReviewRequest:
         subject: the subject of a possible standing approval. None if each call needs a question.
         choices: the text choices. The user decides them by editing the values with the same names in `fields`.
         note: the result of the last answer, if the pending is still open.
+        effects: the effects of the code on a contained copy of the kernel. None if it was not rehearsed.
     """
 
     pending_id: str
@@ -218,6 +220,7 @@ class ReviewRequest:
     subject: Subject | None = None
     note: str = ""
     choices: tuple[TextChoice, ...] = ()
+    effects: Effects | None = None
 
     def __post_init__(self) -> None:
         _make_printable(self, "title", "summary", "why", "note")
@@ -231,6 +234,15 @@ class ReviewRequest:
         """The action that is offered first: the only action that runs something, or else `approve`."""
         first = next((action for action in self.actions if action.style == "approve"), None)
         return first or self.action("approve")
+
+
+KEEP: Final = "keep"
+"""The action that keeps the effects of a rehearsal. The code does not run in the kernel."""
+
+
+def keeps_effects(request: ReviewRequest, action: str) -> bool:
+    """Return True if an action keeps the effects of a rehearsal. It needs the effects on display, not the code."""
+    return action == KEEP and request.effects is not None
 
 
 def _make_printable(target: object, *names: str) -> None:
@@ -269,14 +281,19 @@ def findings_text(blocks: Iterable[CodeBlock]) -> str:
 
 def request_to_dict(request: ReviewRequest) -> dict[str, Any]:
     """Return the full request as JSON-compatible data."""
-    return {field.name: _plain(getattr(request, field.name)) for field in fields(request)}
+    data = {
+        field.name: _plain(getattr(request, field.name))
+        for field in fields(request)
+        if field.name != "effects"
+    }
+    return data if request.effects is None else {**data, "effects": request.effects.to_data()}
 
 
 def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
     """Restore a request from the output of `request_to_dict`. Nothing runs the restored texts.
 
     Raises:
-        SpecError, ValueError: the data is not a stored request.
+        SpecError, RehearsalError, ValueError: the data is not a stored request.
     """
     record = read_as(_REQUEST, data, ContentError, "request")
     actions = [
@@ -289,6 +306,7 @@ def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
         "actions": tuple(ReviewAction(**action) for action in actions),
         "fields": None if values is None else _parameters("fields", values),
         "subject": None if subject is None else Subject(**subject),
+        "effects": effects_from_data(record["effects"]) if "effects" in record else None,
     })  # fmt: skip
 
 
@@ -308,6 +326,7 @@ _REQUEST = _record(
     code=tuple[CodeBlock, ...], tables=tuple[ValueTable, ...], choices=tuple[TextChoice, ...],
     actions=list[_ACTION],  # type: ignore[valid-type] # of data
     fields=list[_PARAMETER] | None, subject=_SUBJECT | None,  # type: ignore[valid-type] # of data
+    effects=NotRequired[dict[str, Any]],
 )  # fmt: skip
 
 

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import PendingStatus, counted, exact_time, printable
 from tract_jupyter.review.display import by_rule, in_short, shown_choice, shown_code, shown_rows
+from tract_jupyter.review.effect_lines import detail_lines, list_effects
 from tract_jupyter.review.request import CodeBlock, TextChoice, ValueTable, how_to_decide
 from tract_jupyter.review.view import (
     SHORT_FINGERPRINT,
     CodeOutput,
     Comparison,
+    EffectsPiece,
     Paragraph,
     bound_pieces,
     view_request,
@@ -22,6 +24,7 @@ from tract_jupyter.review.view import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tract_jupyter.rehearsal import Effects
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.display import DisplayedPiece, ShownCode
     from tract_jupyter.review.request import ReviewRequest
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
 
 def request_text(request: ReviewRequest, status: PendingStatus | str = "pending") -> str:
     """Return the complete request as plain text, including code. Nothing in the text can hide a part."""
-    lines = [f"[{status}] {request.title}", request.summary, request.why]
+    lines = [f"[{status}] {request.title}", "" if request.effects else request.summary, request.why]
     for piece in bound_pieces(request):
         lines += _full_lines(piece.content, request.pending_id)
     lines += [request.note, f"fingerprint {request.fingerprint[:SHORT_FINGERPRINT]}", _how_to_decide(request)]
@@ -40,7 +43,8 @@ def request_text(request: ReviewRequest, status: PendingStatus | str = "pending"
 def record_text(ticket: Ticket) -> str:
     """Return the complete request and its decision: decider, time and fingerprint."""
     view = view_request(ticket)
-    lines = [view.request.summary, *_body_lines(view), foot_text(view)]
+    summary = "" if view.request.effects else view.request.summary
+    lines = [summary, *_body_lines(view), foot_text(view)]
     lines += [_how_to_decide(view.request)] if view.is_open else []
     text = "\n".join([f"[{view.status}] {view.request.title}", *(f"  {line}" for line in lines if line)])
     return printable(text)
@@ -87,6 +91,8 @@ def _full_lines(piece: Piece, pending_id: str) -> list[str]:
         return _block_lines(piece)
     if isinstance(piece, ValueTable):
         return _table_lines(piece, pending_id)
+    if isinstance(piece, EffectsPiece):
+        return _effects_text(piece.effects)
     return list(_PIECES[type(piece)](piece, pending_id))
 
 
@@ -191,7 +197,26 @@ def _joined(pieces: Iterable[DisplayedPiece]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
+def _record_effects(piece: EffectsPiece, pending_id: str) -> Iterator[str]:  # noqa: ARG001
+    yield from _effects_text(piece.effects, details=False)
+
+
+_MOST_OUTPUT = 2_000  # characters of the output in a request
+
+
+def _effects_text(effects: Effects, *, details: bool = True) -> list[str]:
+    """Return the effects: a sentence, one line for each effect with its details, and the output."""
+    shown = list_effects(effects)
+    lines = [effects.headline]
+    for line in (*shown.lines, *shown.more):
+        lines.append(f"  {line.mark} {line.name}  {line.text}".rstrip())
+        lines += [f"      {text}" for text in detail_lines(line)] if details else []
+    output = effects.text(_MOST_OUTPUT).rstrip("\n")
+    return lines + (["output:", *(f"  {text}" for text in output.split("\n"))] if output else [])
+
+
 _PIECES: dict[type[Piece], Callable[[Any, str], Iterator[str]]] = {
+    EffectsPiece: _record_effects,
     CodeBlock: _record_block,
     TextChoice: _choice_lines,
     ValueTable: _record_table,

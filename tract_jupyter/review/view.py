@@ -5,8 +5,8 @@ HTML. `notebook.panels.panel` passes it to the scripts of panel, list and inbox.
 
 To add content to each request (such as the effects of a rehearsal, or the diff of a cell), add its pieces in
 `_list_pieces`, in their order on the page. Both renderers draw a `CodeBlock`, `TextChoice`, `ValueTable`, `Comparison`,
-`CodeOutput` or `Paragraph`. Another kind of piece needs a class here, and a function in the `_PIECES` table of each
-renderer.
+`CodeOutput`, `Paragraph` or `EffectsPiece`. Another kind of piece needs a class here, and a function in the `_PIECES`
+table of each renderer.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.models import PendingStatus, counted, cut, one_line, printable, show_value
 from tract_jupyter.review.decision import approval_terms
 from tract_jupyter.review.display import by_rule, lines_text, shown_code, shown_rows
+from tract_jupyter.review.effect_lines import effects_risk
 from tract_jupyter.review.grants import pattern_text, whom_in_words
 from tract_jupyter.review.introspection import outcome_text
-from tract_jupyter.review.request import CodeBlock, TextChoice, ValueTable
+from tract_jupyter.review.request import CodeBlock, TextChoice, ValueTable, keeps_effects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
 
+    from tract_jupyter.rehearsal import Effects
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.decision import Decision
     from tract_jupyter.review.display import DisplayedPiece, RuleFindings
@@ -133,7 +135,13 @@ class Paragraph(NamedTuple):
     kind: Literal["note", "failure", "remark"] = "remark"
 
 
-Piece = CodeBlock | TextChoice | ValueTable | Comparison | CodeOutput | Paragraph
+class EffectsPiece(NamedTuple):
+    """The effects of a rehearsal. They come first, before the code."""
+
+    effects: Effects
+
+
+Piece = CodeBlock | TextChoice | ValueTable | Comparison | CodeOutput | Paragraph | EffectsPiece
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +210,7 @@ class RequestView:
         return self.status.is_open
 
     def is_risky(self, level: RiskLevel = RiskLevel.MEDIUM) -> bool:
-        """Return True if a finding is of that level or worse. No button is filled then."""
+        """Return True if a finding or an effect is of that level or worse. No button is filled then."""
         return self.risk.level is not None and self.risk.level >= level
 
 
@@ -222,13 +230,16 @@ def view_request(ticket: Ticket) -> RequestView:
         asker=asker_words(pending.actor),
         asked_at=pending.created_at,
         subject=_name_subject(ticket),
-        risk=_find_risk(request, worst, is_code=is_code),
+        risk=_find_risk(request, worst, is_code=is_code)
+        if request.effects is None
+        else _risk_of(request.effects),
         values=tuple(_list_values(request)),
         defaults=tuple(_list_defaults(request)),
         about=_find_about(request, script, worst),
         why=request.why.removeprefix(f"{ASKED_BECAUSE} "),
         is_code=is_code,
         is_short=script is not None
+        and request.effects is None
         and sum(len(line.pieces) for line in shown_code(script).lines) <= _SHORT_CODE,
         body=tuple(_list_pieces(ticket, value, script)),
         outcome=_find_outcome(ticket),
@@ -238,7 +249,7 @@ def view_request(ticket: Ticket) -> RequestView:
 
 
 def bound_pieces(request: ReviewRequest) -> Iterator[BodyPiece]:
-    """Yield the pieces of a request without its state: code, choices and values."""
+    """Yield the pieces of a request without its state: effects, code, choices and values."""
     yield from _list_bound(request, *find_asked_code(request))
 
 
@@ -272,6 +283,8 @@ def _list_pieces(ticket: Ticket, value: str, script: CodeBlock | None) -> Iterat
 def _list_bound(request: ReviewRequest, value: str, script: CodeBlock | None) -> Iterator[BodyPiece]:
     is_text = script is not None and script.language == "text"
     named = [] if script is None else [BodyPiece(script, value)]
+    if request.effects is not None:
+        yield BodyPiece(EffectsPiece(request.effects))
     yield from [] if is_text else named
     yield from map(BodyPiece, request.choices)
     yield from (BodyPiece(block) for block in request.code if block is not script)
@@ -344,6 +357,12 @@ def _find_risk(request: ReviewRequest, worst: RuleFindings | None, *, is_code: b
     )
 
 
+def _risk_of(effects: Effects) -> Risk:
+    """Return the worst effect. The findings of the analysis stay with the code."""
+    level, label = effects_risk(effects)
+    return Risk(level, label, "", "")
+
+
 def _list_values(request: ReviewRequest) -> Iterator[ShownValue]:
     if request.choices:
         return
@@ -362,6 +381,8 @@ def _list_defaults(request: ReviewRequest) -> Iterator[str]:
 
 def _find_about(request: ReviewRequest, script: CodeBlock | None, worst: RuleFindings | None) -> str:
     """Return the sentence for a request without values."""
+    if request.effects is not None:
+        return request.effects.headline
     if request.choices:
         return " · ".join(choice.title for choice in request.choices)
     if any(table.binds == "values" and table.rows for table in request.tables):
@@ -431,12 +452,15 @@ def _find_outcome(ticket: Ticket) -> Outcome:
     verb, name = _split_title(ticket)
     is_code = bool(verb) and " " not in name
     status, decision = ticket.status, ticket.last_decision
-    if status is PendingStatus.APPROVED and decision is not None and not outcome_text(ticket.pending):
+    asked = ticket.decided[-1][0] if ticket.decided else ticket.request
+    if status is PendingStatus.APPROVED and decision is not None and keeps_effects(asked, decision.action):
+        verb, name = _name_kept(asked)
+    elif status is PendingStatus.APPROVED and decision is not None and not outcome_text(ticket.pending):
         verb = _DONE.get(verb, "Approved:")
     else:
         verb = _NOT_DONE.get(status, verb)
     reason, values = _summarize(ticket)
-    _, script = find_asked_code(ticket.decided[-1][0] if ticket.decided else ticket.request)
+    _, script = find_asked_code(asked)
     is_script = script is not None and script.language != "text"
     changes = sum(1 for _ in list_changes(ticket))
     changed = ("code" if is_script else counted(changes, "value")) if changes else ""
@@ -445,6 +469,13 @@ def _find_outcome(ticket: Ticket) -> Outcome:
         how = "" if decision.channel in _IN_PERSON | _CHANNELS.keys() else f" ({decision.channel})"
         by, at = _CHANNELS.get(decision.channel, decision.decided_by) + how, decision.decided_at
     return Outcome(verb, name, is_code, reason, values, changed, by, at)
+
+
+def _name_kept(request: ReviewRequest) -> tuple[str, str]:
+    effects = request.effects
+    if effects is None or effects.is_empty:
+        return "", "Looked, no effects"
+    return ("", effects.headline) if effects.ending == "raised" else ("Kept:", effects.headline)
 
 
 def _split_title(ticket: Ticket) -> tuple[str, str]:

@@ -195,7 +195,7 @@ class PendingScript(FieldPending):
     """
 
     kind = "script"
-    labels: ClassVar[Mapping[str, str]] = {"approve": "Run", "reject": "Reject"}
+    labels: Mapping[str, str] = {"approve": "Run", "reject": "Reject"}
     definition_hash = ""
     in_view = frozenset({"code", "notebook_id"})
 

@@ -369,7 +369,7 @@ class PendingToolCall(ToolQuestion):
     """
 
     kind = "tool"
-    labels: ClassVar[Mapping[str, str]] = {**ToolQuestion.labels, "choose": "Choose another"}
+    labels: Mapping[str, str] = {**ToolQuestion.labels, "choose": "Choose another"}
 
     def __init__(
         self,

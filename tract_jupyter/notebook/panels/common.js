@@ -56,6 +56,8 @@ const markCut = (line, isCut) => {
 };
 const keysOf = (part) => (part.dataset.line ?? "").split(" ").filter(Boolean);
 const linesIn = (place) => [...place.querySelectorAll("[data-line]")];
+// The effects of a rehearsal have their own keys: the user keeps them without reading the code, or runs the code.
+const isEffect = (line) => line.closest(".effects") !== null;
 // The scrolling elements around a part, from the inside out.
 const boxesOf = (part, place) => {
   const boxes = [];
@@ -77,7 +79,8 @@ const showAsked = (body, place) => requestAnimationFrame(() => {
 const passedIn = (place) => new Set(linesIn(place).flatMap(keysOf).filter((key) => PASSED.has(key) && !SEEN.has(key))).size;
 
 // The number of the `needed` keys that the place has not shown yet. Missing keys count as not shown.
-const unseenIn = (place, needed) => needed - new Set(linesIn(place).flatMap(keysOf).filter((key) => SEEN.has(key))).size;
+const unseenIn = (place, needed, ofEffects = false) =>
+  needed - new Set(linesIn(place).filter((line) => isEffect(line) === ofEffects).flatMap(keysOf).filter((key) => SEEN.has(key))).size;
 
 // Scrolls to the first part that was not on display, in its elements and on the page. For a tall part, scrolls to its next stretch.
 let lastTried = null;

@@ -227,7 +227,7 @@ const PATTERN_HELP = "In a pattern, * and ? match characters other than /, and *
 
 // The form of "Always…": the requester, the number of uses, the time, and the values.
 function standing(offer, id) {
-  const help = "The model gets the output of these scripts. The approval ends with the kernel, %reset or %tract grants reading off.";
+  const help = "The model gets the output of scripts whose rehearsal has no effects. The approval ends with the kernel, %reset or %tract looking off.";
   if (offer.rule) return { rows: [ELEMENT("div", { class: "wide" }, offer.rule), ELEMENT("small", { class: "wide" }, help)], collect: () => [["scope", '"session"']], restored: () => {} };
   const scope = ELEMENT("select", { id: `${id}.scope`, name: "scope", "aria-label": "How long" },
     ...offer.scopes.map(([name, label]) => ELEMENT("option", { value: name }, label)));

@@ -45,11 +45,11 @@ function render({ model, el }) {
   const kindOf = (row) => rows().filter((other) => row.kind && other.kind === row.kind && other.place === row.place);
   const others = (row) => new Set(kindOf(row).filter((other) => other !== row).flatMap(keysIn));
   const unseen = (row) => {
-    const item = itemOf(row);
-    if (!item) return row.needed;
+    const item = itemOf(row), needed = row.keeps ? row.needed_effects : row.needed;
+    if (!item) return needed;
     const foreign = others(row);
-    const keys = new Set(linesIn(item).flatMap(keysOf).filter((key) => SEEN.has(key) && !foreign.has(key)));
-    return row.needed - keys.size;
+    const lines = linesIn(item).filter((line) => isEffect(line) === row.keeps);
+    return needed - new Set(lines.flatMap(keysOf).filter((key) => SEEN.has(key) && !foreign.has(key))).size;
   };
   const toRead = () => selected().find((row) => unseen(row) > 0);
 

@@ -39,6 +39,7 @@ from tract_jupyter.review import (
     foot_text,
     how_to_decide,
     is_waited_for,
+    keeps_effects,
     needed_pieces,
     process_text,
     shown_code,
@@ -119,7 +120,8 @@ class InboxRow:
     @property
     def must_be_opened(self) -> bool:
         """True if the user has to open the body first: code that the user has neither read nor typed."""
-        return self.ticket.pending.operation in _CODE and bool(self.ticket.needed)
+        is_code = self.ticket.pending.operation in _CODE or self.ticket.request.effects is not None
+        return is_code and bool(self.ticket.needed)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the data for the script: the request, and its state in the inbox."""
@@ -134,6 +136,7 @@ class InboxRow:
             "place": self.place,
             "kind": self.kind,
             "has_code": any(block.binds != "nothing" for block in request.code),
+            "keeps": keeps_effects(request, self.main.name),
             "runs_nothing": ticket.pending.runs_nothing(self.main.name),
             "since_exact": local_time(self.stored.created_at),
             "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,

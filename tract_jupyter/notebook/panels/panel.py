@@ -20,6 +20,7 @@ from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.models import show_value
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.panels.code import STATIC_STYLES
+from tract_jupyter.notebook.panels.effects import effects_html
 from tract_jupyter.notebook.panels.render import (
     full_html,
     headline_html,
@@ -197,7 +198,7 @@ def standing_form(subject: Subject | None, *, elsewhere: bool) -> dict[str, Any]
     if subject is None or (subject.rule and elsewhere):
         return None
     if subject.rule:
-        return {"rule": subject.rule}
+        return {"rule": subject.rule, "label": "Let the model look", "submit": "Let it look, and send this"}
     scopes = [(name, label) for name, label in _SCOPES.items() if not (elsewhere and name == "session")]
     return {
         "scopes": scopes,
@@ -274,7 +275,7 @@ REQUEST_SCRIPTS = (
     "panels/request.js",
 )
 """The scripts that draw a request as a row and take its answer: `requestRow` of request.js."""
-REQUEST_STYLES = (*STATIC_STYLES, "panels/question.css")
+REQUEST_STYLES = (*STATIC_STYLES, "panels/question.css", "panels/effects.css")
 """The styles of such rows, in an element of class `tract`."""
 _UNREADABLE = "Nothing was decided: the values of this answer are not valid. Correct them and try again."
 
@@ -377,6 +378,8 @@ def request_data(ticket: Ticket, *, brief_record: bool = False) -> dict[str, Any
         "status": view.status.value,
         "is_open": is_open,
         "needed": len(ticket.needed) if is_open else 0,
+        "needed_effects": len(ticket.needed_effects) if is_open else 0,
+        "has_effects": request.effects is not None,
         "headline_html": str(headline_html(view)),
         "record_html": "" if is_open else str(row_html(ticket, brief=brief_record)),
         "worst": view.risk.level.value if view.risk.level else "",
@@ -411,11 +414,12 @@ def values_data(view: RequestView) -> dict[str, Any]:
 def panel_data(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
     """Return the same with the full request and its buttons. `asked_by` includes the calling code."""
     view = view_request(ticket)
-    choices = view.request.choices if view.is_open else ()
+    choices, effects = view.request.choices if view.is_open else (), view.request.effects
     return {
         **request_data(ticket),
         "risk_html": str(risk_html(view)),
-        "body_html": str(full_html(view, asked_by=asked_by)),
+        "effects_html": "" if effects is None else str(effects_html(effects, view.request.pending_id)),
+        "body_html": str(full_html(view, asked_by=asked_by, effects=False)),
         "is_code": view.is_code,
         "is_short": view.is_short,
         "is_destructive": view.is_risky(RiskLevel.HIGH) or ticket.pending.is_destructive,

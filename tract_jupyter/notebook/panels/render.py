@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import PendingStatus, counted, exact_time, one_line
 from tract_jupyter.notebook.panels.code import code_html, findings_html, is_listed
+from tract_jupyter.notebook.panels.effects import effects_html
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.diff import side_by_side, texts_side_by_side, two_columns
 from tract_jupyter.notebook.views.html import Html, element, fragment, pieces_html, table, time_html
@@ -22,6 +23,7 @@ from tract_jupyter.review import (
     CodeBlock,
     CodeOutput,
     Comparison,
+    EffectsPiece,
     Paragraph,
     TextChoice,
     ValueTable,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.review import BodyPiece, DisplayedPiece, RequestView, ShownValue, Ticket
 
-RECORD_STYLES = ("panels/record.css",)
+RECORD_STYLES = ("panels/record.css", "panels/effects.css")
 """The style sheets of records. The styles of all outputs are separate."""
 _LINE = 240
 _FEW_PIECES = 8  # a value with more pieces gets a box
@@ -95,7 +97,7 @@ def risk_html(view: RequestView) -> Html:
     """Return the worst finding as a chip and a sentence with buttons for line numbers; or the summary."""
     level, count, about, where = view.risk
     chip = element("span", count, class_=f"chip {level.value if level else 'none'}") if count else ""
-    if level is None:
+    if level is None or view.request.effects is not None:
         return fragment(chip, element("span", about, class_="cut dim"))
     lines = [
         element("button", part, type="button", class_="plain jump", aria_label=f"line {part}")
@@ -197,12 +199,14 @@ def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str
     return str(full_html(view_request(ticket), why=why, asked_by=asked_by))
 
 
-def full_html(view: RequestView, *, why: bool = True, asked_by: bool = True) -> Html:
-    """Return the same for a view."""
+def full_html(view: RequestView, *, why: bool = True, asked_by: bool = True, effects: bool = True) -> Html:
+    """Return the same for a view. `effects` includes the effects of a rehearsal."""
     request = view.request
     body = [piece for piece in view.body if asked_by or not _is_caller(piece)]
-    leading = [piece for piece in body if view.is_code and piece.value]
-    is_told = view.is_code and view.is_open  # in the row
+    shown = [piece for piece in body if isinstance(piece.content, EffectsPiece)]
+    body = [piece for piece in body if piece not in shown]
+    leading = [*(shown if effects else ()), *(piece for piece in body if view.is_code and piece.value)]
+    is_told = (view.is_code and view.is_open) or bool(shown)  # in the row, or by the effects
     summary = element("p", request.summary) if request.summary and not is_told else ""
     rest = [piece for piece in body if piece not in leading and not piece.is_aside]
     parts = [*_draw(view, leading), summary, *_draw(view, rest)]
@@ -256,7 +260,12 @@ def _paragraph_piece(piece: Paragraph, *_: object) -> Html:
     return element("pre", piece.text, class_="note no" if piece.kind == "failure" else "note")
 
 
+def _effects_piece(piece: EffectsPiece, _: BodyPiece, view: RequestView) -> Html:
+    return effects_html(piece.effects, view.request.pending_id)
+
+
 _PIECES: dict[type, Callable[[Any, BodyPiece, RequestView], Html]] = {
+    EffectsPiece: _effects_piece,
     CodeBlock: _code_piece,
     TextChoice: _choice_piece,
     ValueTable: _table_piece,

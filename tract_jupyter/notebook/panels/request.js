@@ -16,6 +16,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   const reading = ELEMENT("div", { class: "reading" }, ELEMENT("span", { class: "bar", "aria-hidden": "true" }, bar), left, next);
   const full = ELEMENT("div", { class: "full", id: `${id}-full`, hidden: true }, scroll, reading);
   const line = ELEMENT("span", { class: "cut values" });
+  const effects = ELEMENT("div", { class: "rehearsed" });
   place.append(q);
   let sent = null; // the answered round
   let isLost = false;
@@ -25,6 +26,9 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
 
   // Reading: the keys that were seen, and the missing ones.
   const unseen = () => unseenIn(q, current().needed);
+  const isKept = (action) => action === "keep" && current().has_effects;
+  const isEdited = () => current().has_effects && drawn?.edits.changed().length > 0; // such code is rehearsed first
+  const unread = (action) => (isEdited() ? 0 : isKept(action) ? unseenIn(q, current().needed_effects, true) : unseen());
   const steady = steadiness(q);
   const isNew = () => current().is_destructive && steady.isNew();
   const undecided = () => drawn?.edits.undecided?.() ?? [];
@@ -53,7 +57,8 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     if (isLost) fold.lastChild.textContent = full.hidden ? "Details" : "Fold";
     if (!view.is_open || !drawn) return;
     const [lines, all, open] = [unseen(), view.needed, undecided().length];
-    const toRead = missing(lines);
+    const main = drawn.primary?.name, more = unread(main);
+    const toRead = isEdited() || !more ? "" : isKept(main) ? `Read ${many(more, "effect")} first` : missing(lines);
     const say = toRead || (open ? `Decide ${many(open, "conflict")} first` : isNew() ? "New request: look first" : "");
     const changes = drawn.edits.changed().length;
     why.textContent = sent === view.round_id || isLost ? "" : say || (changes ? `${view.is_code ? "Code" : many(changes, view.choices.length ? "decision" : "value")} changed: checked again, and recorded` : view.why);
@@ -64,9 +69,16 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     bar.style.width = `${all ? (100 * (all - lines)) / all : 100}%`;
     reading.hidden = !all;
     next.hidden = !lines;
-    fold.lastChild.textContent = !full.hidden ? "Fold" : toRead.startsWith("Read") ? toRead.replace(" on:", "").replace(" first", "") : toRead ? "Read it" : "Details";
-    holdBack(q.querySelectorAll("[data-approves]"), lines > 0 || open > 0 || isNew(), why.id);
-    holdBack(q.querySelectorAll("[data-after-reading]"), lines > 0, why.id);
+    fold.lastChild.textContent = !full.hidden ? "Fold" : view.has_effects ? "Code" : toRead.startsWith("Read") ? toRead.replace(" on:", "").replace(" first", "") : toRead ? "Read it" : "Details";
+    for (const button of q.querySelectorAll("[data-approves]")) {
+      holdBack([button], unread(button.dataset.action ?? button.form?.dataset.action) > 0 || open > 0 || isNew(), why.id);
+    }
+    if (view.has_effects) [...q.querySelectorAll(".do > [data-approves]")].forEach((button, at) => {
+      button.dataset.label ??= button.textContent;
+      button.textContent = isEdited() ? "Rehearse the change" : button.dataset.label;
+      button.hidden = isEdited() && at > 0;
+    });
+    holdBack(q.querySelectorAll("[data-after-reading]"), lines > 0 && !view.has_effects, why.id);
   };
   const watcher = watching(measure);
   const resized = new ResizeObserver(() => { if (current().is_open) fit(); });
@@ -81,9 +93,10 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     measure();
     if (isFirst && !current().choices.length) showAsked(scroll, q);
   };
-  const readNext = () => {
-    if (!unseen() && !undecided().length) return false;
-    if (full.hidden) unfold(true);
+  const readNext = (action = drawn?.primary?.name) => {
+    if (!unread(action) && !undecided().length) return false;
+    if (isKept(action)) readOn(effects);
+    else if (full.hidden) unfold(true);
     else if (unseen()) readOn(full.querySelector("[data-line]") ? full : q);
     else undecided()[0].focus();
     return true;
@@ -103,7 +116,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   const submit = (action, collect, byKey) => {
     const { round_id: round, actions, pending_id } = current();
     const isRejection = actions.some((other) => other.name === action && other.style === "reject");
-    if (!isRejection && (readNext() || isNew())) return;
+    if (!isRejection && (readNext(action) || isNew())) return;
     if (sent === round) return;
     let values = "";
     try { values = object(collect()); } catch (error) {
@@ -181,24 +194,29 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     };
     if (primary) act(primary, `primary${view.is_risky ? " caution" : ""}`);
     const others = actions.filter((action) => action !== primary && action !== rejecting);
-    for (const action of others.filter((other) => other.name !== "approve")) act(action, "");
+    const isLast = (action) => action.name === "approve" && !view.has_effects; // it would run nothing
+    for (const action of others.filter((other) => !isLast(other))) act(action, "");
     if (rejecting) {
       const inputs = inputsOf(rejecting.parameters, `${id}-${rejecting.name}`);
       const send = ELEMENT("button", { type: "submit" }, rejecting.label);
       forms.set(rejecting.name, formOf(rejecting.name, rejecting.label, "ask one", [...inputs.rows, send], inputs.collect, false));
       buttons.push(opener(rejecting.name, rejecting.label, { class: "reject" }));
     }
+    if (view.has_effects && main?.edits.length) {
+      const change = () => { unfold(true); scroll.querySelector(":scope > [data-after-reading]")?.click(); };
+      buttons.push(button("Change code", { class: "plain" }, change));
+    }
     let stands = null;
     if (main?.standing) {
       stands = standing(main.standing, id);
       const inputs = lineInputs ?? inputsOf(main.parameters, `${id}-standing-${main.name}`);
-      const send = ELEMENT("button", { type: "submit", class: `primary${view.is_risky ? " caution" : ""}` }, `${main.label}, and don’t ask again`);
+      const send = ELEMENT("button", { type: "submit", class: `primary${view.is_risky ? " caution" : ""}` }, main.standing.submit ?? `${main.label}, and don’t ask again`);
       const argumentRows = lineInputs ? [] : inputs.rows.map((row) => ELEMENT("div", { class: "wide" }, row));
       const rows = [...argumentRows, ...stands.rows, ELEMENT("div", { class: "wide" }, send, button("Cancel", {}, () => open("")))];
       forms.set("standing", formOf("standing", "Always", "form", rows, collectOf(main, inputs, stands), true, main.name));
-      buttons.push(opener("standing", "Always"));
+      buttons.push(opener("standing", main.standing.label ?? "Always", main.standing.label ? { class: "plain" } : {}));
     }
-    for (const action of others.filter((other) => other.name === "approve")) act(action, "");
+    for (const action of others.filter(isLast)) act(action, "");
     return { forms, buttons, edits, lineInputs, stands, primary, rejecting };
   };
 
@@ -229,7 +247,8 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     const what = ELEMENT("div", { class: "what" });
     what.innerHTML = `<i class="i i-wait" aria-hidden="true"></i>${view.headline_html}${view.risk_html}`;
     what.append(badge, spoken);
-    line.replaceChildren(...valuesOf(view));
+    line.replaceChildren(...valuesOf(view.has_effects ? { ...view, about: "" } : view));
+    effects.innerHTML = view.effects_html ?? "";
     scroll.innerHTML = view.body_html;
     drawn = build(view);
     const atDefault = view.defaults.length; // next to the line, because it must not cut a value
@@ -244,7 +263,8 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     const doing = ELEMENT("div", { class: drawn.buttons.length > 5 ? "do many" : "do" }, ...drawn.buttons, why, fold);
     message.textContent = view.late || view.note;
     spoken.textContent = view.status === "failed" ? "failed" : "waiting";
-    q.replaceChildren(what, withLine, doing, message, ...drawn.forms.values(), full);
+    withLine.hidden = view.has_effects && !view.values.length;
+    q.replaceChildren(what, withLine, effects, doing, message, ...drawn.forms.values(), full);
     if (!q.isConnected) place.replaceChildren(q);
     restore(values, opened);
     if (view.late) sent = null; // the answer was refused, so another one may follow
@@ -299,7 +319,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     badge.className = "badge";
     badge.textContent = spoken.textContent = "disconnected";
     line.classList.remove("edited");
-    line.replaceChildren(...valuesOf(view));
+    if (!view.has_effects) line.replaceChildren(...valuesOf(view));
     for (const element of q.querySelectorAll("form, .edits, .with > .in, .do > button:not(.unfold)")) element.remove();
     busy(false);
     for (const control of scroll.querySelectorAll("button, input, select, textarea")) control.disabled = true;
@@ -340,5 +360,5 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   });
   const can = (kind) => isOpen() && Boolean(kind === "approve" ? primary() : drawn?.rejecting);
   const label = () => primary()?.textContent ?? "";
-  return { label, element: q, draw, close, lost, unseen, isNew, readOn: readNext, isOpen, can, approve, reject };
+  return { label, element: q, draw, close, lost, unseen: () => unread(drawn?.primary?.name), isNew, readOn: readNext, isOpen, can, approve, reject };
 }

@@ -47,7 +47,7 @@ class PendingCompress(GuidedPending):
 
     name = "compress"
     label = "Compress the context"
-    labels: ClassVar[Mapping[str, str]] = {"approve": "Compress", "reject": "Reject"}
+    labels: Mapping[str, str] = {"approve": "Compress", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "summaries": "The summaries, in the order of their messages.",
         "writers": "The model of each summary, and its tokens; null if no model wrote it.",
@@ -178,7 +178,7 @@ class PendingGC(BuiltinPending):
 
     name = "gc"
     label = "Garbage collection"
-    labels: ClassVar[Mapping[str, str]] = {"approve": "Collect garbage", "reject": "Reject"}
+    labels: Mapping[str, str] = {"approve": "Collect garbage", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "commits_to_remove": "Hashes of the removed commits.",
         "tokens_to_free": "The tokens of the removed commits.",
@@ -251,7 +251,7 @@ class PendingMerge(GuidedPending):
         **GuidedPending.about,
         **PLACE,
     }
-    labels: ClassVar[Mapping[str, str]] = {"approve": "Merge", "reject": "Reject"}
+    labels: Mapping[str, str] = {"approve": "Merge", "reject": "Reject"}
     in_view = frozenset({"conflicts", "resolutions"})
     machinery = frozenset({*PLACE, "source_head"})
     resolutions = Field()
@@ -539,7 +539,7 @@ class PendingRebase(BuiltinPending):
 
     name = "rebase"
     label = "Rebase"
-    labels: ClassVar[Mapping[str, str]] = {"approve": "Rebase", "reject": "Reject"}
+    labels: Mapping[str, str] = {"approve": "Rebase", "reject": "Reject"}
     about: ClassVar[Mapping[str, str]] = {
         "target_base": "The branch to continue from.",
         "replay_plan": "The commits to write again, oldest first.",

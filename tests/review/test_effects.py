@@ -1,0 +1,158 @@
+"""Requests that show the effects of a rehearsal: as text, as JSON, and what has to be on display."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from tests.review.rehearsed import CLEANING, FAILED, LOOK, MANY, REFUSED, Rehearsed
+from tract_jupyter.analysis import RiskLevel
+from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.rehearsal import ToolCall, VariableEffect
+from tract_jupyter.review import (
+    Answer,
+    Ticket,
+    list_effects,
+    record_text,
+    request_from_dict,
+    request_text,
+    request_to_dict,
+    view_request,
+)
+
+
+@pytest.fixture
+def ticket(tract):
+    def make(effects):
+        return Ticket(Rehearsed(effects, tract=tract), lambda _: None)
+
+    return make
+
+
+def marks(effects):
+    return [(line.mark, line.name) for line in list_effects(effects).lines]
+
+
+def test_effects_are_listed_by_risk():
+    assert marks(CLEANING) == [("~", "data/sightings.csv"), ("+", "clean")]
+    assert marks(REFUSED) == [("!", "connect to api.weather.example:443"), ("+", "days")]
+    assert marks(LOOK) == []
+
+
+def test_a_line_says_what_changes():
+    changed, created = list_effects(CLEANING).lines
+    assert changed.text == "432 → 409 rows; 23 rows removed; 57 values of species changed"
+    assert created.text == "DataFrame, 409 × 4"
+    refused, _ = list_effects(REFUSED).lines
+    assert refused.text == "refused, 2 times, line 4"
+    call = replace(LOOK, ending="asked", calls=(ToolCall("notify", "'x'", is_answered=False),))
+    assert [line.text for line in list_effects(call).lines] == [
+        "('x') needs approval; the rehearsal ended here"
+    ]
+    model = VariableEffect(
+        "fit", "changed", "int 1", "Model", problem="a Model has no safe form", aliases=("m",)
+    )
+    (line,) = list_effects(replace(LOOK, variables=(model,))).lines
+    assert line.text == "int 1 → Model; m would keep the old object; cannot be kept: a Model has no safe form"
+
+
+def test_two_hundred_files_are_few_lines_and_each_is_named():
+    shown = list_effects(MANY)
+    assert shown.total == 202
+    assert len(shown.lines) == 12
+    assert len(shown.more) < 45
+    assert shown.lines[0].name == "old.txt"
+    names = ", ".join(line.name for line in (*shown.lines, *shown.more))
+    assert all(effect.path in names for effect in MANY.files)
+
+
+@pytest.mark.parametrize(
+    ("effects", "level", "label"),
+    [
+        (CLEANING, RiskLevel.MEDIUM, "overwrites a file"),
+        (REFUSED, RiskLevel.HIGH, "uses the network"),
+        (MANY, RiskLevel.HIGH, "deletes a file"),
+        (LOOK, None, "no effects"),
+        (FAILED, None, "no files, no network"),
+        (replace(LOOK, ending="limit"), RiskLevel.MEDIUM, "was not rehearsed to its end"),
+    ],
+    ids=["overwrites", "network", "deletes", "looks", "fails", "limit"],
+)
+def test_the_label_comes_from_the_effects(ticket, effects, level, label):
+    risk = view_request(ticket(effects)).risk
+    assert (risk.level, risk.number) == (level, label)
+
+
+def test_the_text_begins_with_the_sentence_and_has_all_details(ticket):
+    text = request_text(ticket(CLEANING).request)
+    sentence = "Creates `clean` (409 × 4). Overwrites data/sightings.csv: 23 rows removed; 57 values"
+    places = [
+        text.index(part)
+        for part in (sentence, "~ data/sightings.csv", "graet tit", "+ clean", "57 names corrected")
+    ]
+    assert places == sorted(places)
+
+
+def test_a_record_has_the_effects_without_samples(ticket):
+    text = record_text(ticket(CLEANING))
+    assert "~ data/sightings.csv" in text
+    assert "graet tit" not in text
+
+
+@pytest.mark.parametrize("effects", [CLEANING, LOOK, REFUSED, MANY])
+def test_a_stored_request_has_the_same_effects(ticket, effects):
+    request = ticket(effects).request
+    stored = json.loads(json.dumps(request_to_dict(request)))
+    restored = request_from_dict(stored)
+    assert restored.effects == effects
+    assert request_to_dict(restored) == stored
+
+
+def test_damaged_effects_are_refused(ticket):
+    stored = request_to_dict(ticket(LOOK).request)
+    with pytest.raises(RehearsalError, match="cannot be read"):
+        request_from_dict({**stored, "effects": {**stored["effects"], "level": "all"}})
+
+
+def test_keep_needs_the_effects_on_display_and_nothing_else(ticket):
+    shown = ticket(CLEANING)
+    effects, rest = shown.needed_effects, shown.needed
+    assert effects
+    assert rest
+    assert not effects & rest
+    keep = Answer("keep", {}, shown.round_id, rest)
+    assert shown.not_seen(keep).startswith("Nothing was decided: 2 of the 2 lines")
+    assert not shown.not_seen(replace(keep, seen=effects))
+    assert shown.not_seen(Answer("approve", {}, shown.round_id, effects))
+
+
+def test_the_keys_belong_to_one_request_and_to_these_effects(ticket):
+    first, second = ticket(CLEANING), ticket(CLEANING)
+    assert not first.needed_effects & second.needed_effects
+    other = ticket(replace(CLEANING, digest="d" * 64))
+    other.pending.pending_id = first.pending.pending_id
+    other.new_round()
+    assert not first.needed_effects & other.needed_effects
+
+
+def test_keep_is_the_first_button(ticket):
+    actions = [(action.name, action.label, action.style) for action in ticket(CLEANING).request.actions]
+    assert actions == [
+        ("keep", "Keep", "approve"),
+        ("approve", "Run in the kernel", "neutral"),
+        ("reject", "Reject", "reject"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("effects", "words"),
+    [(CLEANING, "Kept: Creates `clean`"), (LOOK, "Looked, no effects"), (FAILED, "Raises an error")],
+)
+def test_the_line_of_a_decided_request_says_what_was_kept(ticket, effects, words):
+    shown = ticket(effects)
+    shown.pending.keep()
+    shown.new_round()
+    outcome = view_request(shown).outcome
+    assert f"{outcome.verb} {outcome.name}".strip().startswith(words)
