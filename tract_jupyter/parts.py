@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from tract_jupyter.agents import Agents
     from tract_jupyter.context import Repository
     from tract_jupyter.llm import Account, Cassette, CassetteDeck, Models
-    from tract_jupyter.loop import AnswerStore, Generation, ToolLoop
+    from tract_jupyter.loop import AnswerStore, Generation, ToolLoop, TurnUndoer
     from tract_jupyter.models import StatusInfo
     from tract_jupyter.operations import Handlers, Hooks, Operations, OperationSpec
     from tract_jupyter.orchestrator import TractOrchestrator
     from tract_jupyter.policy import Policies
+    from tract_jupyter.rehearsal import Backups
     from tract_jupyter.review import Firing, Pending, Review, Settings, Trust
     from tract_jupyter.review.builtin import HistoryVerbs, ToolResults
     from tract_jupyter.runs import Costs, Forks, Profiles, RunEngine, Runs
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import (
         Autonomy,
         Delegation,
+        EffectRecords,
         McpTools,
         ToolExecutor,
         ToolProfile,
@@ -683,7 +685,30 @@ class Parts:
             lambda: self._answers,
             lambda profile, query: self.scripts.get_system_instructions(profile=profile, query=query),
             lambda: self.cassette,
+            lambda: self.effects,
         )  # fmt: skip
+
+    @part
+    def effects(self) -> EffectRecords:
+        """What turns did outside of the context, for their undo: `of`, `memory_budget`, `memory_used`."""
+        from tract_jupyter.toolkit import EffectRecords
+
+        repository = self._repository
+        return EffectRecords(repository.database, repository.events, self.review.signer)
+
+    @part
+    def backups(self) -> Backups:
+        """The earlier contents of files that turns changed, in a folder next to the store."""
+        from tract_jupyter.loop import open_backups
+
+        return open_backups(self._repository.database, self.review.trust.secret_file.parent)
+
+    @part
+    def turn_undoer(self) -> TurnUndoer:
+        """The undo and redo of whole turns."""
+        from tract_jupyter.loop import TurnUndoer
+
+        return TurnUndoer(self._repository, self.effects, lambda: self.executor, lambda: self.backups)
 
     @property
     def _top_review(self) -> Review:

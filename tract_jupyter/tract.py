@@ -17,13 +17,13 @@ from tract_jupyter.parts import Parts, expose
 from tract_jupyter.storage import HEAD, MEMORY, Database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
     from pathlib import Path
 
     from tract_jupyter.agents import Agents
-    from tract_jupyter.context import DamageList
+    from tract_jupyter.context import DamageList, UndoStep
     from tract_jupyter.llm import Account, CassetteDeck
-    from tract_jupyter.loop import TurnEvent
+    from tract_jupyter.loop import PastTurn, TurnEvent, TurnUndo
     from tract_jupyter.models import AutonomyLevel, LLMClient, StatusInfo, TokenBudget, TokenCounter
     from tract_jupyter.operations import DynamicPending, OperationSpec, PendingActivation
     from tract_jupyter.orchestrator import OrchestratorResult
@@ -209,6 +209,7 @@ class Tract(HookedContext):
     forks = expose(Parts.forks)
     cassette = expose(Parts.cassette)
     costs = expose(Parts.costs)
+    effects = expose(Parts.effects)
 
     @property
     def reviewer(self) -> Reviewer:
@@ -235,6 +236,76 @@ class Tract(HookedContext):
             LLMError: a request failed; `orchestrator.resume` continues.
         """
         return self.orchestrator.run(reason, autonomy, on_turn=on_turn)
+
+    # --- undo; without a turn, of the last operation on the context
+
+    @overload
+    def undo(self) -> UndoStep: ...
+    @overload
+    def undo(
+        self, turn: str | PastTurn, *, force: Collection[str] = (), only_conversation: bool = False
+    ) -> TurnUndo: ...
+    def undo(
+        self,
+        turn: str | PastTurn | None = None,
+        *,
+        force: Collection[str] = (),
+        only_conversation: bool = False,
+    ) -> UndoStep | TurnUndo:
+        """Undo a whole turn, or revert the last operation on the current branch: a commit, merge, compression, ...
+
+        A turn is undone with its effects: variables, files and settings that its scripts changed, and tool calls that
+        have a `revert`. `preview_undo` lists them. The conversation goes last. If a revert fails, the rest is undone,
+        and another call tries it again.
+
+        Args:
+            turn: a turn of `loop.turns()`, or a commit of it; the last operation if omitted.
+            force: names of items to restore although they changed since the turn.
+            only_conversation: remove the messages of the turn, and leave everything else.
+
+        Raises:
+            HistoryError: there is nothing to undo, `gc` removed the earlier commits, or the commit is in no turn.
+            DetachedHeadError: there is no current branch.
+            CodeDecisionError: code of a model calls it for a turn.
+        """
+        if turn is None:
+            return super().undo()
+        return self._parts.turn_undoer.run(turn, force=force, only_conversation=only_conversation)
+
+    @overload
+    def redo(self) -> UndoStep: ...
+    @overload
+    def redo(self, turn: str | PastTurn) -> TurnUndo: ...
+    def redo(self, turn: str | PastTurn | None = None) -> UndoStep | TurnUndo:
+        """Redo an undone turn, or the last undone operation. Reverted tool calls of a turn are made again.
+
+        Args:
+            turn: the undone turn, or the commit of its message; the last undone operation if omitted.
+
+        Raises:
+            HistoryError: there is nothing to redo.
+            DetachedHeadError: there is no current branch.
+            CodeDecisionError: code of a model calls it for a turn.
+        """
+        return super().redo() if turn is None else self._parts.turn_undoer.run(turn, redo=True)
+
+    @overload
+    def preview_undo(self, *, redo: bool = False) -> UndoStep: ...
+    @overload
+    def preview_undo(self, turn: str | PastTurn, *, redo: bool = False) -> TurnUndo: ...
+    def preview_undo(self, turn: str | PastTurn | None = None, *, redo: bool = False) -> UndoStep | TurnUndo:
+        """Return what `undo` or `redo` would do. Changes nothing.
+
+        Args:
+            turn: a turn, or a commit of it; the last operation if omitted.
+            redo: for `redo`.
+
+        Raises:
+            HistoryError: as for `undo`.
+        """
+        if turn is None:
+            return super().preview_undo(redo=redo)
+        return self._parts.turn_undoer.preview(turn, redo=redo)
 
     @property
     def agents(self) -> Agents:
@@ -469,6 +540,7 @@ class Tract(HookedContext):
         read_only: bool = False,
         destructive: bool = False,
         open_world: bool = False,
+        revert: Callable[..., object] | None = None,
     ) -> Function: ...
     @overload
     def tool(
@@ -479,6 +551,7 @@ class Tract(HookedContext):
         read_only: bool = False,
         destructive: bool = False,
         open_world: bool = False,
+        revert: Callable[..., object] | None = None,
     ) -> Callable[[Function], Function]: ...
     def tool(
         self,
@@ -489,6 +562,7 @@ class Tract(HookedContext):
         read_only: bool = False,
         destructive: bool = False,
         open_world: bool = False,
+        revert: Callable[..., object] | None = None,
     ) -> Function | Callable[[Function], Function]:
         """Decorate a function to make it a tool: `@tract.tool`, or `@tract.tool(read_only=True)`.
 
@@ -502,16 +576,19 @@ class Tract(HookedContext):
             read_only: the tool changes nothing; models may call it without approval.
             destructive: the tool may delete data permanently.
             open_world: the tool reaches beyond this store: the network, other programs, ...
+            revert: the function that takes back a call when a turn is undone. It takes arguments of the tool by their
+                names, and `result`, the result of the call as JSON data.
 
         Raises:
-            SpecError: not a plain function, or a parameter has a type that models cannot send.
+            SpecError: not a plain function, a parameter has a type that models cannot send, or `revert` takes an
+                argument that the tool does not have.
             OperationExistsError: a tool that you did not define has this name.
         """
         from tract_jupyter.toolkit import Traits
 
         add = partial(
             self.executor.add_function, name=name, description=description,
-            traits=Traits(read_only, destructive, open_world),
+            traits=Traits(read_only, destructive, open_world), revert=revert,
         )  # fmt: skip
         return add if function is None else add(function)
 

@@ -174,6 +174,21 @@ class Refs:
         self.on_move()
         return commit_hash
 
+    def move_current(self, new: str | None, operation: str, message: str) -> None:
+        """Move the current branch, within the caller's transaction. None is before its first commit.
+
+        Raises:
+            DetachedHeadError: there is no current branch.
+            HistoryError: gc removed the commit.
+        """
+        with self._database.write() as connection:
+            here = self._refs.position(connection)
+            if here.branch is None:
+                raise DetachedHeadError("HEAD is detached: there is no branch to move; switch to one first")
+            if new is not None and self._commits.get(connection, new) is None:
+                raise HistoryError("gc removed the commits of the new position, so nothing was moved")
+            self.move(connection, here, new, operation, message)
+
     def move(
         self, connection: Connection, here: Position, new: str | None, operation: str, message: str
     ) -> None:

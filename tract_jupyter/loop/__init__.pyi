@@ -34,3 +34,7 @@ from .turn import Step as Step
 from .turn import StoppedEarlyError as StoppedEarlyError
 from .turn import TurnStore as TurnStore
 from .turn import ending_of_reply as ending_of_reply
+from .turn_undo import TurnItem as TurnItem
+from .turn_undo import TurnUndo as TurnUndo
+from .turn_undo import TurnUndoer as TurnUndoer
+from .turn_undo import open_backups as open_backups

@@ -48,6 +48,7 @@ from tract_jupyter.toolkit import (
     CallNotes,
     PendingToolCall,
     ToolResult,
+    call_context,
     changed_context,
     failed,
     refusal,
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.loop.meter import TurnMeter
     from tract_jupyter.loop.offered import OfferedTools
-    from tract_jupyter.toolkit import Asking, Toolset
+    from tract_jupyter.toolkit import Asking, Toolset, TurnRecorder
 
 CarryOut = Callable[[ToolCall, Callable[[], ToolResult]], ToolResult]
 """A user's function that replaces the execution of a call. It gets the call, and a function that runs it as usual."""
@@ -159,6 +160,7 @@ class CallDependencies:
         carry_out: a user's function that replaces the execution of a call.
         parallel: the maximum number of parallel calls that only read.
         observer: gets the events of each call; None for no observer.
+        effects: records the effects of the calls, for the undo of the turn.
     """
 
     toolset: Toolset
@@ -171,6 +173,7 @@ class CallDependencies:
     carry_out: CarryOut | None = None
     parallel: int = 8
     observer: TurnObserver | None = None
+    effects: TurnRecorder | None = None
 
     @property
     def reviewer(self) -> Asking:
@@ -617,7 +620,9 @@ class StepCalls:
         )
         with (
             dependencies.at_tools(),
-            changed_context(notes=notes, take_call=take),
+            changed_context(
+                notes=notes, take_call=take, effects=call_context().effects or dependencies.effects
+            ),
             observation,
             checking(check),
         ):

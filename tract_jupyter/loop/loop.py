@@ -32,7 +32,14 @@ if TYPE_CHECKING:
     from tract_jupyter.loop.turn import Step, TurnStore
     from tract_jupyter.models import ChatResponse, CommitInfo, Delta, ToolCall
     from tract_jupyter.review import Review
-    from tract_jupyter.toolkit import Asking, ToolExecutor, ToolProfile, Toolset
+    from tract_jupyter.toolkit import (
+        Asking,
+        EffectRecords,
+        ToolExecutor,
+        ToolProfile,
+        Toolset,
+        TurnRecorder,
+    )
 
 INSTRUCTIONS: Final = "instructions_for"
 """Metadata key of the instructions for scripts: their tool profile."""
@@ -111,6 +118,7 @@ class ToolLoop:
         answers: returns the store of the calls' answers.
         instructions: see above.
         cassette: returns the cassette for requests, including the ones to `ask`.
+        effects: returns the records of effects outside of the context.
     """
 
     def __init__(
@@ -122,6 +130,7 @@ class ToolLoop:
         answers: Callable[[], AnswerStore],
         instructions: Callable[[ToolProfile, str], str],
         cassette: Callable[[], Cassette],
+        effects: Callable[[], EffectRecords],
     ) -> None:
         self.tools: Tools = None
         self.limits = Allowance(steps=_USUAL_STEPS)
@@ -142,6 +151,7 @@ class ToolLoop:
         self._answers = answers
         self.instructions = instructions
         self._cassette = cassette
+        self._effects = effects
         self._running: list[StopSignal] = []
         self._ignores_stored_tools = False
         self._turns = 0
@@ -313,7 +323,7 @@ class ToolLoop:
         dependencies = CallDependencies(
             toolset, answers.journal, meter, stop, offered,
             self._asked.setdefault(branch, {}), lambda: refs.with_head(tools_head), self.carry_out,
-            self.parallel, observer,
+            self.parallel, observer, self._recorder(),
         )  # fmt: skip
         sizes = (self.result_size, self.step_size)
         acting = ActingTurn(
@@ -326,6 +336,14 @@ class ToolLoop:
         now = "no branch" if tools_head.branch is None else f"branch {tools_head.branch!r}"
         moved = f"the model moved HEAD to {now}; this turn is on branch {branch!r}"
         return replace(response, note="; ".join(filter(None, (response.note, moved))))
+
+    def _recorder(self) -> TurnRecorder:
+        """Return the recorder of the effects of a turn that starts now."""
+        from tract_jupyter.loop.stored import question_of
+
+        repository = self._store.repository
+        here = repository.refs.position.commit_hash
+        return self._effects().recorder(lambda: question_of(repository, here).question)
 
     def resumed_request(self, request: TurnRequest, *, is_set_aside: bool) -> TurnRequest:
         """Return the settings for resuming a turn. The default tools are the turn's last ones.

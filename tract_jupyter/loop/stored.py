@@ -123,9 +123,9 @@ def _messages(repository: Repository, head: str | None) -> Iterator[PastMessage]
     yield from messages
 
 
-def question_of(repository: Repository) -> TurnBegan:
-    """Return the start of the turn at the end of the context."""
-    head = repository.refs.position.commit_hash
+def question_of(repository: Repository, head: str | None = None) -> TurnBegan:
+    """Return the start of the turn at a commit; by default at the end of the context."""
+    head = repository.refs.position.commit_hash if head is None else head
     messages: list[str] = []
     with repository.timelines.lock:
         timeline = repository.timelines.at(head)

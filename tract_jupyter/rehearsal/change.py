@@ -36,6 +36,7 @@ class Change:
         settings: The names of changed settings.
         certainty: `exact` for adopted effects. `named only` if the code ran in the kernel: then only the variables and
             files that the code names were saved.
+        memory: The size of the earlier values that it keeps in memory, in bytes.
     """
 
     def __init__(
@@ -46,12 +47,14 @@ class Change:
         files: tuple[str, ...] = (),
         settings: tuple[str, ...] = (),
         certainty: Certainty = "exact",
+        memory: int = 0,
     ) -> None:
         self.change_id = change_id
         self.variables = variables
         self.files = files
         self.settings = settings
         self.certainty = certainty
+        self.memory = memory
 
     def preview(self) -> tuple[UndoItem, ...]:
         """Return the items that `undo` would restore, without changing anything."""

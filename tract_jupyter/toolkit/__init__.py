@@ -6,6 +6,7 @@
 * `ambient`: the caller, the turn and the rights of the running call. `callers`: permissions, and the script that a
   thread belongs to. `autonomy`: calls that need no approval. `policy`: tools that a policy calls. `pendings`: the
   request about a call. `results`: the result of a call. `savings`: the tokens that scripts save.
+  `recorded`: the effects of turns outside of the context, for their undo.
 * `stubs`: the functions of `tools`. `names`: tool names in Python and for model providers. `toolset`: the tools in
   the form that a model receives. `profiles`: the selection and descriptions of these tools. `discovery`: search, and
   a ranking by likely need.

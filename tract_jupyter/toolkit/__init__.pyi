@@ -63,6 +63,11 @@ from .profiles import find_profile as find_profile
 from .profiles import get_profile as get_profile
 from .profiles import profile_of as profile_of
 from .profiles import rights_of as rights_of
+from .recorded import MEMORY_BUDGET as MEMORY_BUDGET
+from .recorded import EffectRecords as EffectRecords
+from .recorded import RecordedEffect as RecordedEffect
+from .recorded import TurnRecorder as TurnRecorder
+from .recorded import UndoneTurn as UndoneTurn
 from .results import CallRecord as CallRecord
 from .results import ToolResult as ToolResult
 from .results import for_model as for_model

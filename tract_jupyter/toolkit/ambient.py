@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.autonomy import LeveledPermission
     from tract_jupyter.toolkit.callers import Caller
     from tract_jupyter.toolkit.profiles import ToolProfile
+    from tract_jupyter.toolkit.recorded import TurnRecorder
 
 
 @dataclass(eq=False)
@@ -60,6 +61,7 @@ class CallContext(NamedTuple):
         agent: the `agents.RunningAgent`; None if no agent runs.
         take_call: counts a tool call of the turn, and returns why it is refused; empty if it is allowed.
         planned: the tools of the model's earlier calls in the same reply, before the call that is prepared now.
+        effects: records the effects of the outermost turn, for its undo; None outside of a turn.
     """
 
     notes: CallNotes | None = None
@@ -70,6 +72,7 @@ class CallContext(NamedTuple):
     agent: Any = None
     take_call: Callable[[], str] | None = None
     planned: tuple[str, ...] = ()
+    effects: TurnRecorder | None = None
 
 
 _context: ContextVar[CallContext] = ContextVar("tract_call_context", default=CallContext())  # noqa: B039 # immutable

@@ -15,6 +15,7 @@ from tract_jupyter.exceptions import (
     FingerprintError,
     ParameterError,
     RejectedError,
+    StoreError,
     UndecidedError,
 )
 from tract_jupyter.models import PendingStatus
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.pendings import ToolQuestion
     from tract_jupyter.toolkit.profiles import ToolProfile
 
+FINAL: Final = " It cannot be undone."
+"""The sentence in a request about a call without a revert."""
 _ALLOW: Final = Permission.ALLOW  # a member lookup takes as long as a function call
 
 
@@ -233,6 +236,15 @@ class Call:
         )  # fmt: skip
 
     def _run(self) -> ToolResult:
+        effects = call_context().effects
+        if effects is None or not self.tool.acts_outside:
+            return self._run_handler()
+        try:
+            return effects.call(self.tool, self.values, self._run_handler)
+        except StoreError as error:  # the record cannot be stored, so nothing ran
+            return failed(self._name, error)
+
+    def _run_handler(self) -> ToolResult:
         tool, values, actor = self.tool, self.values, self._actor
         with _call_settings(self._executor, self._profile, self._level):
             try:
@@ -265,7 +277,7 @@ class Call:
             check=partial(self._check_unchanged, dict(values), definition_hash),
             description=tool.description,
             why=f"{executor.asker(actor)} wants to make this call. It needs your approval: "
-            f"{doubt or f'the tool {_traits(tool)}'}.{_doubt_sentence(tool)}",
+            f"{doubt or f'the tool {_traits(tool)}'}.{_doubt_sentence(tool)}{FINAL if tool.is_final else ''}",
             details=_details_of(tool, actor),
         )
 
@@ -291,6 +303,29 @@ class Call:
         acting = call_context().level
         if acting is not None and acting.bars(self.tool):
             raise CallRefused(acting.why_not(self.tool, self._actor))
+
+
+class RevertCall(Call):
+    """The call that takes back an earlier call of a tool, for the user: the same four steps, with the tool's revert."""
+
+    def find(self) -> None:
+        """Find the revert of the tool. The tool itself must exist and be unlocked.
+
+        Raises:
+            CallRefused: a condition is not met.
+        """
+        super().find()
+        if self.tool.revert is None:
+            raise CallRefused(f"the tool {self.tool.name!r} has no revert any more", denied=False)
+        self.tool = self.tool.revert
+
+    def ask(self) -> None:
+        """Refuse: the user has decided already, so another permission than `allow` forbids the call.
+
+        Raises:
+            CallRefused: always.
+        """
+        raise CallRefused(NO_PERMISSION.format(actor=self._actor, tool=self.tool.name))
 
 
 class CallRefused(Exception):  # noqa: N818 # it becomes a result and is not an error

@@ -165,6 +165,7 @@ class ToolDefinition:
         title: returns a short title of a call from its arguments, with the verb first: `Create agent checker`.
         binds: returns the current state that a call depends on, such as a version, from its arguments. An approval of
             the call covers only this state.
+        revert: the tool that takes back a call of this one, for the undo of a turn; see `revert_of`.
         lane: returns the lane of a call from its arguments. Within a lane, the calls of one step that change
             something run one after the other. Different lanes run in parallel.
     """
@@ -188,6 +189,17 @@ class ToolDefinition:
     lane: Callable[[Mapping[str, Any]], str] | None = None
     binds: Callable[[Mapping[str, Any]], str] | None = None
     title: Callable[[Mapping[str, Any]], str] | None = None
+    revert: ToolDefinition | None = None
+
+    @property
+    def is_final(self) -> bool:
+        """True if a call may change something outside of the context that the undo of a turn cannot take back."""
+        return self.acts_outside and self.revert is None
+
+    @property
+    def acts_outside(self) -> bool:
+        """True if a call may change something outside of the context."""
+        return not (self.traits.read_only or self.is_of_tract)
 
     @property
     def is_of_tract(self) -> bool:
@@ -285,6 +297,7 @@ class ToolDefinition:
         owner: str = OWN,
         told_actor: bool = False,
         asks_itself: bool = False,
+        revert: Callable[..., Any] | None = None,
         **more: Any,
     ) -> ToolDefinition:
         """Make a tool from a Python function, its type hints and its docstring.
@@ -298,6 +311,7 @@ class ToolDefinition:
             owner: the source of the tool.
             told_actor: the function's first argument is the actor of the call. It is not a parameter of the tool.
             asks_itself: see `ToolDefinition`.
+            revert: the function that takes back a call; see `revert_of`.
             more: `asks_always`, `binds`, `check`, `details`, `lane`, `namespace`, `needs_person`, `title` and
                 `version`; see `ToolDefinition`.
 
@@ -310,8 +324,9 @@ class ToolDefinition:
             check_function(function)
             summary, about = parse_docstring(function.__doc__)
         parameters, returns = _declared(function, about, skip=int(told_actor))
+        name = checked_name(function.__name__ if name is None else name)
         return cls(
-            checked_name(function.__name__ if name is None else name),
+            name,
             summary if description is None else description,
             parameters,
             function,
@@ -320,6 +335,7 @@ class ToolDefinition:
             told_actor=told_actor,
             returns=returns,
             asks_itself=asks_itself,
+            revert=None if revert is None else revert_of(name, revert, parameters),
             **more,
         )
 
@@ -365,6 +381,32 @@ class ToolDefinition:
             name, shortened(description, _LONGEST_DESCRIPTION), SchemaParameters(name, schema), handler,
             traits=traits or Traits(), owner=owner, returns=Any if output_schema is None else output_schema,
         )  # fmt: skip
+
+
+RESULT: Final = "result"
+"""The parameter of a revert that gets the result of the call."""
+
+
+def revert_of(name: str, function: Callable[..., Any], parameters: ParameterSet) -> ToolDefinition:
+    """Return the tool that takes back a call of another tool.
+
+    Args:
+        name: the other tool.
+        function: takes arguments of that tool by their names, and `result`, the result of the call as JSON data.
+        parameters: the parameters of that tool.
+
+    Raises:
+        SpecError: the function cannot be a tool, or it takes another argument.
+    """
+    tool = ToolDefinition.from_function(function, name=f"revert of {name}")
+    known = {parameter.name for parameter in parameters} | {RESULT}
+    unknown = [parameter.name for parameter in tool.parameters if parameter.name not in known]
+    if unknown:
+        raise SpecError(
+            f"{brief_repr(function)} takes {unknown[0]!r}, so it cannot revert {name!r}; use {RESULT!r} or the names "
+            f"of the tool's arguments: {', '.join(sorted(known - {RESULT})) or 'none'}"
+        )
+    return tool
 
 
 _KNOWN: Final[dict[tuple[Any, int], tuple[Parameters, Any]]] = {}

@@ -19,14 +19,14 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.operations import TOOL_PREFIX
 from tract_jupyter.prompts import CALLED_FROM_CODE, NOT_GRANTED, NOTHING_ABOVE
-from tract_jupyter.toolkit.call import Call
+from tract_jupyter.toolkit.call import Call, RevertCall
 from tract_jupyter.toolkit.callers import (
     CHAT,
     USER,
     Permission,
     default_permission,
 )
-from tract_jupyter.toolkit.definitions import BUILT_IN, OWN, ToolDefinition
+from tract_jupyter.toolkit.definitions import BUILT_IN, OWN, RESULT, ToolDefinition
 from tract_jupyter.toolkit.delegation import join_actors
 from tract_jupyter.toolkit.names import namespaces, provider_names, python_name, python_names
 from tract_jupyter.toolkit.results import ToolResult
@@ -410,6 +410,21 @@ class ToolExecutor:
             CassetteError: a cassette is replayed, and its next recorded call is a different one.
         """
         return Call(self, name, actor, profile, permission, approval).execute(arguments)
+
+    def revert(self, name: str, arguments: Mapping[str, Any], result: Any) -> ToolResult:
+        """Take back an earlier call of a tool with its revert, as a call of the user.
+
+        Args:
+            name: the tool of the earlier call.
+            arguments: the arguments of the earlier call.
+            result: its result, as JSON data.
+        """
+        tool = self.get(name)
+        revert = None if tool is None else tool.revert
+        known = {**arguments, RESULT: result}
+        taken = () if revert is None else (parameter.name for parameter in revert.parameters)
+        values = {each: known[each] for each in taken if each in known}
+        return RevertCall(self, name, USER, None, None).execute(values)
 
     def prepare(
         self,

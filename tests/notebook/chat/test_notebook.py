@@ -67,7 +67,9 @@ def test_where_there_is_no_turn_none_is_taken_back(shell, tract):
 
 def test_undo_takes_nothing_more(shell, tract):
     result = shell.run("%tract chat undo everything")
-    assert "usage: %tract chat [show [N|COMMIT] | resume | undo | new]" in result.text + result.error
+    assert "there is no commit 'everything'" in result.text + result.error
+    result = shell.run("%tract chat undo 1 2")
+    assert "chat undo [N|COMMIT] [--yes] [--conversation] [--force NAME]" in result.text + result.error
 
 
 def test_undo_is_completed(shell):

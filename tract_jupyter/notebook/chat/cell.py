@@ -31,8 +31,8 @@ from tract_jupyter.notebook.chat.source import (
     replayed_from,
     start_conversation,
     stored_log,
-    undo_turn,
 )
+from tract_jupyter.notebook.chat.undo import UndoCard, carry_out, plan_undo, undo_conversation
 from tract_jupyter.notebook.options import CHAT_PROFILES, ChatOptions
 from tract_jupyter.prompts import EXPLAIN, PLAN
 
@@ -310,6 +310,8 @@ class _Actions:
     log: TurnLog
     stop: StopSignal
     board: TurnBoard | None = None
+    undo: UndoCard | None = None
+    """The plan of an undo on display."""
     starts_new: bool = False
     """True if the turn was stopped to start a new conversation."""
 
@@ -329,32 +331,65 @@ class _Actions:
             return None
         view = self.log.view()
         if action == "undo":
-            undo_turn(self.tract, view.turn_id)
-            self.notebook.turns.refresh()  # the previous turn is the last one again
-            return view.undone()
+            return self._plan(view)
+        if action == "cancel" or ":" in action or action.startswith("undo_"):
+            return self._decide(view, action)
         if action == "fork":
             return self._fork(view)
         if action == "new":
-            if view.is_over:
-                return self.start_new(view)
-            self.starts_new = True
-            self.stop.set(BY_PERSON)
-            return None
+            return self._start_new_soon(view)
         if action == "ask":
             self.tract.review.grants.end_rules()
             self.log.asks_again = True
             return self.log.view()
         raise OperationError("%tract chat resume continues the turn")
 
-    def start_new(self, view: DrawnTurn) -> DrawnTurn:
-        """Undo this turn and start a new conversation; the earlier one keeps its branch."""
-        if view.turn_id:
-            undo_turn(self.tract, view.turn_id)
-        name = start_conversation(self.tract)
-        view = replace(view.undone(), said=f"New conversation on branch {name}: run the cell again.")
+    def _start_new_soon(self, view: DrawnTurn) -> DrawnTurn | None:
+        """Start a new conversation, or stop the turn first."""
+        if view.is_over:
+            return self.start_new(view)
+        self.starts_new = True
+        self.stop.set(BY_PERSON)
+        return None
+
+    def _plan(self, view: DrawnTurn) -> DrawnTurn:
+        """Show the plan of the undo. A turn that only changed the conversation is undone at once."""
+        card = plan_undo(self.tract, view.turn_id)
+        if card.plan.has_only_conversation:
+            undo_conversation(self.tract, view.turn_id)
+            self.notebook.turns.refresh()  # the previous turn is the last one again
+            return view.undone()
+        self.undo = card
+        return self._said(replace(view, undo_card=card))
+
+    def _decide(self, view: DrawnTurn, action: Action) -> DrawnTurn:
+        """Perform the action of a button of the plan."""
+        card = self.undo
+        if card is None or action == "cancel":
+            self.undo = None
+            return self._said(view)
+        if ":" in action:
+            self.undo = card.after(action)
+            return self._said(replace(view, undo_card=self.undo))
+        self.undo = carry_out(self.tract, card, action)
+        is_over = not self.undo.plan.items_in("failed")
+        view = self._said(replace(view, undo_card=self.undo, is_undone=is_over))
+        self.notebook.turns.refresh()
+        return view
+
+    def _said(self, view: DrawnTurn) -> DrawnTurn:
         if self.board is not None:
             self.notebook.turns.said(self.board.display, view)
         return view
+
+    def start_new(self, view: DrawnTurn) -> DrawnTurn:
+        """Undo this turn and start a new conversation; the earlier one keeps its branch."""
+        if view.turn_id:
+            undo_conversation(self.tract, view.turn_id)
+        name = start_conversation(self.tract)
+        return self._said(
+            replace(view.undone(), said=f"New conversation on branch {name}: run the cell again.")
+        )
 
     def _fork(self, view: DrawnTurn) -> DrawnTurn:
         """Create a branch that ends with this turn, and switch to it."""
@@ -367,7 +402,4 @@ class _Actions:
         name = next(f"fork-{number}" for number in range(1, len(names) + 2) if f"fork-{number}" not in names)
         last = turn.messages[-1].message.commit_hash if turn.messages else turn.question
         self.tract.branch(name, source=last)
-        view = replace(view, said=f"Branch {name} starts here and is now the current branch.")
-        if self.board is not None:
-            self.notebook.turns.said(self.board.display, view)
-        return view
+        return self._said(replace(view, said=f"Branch {name} starts here and is now the current branch."))

@@ -67,6 +67,9 @@ const LEFT = '<span><i class="i i-stop"></i><b>Did not finish</b></span>';
 function footOf(foot, turn, kernel) {
   const end = ELEMENT("span", { class: "end" });
   const message = ELEMENT("div", { class: "err", role: "alert" });
+  const root = foot.parentElement; // a block may have places for some of the buttons
+  const placeOf = (action) => root.querySelector(`[data-slot~="${action}"]`) ?? end;
+  const placed = () => root.querySelectorAll("[data-slot] > [data-act], .foot > .end > [data-act]");
   let drawn = "", sent = "";
   foot.querySelector(":scope > .end")?.remove();
   foot.append(end);
@@ -75,26 +78,30 @@ function footOf(foot, turn, kernel) {
     morph(foot, parsed(turn.foot), 1);
     message.textContent = turn.told;
     const now = JSON.stringify([turn.actions, turn.told]);
-    if (now === drawn) return;
+    if (now === drawn && !root.querySelector("[data-slot]:empty")) return;
     drawn = now;
     sent = "";
-    const focused = end.contains(document.activeElement) ? document.activeElement.dataset.act : "";
-    end.replaceChildren(...turn.actions.map(([action, label]) => {
-      const button = ELEMENT("button", { type: "button", class: "plain", "data-act": action }, label);
+    const before = [...placed()];
+    const focused = before.includes(document.activeElement) ? document.activeElement.dataset.act : "";
+    for (const button of before) button.remove();
+    for (const [action, label] of turn.actions) {
+      const place = placeOf(action);
+      const look = place.className !== "do" ? "plain" : place.firstChild ? "" : "primary";
+      const button = ELEMENT("button", { type: "button", class: look, "data-act": action }, label);
       button.addEventListener("click", () => act(action, button));
-      return button;
-    }));
-    if (focused) (end.querySelector(`[data-act="${focused}"]`) ?? end.firstChild)?.focus({ preventScroll: true });
+      place.append(button);
+    }
+    if (focused) (root.querySelector(`[data-act="${focused}"]`) ?? placed()[0])?.focus({ preventScroll: true });
   };
   const act = (action, button) => {
     if (sent) return;
     const key = sent = newId();
-    for (const other of end.children) other.setAttribute("aria-disabled", "true");
+    for (const other of placed()) other.setAttribute("aria-disabled", "true");
     button.prepend(icon("run"));
     kernel.decide({ type: "act", action, key }, key, () => sent === key, (text) => { message.textContent = text; });
   };
   const lost = () => {
-    end.replaceChildren();
+    for (const button of placed()) button.remove();
     if (turn.over) return;
     morph(foot, parsed(LEFT), 1);
     message.textContent = `The kernel was restarted or has ended. In a new kernel, ${turn.go_on} continues it and asks again.`;
@@ -136,7 +143,7 @@ function readerOfPage() {
 }
 const DOUBLE = 500; // milliseconds
 const TYPED = "input, textarea, select";
-const ACTS = ".tract :is([data-approves], [type=submit], .bulk > button, .foot button, .foot .pill)";
+const ACTS = ".tract :is([data-approves], [data-slot] > button, [type=submit], .bulk > button, .foot button, .foot .pill)";
 
 const scrollerOf = (root) => {
   for (let box = root.parentElement; box; box = box.parentElement)

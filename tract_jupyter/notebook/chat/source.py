@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import OperationError, StoreError, TractError
+from tract_jupyter.exceptions import OperationError, TractError
 from tract_jupyter.loop import TurnEnded
 from tract_jupyter.models import counted
 from tract_jupyter.notebook.chat.log import TurnLog
@@ -204,27 +204,3 @@ def start_conversation(tract: Tract) -> str:
     name = next(f"chat-{number}" for number in range(2, len(names) + 3) if f"chat-{number}" not in names)
     tract.branch(name, is_empty=True)
     return name
-
-
-def undo_turn(tract: Tract, turn_id: str) -> None:
-    """Undo the last turn, from its message on. Effects outside of the context stay.
-
-    Raises:
-        OperationError: a message follows the turn, or it is on another branch.
-        StoreError: the store cannot be written.
-    """
-    turns = tract.loop.turns()
-    if not turns or turns[-1].question != turn_id:
-        raise OperationError(
-            "a message follows this turn, or it is on another branch, so it cannot be undone alone. "
-            "tract.reset(COMMIT) goes back further"
-        )
-    before = tract.get_commit(turn_id).parent_hash
-    if before is not None:
-        tract.reset(before)
-        return
-    while any(turn.question == turn_id for turn in tract.loop.turns()):
-        head = tract.head
-        tract.undo()
-        if tract.head == head:
-            raise StoreError("the turn cannot be undone")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.loop import TurnEnded
     from tract_jupyter.notebook.chat.parts import Part
+    from tract_jupyter.notebook.chat.undo import UndoCard
     from tract_jupyter.notebook.views.html import Html, HtmlPart
 
 STYLE: Final = "chat/chat.css"
@@ -63,6 +64,7 @@ class DrawnTurn:
         stays: the message was repeated, and the earlier answer stays valid until a new one arrives.
         continues: the first turn in this kernel of an earlier conversation.
         asks_again: the user has ended the approval for scripts that only read.
+        undo_card: the plan or the result of an undo of this turn; None if the user asked for none.
     """
 
     turn_id: str = ""
@@ -85,6 +87,7 @@ class DrawnTurn:
     stays: bool = False
     continues: bool = False
     asks_again: bool = False
+    undo_card: UndoCard | None = None
 
     @property
     def is_over(self) -> bool:
@@ -97,7 +100,11 @@ class DrawnTurn:
 
     def blocks(self) -> list[TurnBlock]:
         """Return the parts, in order."""
-        return [block for part in self.parts for block in part.blocks(LONGEST_RESULT)]
+        return self._blocks(LONGEST_RESULT)
+
+    def _blocks(self, limit: int) -> list[TurnBlock]:
+        blocks = [block for part in self.parts for block in part.blocks(limit)]
+        return blocks if self.undo_card is None else [*blocks, TurnBlock("undo", self.undo_card.html())]
 
     def foot(self) -> Foot:
         """Return the footer."""
@@ -110,12 +117,13 @@ class DrawnTurn:
         """Return self-contained static HTML. The more results there are, the shorter each is cut."""
         calls = sum(isinstance(part, CallPart) for part in self.parts)
         limit = max(_LEAST_RESULT, min(LONGEST_RESULT - 1, _ALL_RESULTS // max(calls, 1)))
-        blocks = [block for part in self.parts for block in part.blocks(limit)]
-        return turn_page(blocks, self.foot(), self.turn_id, self.named.capitalize())
+        return turn_page(self._blocks(limit), self.foot(), self.turn_id, self.named.capitalize())
 
     def text(self) -> str:
         """Return the turn as plain text."""
         parts = [part.text() for part in self.parts]
+        if self.undo_card is not None:
+            parts.append(self.undo_card.text())
         return "\n\n".join([*filter(None, parts), self.foot_text()])
 
     def lines(self) -> Iterator[tuple[str, str, bool]]:
@@ -138,6 +146,8 @@ class DrawnTurn:
     def _actions(self) -> tuple[Action, ...]:
         if self.ended is None:
             return ("stop", *self._new())
+        if self.undo_card is not None and self.undo_card.actions:
+            return self.undo_card.actions
         if self.is_undone or not self.turn_id:
             return ()
         return ("undo", "fork", *self._new(), *self._ask()) if self.is_last else ("fork", *self._ask())
@@ -162,7 +172,7 @@ class DrawnTurn:
     def _state(self) -> tuple[str, str, str]:
         """Return the icon, the activity or outcome, and an explanation."""
         if self.is_undone:
-            return "i-back", "Undone", "%tract undo --yes brings it back"
+            return "i-back", "Undone", "%tract chat redo brings it back"
         ended = self.ended
         if ended is None:
             if self.waiting:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
 from IPython.display import display
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.review import Ticket
 
-Action = Literal["stop", "undo", "fork", "new", "ask"]
-"""An action on a turn."""
+Action: TypeAlias = str
+"""An action on a turn: a name of `ACTIONS`. With `:` and a number, it belongs to an item of the plan of an undo."""
 
 ACTIONS: Final[dict[Action, str]] = {
     "stop": "Stop",
@@ -29,8 +29,20 @@ ACTIONS: Final[dict[Action, str]] = {
     "fork": "Fork from here",
     "new": "Start a new conversation",
     "ask": "Ask about each script again",
+    "undo_all": "Undo all of this",
+    "undo_chat": "Only the conversation",
+    "undo_again": "Try again",
+    "redo_all": "Redo all of this",
+    "cancel": "Cancel",
+    "force": "Restore anyway",
+    "keep": "Keep it as it is",
 }
 """The label on the button of each action."""
+
+
+def label_of(action: Action) -> str:
+    """Return the label of a button; empty if there is no such action."""
+    return ACTIONS.get(action.partition(":")[0], "")
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.notebook.chat.turn import GO_ON, SHOW
-from tract_jupyter.notebook.chat.view import ACTIONS
+from tract_jupyter.notebook.chat.view import label_of
 from tract_jupyter.notebook.panels.panel import (
     REQUEST_SCRIPTS,
     REQUEST_STYLES,
@@ -129,7 +129,7 @@ class TurnWidget(ReviewWidget):
         if kind == "all":
             with self.lock:
                 self.send_state("whole")
-        elif kind == "act" and isinstance(action, str) and action in ACTIONS:
+        elif kind == "act" and isinstance(action, str) and label_of(action):
             with self.lock:
                 is_again = key in self._acts
                 self._acts.add(key)
@@ -257,7 +257,7 @@ class LiveTurn:
             }
             foot = view.foot()
             rest = {
-                "foot": str(foot.html), "actions": [[name, ACTIONS[name]] for name in foot.actions],
+                "foot": str(foot.html), "actions": [[name, label_of(name)] for name in foot.actions],
                 "turn": view.turn_id, "over": view.is_over, "told": self._told, "go_on": view.go_on,
             }  # fmt: skip
             self._widget.show([self._block(block) for block in blocks], rest)

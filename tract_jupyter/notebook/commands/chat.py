@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import one_line
-from tract_jupyter.notebook.commands.command import Command, commit_words
+from tract_jupyter.notebook.commands.command import Command, arguments, commit_words, no_arguments, option
 from tract_jupyter.notebook.views.html import Grid, GridView, View, ago
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.session import NotebookSession
 
-_USAGE = "chat [show [N|COMMIT] | resume | undo | new]"
+_USAGE = "chat [show [N|COMMIT] | resume | undo [N|COMMIT] | redo | new]"
 _MOST = 20
 _SAID = 60
 
@@ -45,8 +45,10 @@ def _chat(notebook: NotebookSession, words: list[str]) -> Any:
         return TurnPage(stored_view(notebook.tract, *rest))
     if what == "resume" and not rest:
         return _resume(notebook)
-    if what == "undo" and not rest:
-        return _undo(notebook)
+    if what == "undo":
+        return _undo(notebook, rest)
+    if what == "redo":
+        return _redo(notebook, rest)
     if what == "new" and not rest:
         return _new(notebook)
     if words:
@@ -54,18 +56,54 @@ def _chat(notebook: NotebookSession, words: list[str]) -> Any:
     return _turns(notebook)
 
 
-def _undo(notebook: NotebookSession) -> GridView:
-    from tract_jupyter.notebook.chat.source import undo_turn
+def _undo(notebook: NotebookSession, words: list[str]) -> Any:
+    """Show what the undo of a turn would restore. With `--yes`, or if only messages would leave, undo it."""
+    from tract_jupyter.notebook.chat.source import find_turn
+    from tract_jupyter.notebook.chat.undo import UndoCard, UndoPage, plan_undo, show_card, undo_conversation
+
+    tract, named = notebook.tract, " ".join(["%tract chat undo", *words[:1]])
+    is_confirmed, words = option(words, "--yes")
+    is_partial, words = option(words, "--conversation")
+    force, words = _forced(words)
+    names = arguments("chat undo [N|COMMIT] [--yes] [--conversation] [--force NAME]", words, 0, 1)
+    if not (names or tract.loop.turns()):
+        raise OperationError("there is no turn to undo on this branch")
+    turn = find_turn(tract, *names)
+    if is_confirmed and not is_partial:
+        return UndoPage(UndoCard(tract.undo(turn, force=force)), "")
+    card = plan_undo(tract, turn.question)
+    if not (is_partial or card.plan.has_only_conversation):
+        return show_card(notebook, card, named)
+    undo_conversation(tract, turn.question)
+    rest = "" if card.plan.has_only_conversation else "Effects outside the conversation stay. "
+    return GridView(f"Undone: {card.plan.text}", (f"{rest}%tract chat redo puts the turn back.",))
+
+
+def _redo(notebook: NotebookSession, words: list[str]) -> Any:
+    """Show what the redo of the last undone turn would repeat. With `--yes`, or if it is only messages, redo it."""
+    from tract_jupyter.notebook.chat.undo import UndoCard, UndoPage, last_undone, plan_undo, show_card
 
     tract = notebook.tract
-    turns = tract.loop.turns()
-    if not turns:
-        raise OperationError("there is no turn to undo on this branch")
-    is_first = tract.get_commit(turns[-1].question).parent_hash is None
-    undo_turn(tract, turns[-1].question)
-    message = one_line(turns[-1].told, _SAID)
-    back = "" if is_first else " %tract undo --yes puts the turn back."
-    return GridView(f"Undone: {message}", (f"Effects of its calls outside the context stay.{back}",))
+    is_confirmed, words = option(words, "--yes")
+    no_arguments("chat redo", words)
+    question = last_undone(tract)
+    if not question:
+        raise OperationError("there is no undone turn here; %tract undo --yes takes back another change")
+    card = plan_undo(tract, question, redo=True)
+    if not (is_confirmed or card.plan.has_only_conversation):
+        return show_card(notebook, card, "%tract chat redo")
+    done = UndoCard(tract.redo(question))
+    return GridView(f"Redone: {card.plan.text}") if card.plan.has_only_conversation else UndoPage(done, "")
+
+
+def _forced(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the names after `--force`, and the other words."""
+    names: list[str] = []
+    while "--force" in words:
+        at = words.index("--force")
+        names += words[at + 1 : at + 2]
+        words = words[:at] + words[at + 2 :]
+    return names, words
 
 
 def _new(notebook: NotebookSession) -> GridView:
@@ -117,14 +155,18 @@ def _resume(notebook: NotebookSession) -> Coroutine[Any, Any, None]:
 
 def _words(notebook: NotebookSession, typed: list[str]) -> Any:
     if not typed:
-        return [("show", "command"), ("resume", "command"), ("undo", "command"), ("new", "command")]
+        return [(word, "command") for word in ("show", "resume", "undo", "redo", "new")]
+    if typed[0] == "undo":
+        return [("--yes", "option"), ("--conversation", "option"), ("--force", "option")]
+    if typed == ["redo"]:
+        return [("--yes", "option")]
     return commit_words(notebook, typed) if typed == ["show"] else []
 
 
 COMMANDS = (
     Command(
         _USAGE,
-        "list the turns of the conversation; draw one again; resume or undo the last one; start a new conversation",
+        "list the turns of the conversation; draw one again; resume, undo or redo one; start a new conversation",
         _chat,
         (_words,),
     ),
