@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 # a loaded machine is slow, not wrong; the same examples in every run, nothing written into the tree
 settings.register_profile("tract", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.load_profile("tract")
+# processes that tests start read compiled files: compiling the package takes longer than most tests
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -6,6 +6,7 @@ import sys
 import tomllib
 from functools import cache
 from importlib.metadata import packages_distributions, requires
+from importlib.util import find_spec
 from pathlib import Path
 
 import nbformat
@@ -14,6 +15,7 @@ import pytest
 from tests import reference
 from tests import test_structure as structure
 from tests.browser.tutorials import TUTORIALS, find_cell
+from tests.sources import parsed
 from tract_jupyter.notebook import parse_cell
 
 ROOT = Path(__file__).parent.parent
@@ -71,7 +73,7 @@ FOREIGN = {"TypedDict", "tract_jupyter.rules", "tract_jupyter.run_kinds"}
 def defined(path):
     """What a file defines: {name: names within it}, of classes and functions, constants and exports of a package."""
     found = {}
-    for node in ast.parse(path.read_text()).body:
+    for node in parsed(path).body:
         if isinstance(node, ast.ClassDef):
             found[node.name] = {
                 each
@@ -143,7 +145,7 @@ def test_what_pages_about_the_code_name_is_there(page):
 
 def test_a_package_names_modules_that_are_there():
     for interface in PACKAGE.rglob("*/__init__.py"):
-        first, _, text = (ast.get_docstring(ast.parse(interface.read_text())) or "").partition("\n\n")
+        first, _, text = (ast.get_docstring(parsed(interface)) or "").partition("\n\n")
         assert first.endswith("."), interface
         named = set(re.findall(r"`([a-z_]+)`", text)) - {"tools", "params", "tract_meta"}
         named -= {name for path in interface.parent.rglob("*.py") for name in defined(path)}
@@ -159,7 +161,7 @@ ABOUT_RULES = {"base", "arguments", "lookup", "settings"}
 def test_a_package_names_each_of_its_modules():
     unnamed = {}
     for interface in PACKAGE.rglob("__init__.py"):
-        named = set(re.findall(r"`(\w+)`", ast.get_docstring(ast.parse(interface.read_text())) or ""))
+        named = set(re.findall(r"`(\w+)`", ast.get_docstring(parsed(interface)) or ""))
         modules = {path.stem for path in interface.parent.glob("*.py")} - {"__init__", "__main__"}
         if interface.parent == FOUND_BY_STANDING_THERE:
             modules &= ABOUT_RULES
@@ -181,7 +183,7 @@ def test_a_package_says_which_packages_it_knows():
     for package, known in known_by_import().items():
         interface = PACKAGE / package / "__init__.py"
         if interface.exists() and package != "notebook":  # that knows all
-            text = ast.get_docstring(ast.parse(interface.read_text())) or ""
+            text = ast.get_docstring(parsed(interface)) or ""
             assert known <= set(re.findall(r"`([a-z]+)", text[text.rfind("Knows") :])), package
 
 
@@ -224,13 +226,9 @@ def imported_distributions():
     providers, own = packages_distributions(), sys.stdlib_module_names | {"tract_jupyter"}
     found = {}
     for path in (ROOT / "tract_jupyter").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-            if isinstance(node, ast.ImportFrom):
-                names = [node.module]
-            for module in {name.partition(".")[0] for name in names} - own:
-                (provider,) = set(providers.get(module, [module]))  # an extra may not be installed
-                found.setdefault(distribution(provider), set()).add(path.relative_to(ROOT).as_posix())
+        for module in {name.partition(".")[0] for name, _ in structure.imports_of(path)} - own:
+            (provider,) = set(providers.get(module, [module]))  # an extra may not be installed
+            found.setdefault(distribution(provider), set()).add(path.relative_to(ROOT).as_posix())
     return found
 
 
@@ -268,11 +266,13 @@ def test_every_dependency_is_explained():
 
 def models_that_end():
     """The models whose end the official SDKs announce."""
-    from anthropic.resources.messages.messages import DEPRECATED_MODELS
-    from openai.types.chat import completion_create_params as params
-
-    deprecated = Path(params.__file__).read_text().partition("Deprecated values:")[2].partition('"""')[0]
-    return {*DEPRECATED_MODELS, *re.findall(r'"([\w.-]+)"', deprecated)}
+    anthropic, openai = (
+        Path(find_spec(name).origin).parent for name in ("anthropic", "openai")
+    )  # without an import
+    deprecated = (anthropic / "_data" / "deprecated_models.py").read_text()
+    values = (openai / "types" / "chat" / "completion_create_params.py").read_text()
+    deprecated += values.partition("Deprecated values:")[2].partition('"""')[0]
+    return set(re.findall(r'"((?:gpt|claude|o\d)[\w.-]*)"', deprecated))
 
 
 TEXTS = {".py", ".pyi", ".md", ".ipynb", ".json", ".js"}

@@ -3,9 +3,14 @@
 import ast
 import json
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.sources import parsed
+
+pytestmark = pytest.mark.xdist_group("sources")  # one process parses all files
 
 ROOT = Path(__file__).parent.parent
 
@@ -46,8 +51,8 @@ def texts_of_module(path):
     """Return {kind: [(line, text)]} for a module: docstrings, messages of raised errors, other texts of 5 words or more."""
     texts = {"docstrings": [], "messages": [], "texts": []}
     seen = set()
-    tree = ast.parse(path.read_text())
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(parsed(path)))
+    for node in nodes:
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and (
             docstring := ast.get_docstring(node)
         ):
@@ -59,7 +64,7 @@ def texts_of_module(path):
             seen.update(map(id, constants))
         elif isinstance(node, ast.Expr) and is_text(node.value):
             seen.add(id(node.value))  # the docstring of an attribute
-    others = [node for node in ast.walk(tree) if is_text(node) and id(node) not in seen]
+    others = [node for node in nodes if is_text(node) and id(node) not in seen]
     texts["texts"] = [(node.lineno, node.value) for node in others if len(node.value.split()) >= 5]
     return texts
 
@@ -75,6 +80,7 @@ def texts_of_page(path):
     return [(1, path.read_text())]
 
 
+@cache
 def collect():
     """Return {kind: [(path, line, text)]} for the whole project."""
     texts = {kind: [] for kind in LIMITS}

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 import tract_jupyter
+from tests.sources import children, parsed, statements
+
+pytestmark = pytest.mark.xdist_group("sources")  # one process parses all files
 
 ROOT = Path(tract_jupyter.__file__).parent
 TESTS = Path(__file__).parent
@@ -103,15 +106,10 @@ def imports(tree):
             for child in node.orelse:
                 yield from visit(child, runtime)
         else:
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 yield from visit(child, runtime)
 
     return list(visit(tree, runtime=True))
-
-
-@cache
-def parsed(path):
-    return ast.parse(path.read_text())
 
 
 @cache
@@ -212,7 +210,7 @@ def test_types_that_are_imported_exist(path):
     from importlib import import_module
     from importlib.util import find_spec
 
-    for node in ast.walk(parsed(path)):
+    for node in statements(parsed(path)):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tract_jupyter."):
             assert find_spec(node.module), f"{node.module} does not exist"
             home = import_module(node.module)
@@ -256,7 +254,25 @@ def past_the_interfaces(path, package):
     A test that replaces something in a module must name that module: there the thing is looked up.
     """
     tree = parsed(path)
-    replaced = {
+    named = []
+    for node in statements(tree):
+        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+        if not module.startswith("tract_jupyter.") or part_of(module) == package:
+            continue
+        if module.count(".") > 1 and is_module(module):
+            yield module
+        named += [
+            (alias, name)
+            for alias in node.names
+            if is_module(name := f"{module}.{alias.name}") and alias.name not in interface(module)
+        ]
+    replaced = replaced_in(tree) if named else set()
+    yield from (name for alias, name in named if (alias.asname or alias.name) not in replaced)
+
+
+def replaced_in(tree):
+    """Return the names in the first argument of `setattr`, `patch.object` and `setitem`."""
+    return {
         name.id
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
@@ -264,20 +280,6 @@ def past_the_interfaces(path, package):
         for name in ast.walk(node.args[0])
         if isinstance(name, ast.Name)
     }
-    for node in ast.walk(tree):
-        module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
-        if not module.startswith("tract_jupyter.") or part_of(module) == package:
-            continue
-        if module.count(".") > 1 and is_module(module):
-            yield module
-        for alias in node.names:
-            name = f"{module}.{alias.name}"
-            if (
-                is_module(name)
-                and alias.name not in interface(module)
-                and (alias.asname or alias.name) not in replaced
-            ):
-                yield name
 
 
 def test_other_packages_and_the_tests_import_from_public_interfaces():
@@ -296,7 +298,7 @@ def functions():
     return [
         (f"{name_of(path)}:{node.name}", node)
         for path in FILES
-        for node in ast.walk(parsed(path))
+        for node in statements(parsed(path))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
 
@@ -445,7 +447,7 @@ def test_only_one_module_writes_tags():
         str(path.relative_to(ROOT))
         for path in FILES
         if path.is_relative_to(ROOT / "notebook")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.JoinedStr) and _writes_tag(node)
     }
     assert writers == {"notebook/views/html.py"}
