@@ -27,7 +27,7 @@ def grant(shell, **options):
 
 def test_help_lists_them(shell):
     text = shell.run("%tract help").text
-    for usage in ("%tract inbox", "%tract review NAME", "%tract grants [revoke ID | reading on|off]"):
+    for usage in ("%tract inbox", "%tract review NAME", "%tract grants [revoke ID]"):
         assert usage in text
 
 
@@ -138,7 +138,7 @@ class TestInAKernel:
 
     def test_completion(self, kernel):
         assert "grants" in kernel.complete("%tract gr")
-        assert kernel.complete("%tract grants ") == ["revoke", "reading"]
+        assert kernel.complete("%tract grants ") == ["revoke"]
         kernel.run("tract.fire('deploy', {'target': 'a'}, review=True).approve(scope='always')")
         listed = kernel.run("%tract grants").text
         (found,) = kernel.complete("%tract grants revoke ")

@@ -8,6 +8,7 @@ from typing import Any
 REJECTED = (("reject", {"reason": "Not before Friday."}),)
 APPROVED = (("approve", {}),)
 EXPIRED = (("expire", {}),)
+KEPT = (("keep", {}),)
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,12 @@ def wait(pending):
     """Wait until the user interrupts."""
     raise KeyboardInterrupt
 '''
+CLEANS = """\
+from tests.review.rehearsed import CLEANING
+from tests.scripts.rehearsals import rehearse_in
+rehearse_in(tract).default = CLEANING
+"""
+LOOKS = CLEANS.replace("CLEANING", "LOOK")
 FIRE = 'tract.fire("citation_check", {"urls": ["https://example.com"]}, review=True)'
 PROPOSE = """\
 from tract_jupyter import ActionDef, OperationSpec
@@ -204,6 +211,12 @@ KINDS = (
             "rejected": REJECTED,
         },
     ),
+    Kind(
+        "rehearsed script",
+        (NO_USER, MODEL, CLEANS, KERNEL_SCRIPT),
+        {"kept": KEPT, "rejected": REJECTED},
+    ),
+    Kind("look", (NO_USER, MODEL, LOOKS, KERNEL_SCRIPT), {"kept": KEPT}),
     Kind(
         "call of a script",
         (NO_USER, MODEL, ASK_ALWAYS, CALLING_SCRIPT),

@@ -92,6 +92,7 @@ def panel(ticket: Ticket) -> str:
     """Return the row of the panel, with its buttons and their inputs."""
     view = panel_data(ticket)
     rows = [outline(view["headline_html"]), outline(view["risk_html"]), outline(values_html(view))]
+    rows += [outline(view["effects_html"])] if view["has_effects"] else []
     return "\n".join([*rows, *(line for button in view["actions"] for line in button_lines(button))])
 
 

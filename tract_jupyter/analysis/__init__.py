@@ -7,7 +7,6 @@
   the bindings before a use. `origins`: findings about objects from earlier code.
 * Judging code: `rules`, one class for each rule, which see the code through `view`; `tables`, the effects of well-known
   calls as data; `paths`, the location of a file. `pages`: the manual.
-* `reading` with `reading_calls`: code that only reads, which the user may allow to run without a request.
 * `limits`: limits on text, findings and time.
 
 The analysis explains code and does not restrict it. It parses code and never imports or executes it. Knows no other

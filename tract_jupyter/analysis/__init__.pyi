@@ -15,9 +15,6 @@ from .findings import in_order as in_order
 from .ipython_syntax import Escape as Escape
 from .ipython_syntax import transform as transform
 from .limits import without_collection as without_collection
-from .reading import READING_FUNCTIONS as READING_FUNCTIONS
-from .reading import why_not_reading as why_not_reading
-from .reading_calls import KernelNames as KernelNames
 from .rules.base import RULES as RULES
 from .rules.base import Rule as Rule
 from .rules.base import register as register

@@ -149,6 +149,9 @@ class ScriptOptions(MagicOptions):
         "--notebook", "Keep variables in a script notebook, not in your namespace.", "ID"
     )
     fresh: bool = option("--fresh", "Delete the variables of that script notebook first.")
+    rehearse: bool = option(
+        "--rehearse", "Show the effects on a copy. Keep them or run the code with a click."
+    )
     anew: bool = option("--anew", "Repeat all calls, also completed calls of an incomplete run.")
     timeout: float | None = option(
         "--timeout", "The time limit. Waiting for you does not count.", "SECONDS",

@@ -156,6 +156,9 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
     if not code.strip():
         raise OperationError("no code. Write the script below %%tract_script. Nothing was run")
     notebook.lend_variables()
+    if options.rehearse:
+        await _rehearse(notebook, code, options)
+        return
     run = notebook.tract.scripts.prepare(
         code,
         backend="sandbox" if options.sandbox else "kernel",
@@ -184,6 +187,25 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
     if options.out:
         notebook.shell.user_ns[options.out] = result
     result.check()
+
+
+async def _rehearse(notebook: NotebookSession, code: str, options: ScriptOptions) -> None:
+    """Show the effects of the code as a request, which does not block the cell.
+
+    Raises:
+        OperationError: an option does not fit.
+        RehearsalError: no rehearsal is possible here.
+    """
+    if options.sandbox:
+        raise OperationError(
+            "--rehearse and --sandbox exclude each other: the sandbox has no effects to rehearse"
+        )
+    tract = notebook.tract
+    worker = Worker(lambda: tract.scripts.rehearse(code, notebook_id=options.notebook_id), "tract-rehearse")
+    pending = await worker.wait()
+    if options.out:
+        notebook.shell.user_ns[options.out] = pending
+    tract.reviewer.show(pending)
 
 
 def _findings(notebook: NotebookSession, run: ScriptRun) -> str:

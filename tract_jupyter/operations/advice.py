@@ -19,7 +19,7 @@ from tract_jupyter.review import ACCESS, CodeBlock, ValueRow, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tract_jupyter.analysis import AnalysisResult, Capabilities, Finding, KernelNames
+    from tract_jupyter.analysis import AnalysisResult, Capabilities
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -188,16 +188,6 @@ class Advice:
             return self.analyzer.analyze(code, tools=tools)
         return self._session.analyze(code, tools=tools, cells_before=cells_before)
 
-    def why_not_reading(self, block: CodeBlock, kernel: KernelNames) -> str:
-        """Return the reason why code may do more than read. Empty if it has no findings and only reads."""
-        from tract_jupyter.analysis import why_not_reading
-
-        if self.off:
-            return "analysis rules are switched off"
-        if block.findings:
-            return _finding_text(block.findings)
-        return str(why_not_reading(block.code, kernel))
-
     def ability(self, block: CodeBlock) -> str:
         """Return the abilities of code in a sentence. It mentions files that exist already."""
         from tract_jupyter.analysis import RiskLevel, capabilities_of
@@ -208,20 +198,6 @@ class Advice:
         paths = [entry.partition(":")[2] for entry in used_files(block.findings, reach)]
         keeps = not is_sure and _APPENDS.search(block.code) is not None
         return ability_text(abilities(block.findings, reach, list(filter(_exists, paths)), keeps=keeps))
-
-
-def _finding_text(findings: Sequence[Finding]) -> str:
-    """Return the worst finding as a clause. At the same level, a finding about reading a file comes last."""
-    from tract_jupyter.analysis import RULES, Category
-
-    worst = max(findings, key=lambda f: (f.level.rank, f.category is not Category.FILESYSTEM_READ))
-    reason = worst.reason.partition(". ")[0].rstrip(".")
-    title = RULES[worst.code].manual().partition("\n")[0].rstrip(".") if worst.code in RULES else ""
-    first, _, rest = (reason if reason.startswith("Imports ") else title).partition(" ")
-    is_verb = first.rstrip(",").endswith("s")
-    return (
-        f"line {worst.span.line} {first.lower()} {rest}" if is_verb else f"{reason} (line {worst.span.line})"
-    )
 
 
 _APPENDS = re.compile(r"""(["'])(?:[bt]?a[bt]?\+?|r[bt]?\+[bt]?)\1""")

@@ -282,8 +282,8 @@ class Grants:
         """Return every grant, oldest first."""
         return [self._shown(row) for row in self._stored.all()]
 
-    def begin_rule(self, subject: Subject) -> None:
-        """Let a kind of code run without questions in this session.
+    def begin_rule(self, subject: Subject, action: str) -> None:
+        """Carry out an action for a kind of code without questions in this session.
 
         Raises:
             GrantError: the decision does not come from a user.
@@ -292,12 +292,12 @@ class Grants:
         if how.channel not in personal_channels():
             raise GrantError(_NO_PERSON)
         if not self.has_rule():
-            grant = self._new(subject, "session", None, {}, "this", how.decided_by, ("approve", {}))
+            grant = self._new(subject, "session", None, {}, "this", how.decided_by, (action, {}))
             with self._database.write() as connection:
                 self._rows.insert(connection, grant)
 
     def end_rules(self) -> int:
-        """Revoke this session's grants for a kind of code, such as read-only scripts. Return their number."""
+        """Revoke this session's grants for a kind of code, such as scripts that only look. Return their number."""
         with self._database.write() as connection:
             ended = [
                 row

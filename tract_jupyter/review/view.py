@@ -23,7 +23,7 @@ from tract_jupyter.review.display import by_rule, lines_text, shown_code, shown_
 from tract_jupyter.review.effect_lines import effects_risk
 from tract_jupyter.review.grants import pattern_text, whom_in_words
 from tract_jupyter.review.introspection import outcome_text
-from tract_jupyter.review.request import CodeBlock, TextChoice, ValueTable, keeps_effects
+from tract_jupyter.review.request import KEEP, CodeBlock, TextChoice, ValueTable, keeps_effects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -565,7 +565,7 @@ def describe_standing(ticket: Ticket) -> str:
     )
 
 
-_DECIDED = {"approve": "approved", "reject": "rejected"}
+_DECIDED = {"approve": "approved", "reject": "rejected", KEEP: "kept"}
 
 
 def decision_words(decision: Decision) -> str:

@@ -7,9 +7,9 @@
 * `limits`: limits on calls, time and memory. `stopper`: stops a script from another thread. `call_log`: prevents a
   second run from repeating calls. `pendings`: paused scripts, and scripts that need approval.
 * `tools`: the tools that let a model run scripts. `instructions`: the model's instructions about scripts.
-* `known`: the types of the kernel's variables, for scripts that only read.
+* `rehearsing`: rehearsals of scripts for the kernel, and scripts that only look.
 
-Knows `loop`, `toolkit`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.
+Knows `loop`, `toolkit`, `rehearsal`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.
 """
 
 from __future__ import annotations

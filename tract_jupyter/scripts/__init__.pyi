@@ -1,11 +1,13 @@
 from .call_log import StoredLog as StoredLog
-from .known import KernelVariables as KernelVariables
 from .limits import ScriptLimits as ScriptLimits
-from .pendings import READS as READS
 from .pendings import RUN_SCRIPT as RUN_SCRIPT
 from .pendings import PendingScript as PendingScript
 from .pendings import PendingScriptCall as PendingScriptCall
-from .pendings import reading_scripts as reading_scripts
+from .rehearsing import LOOKS as LOOKS
+from .rehearsing import MOST_LOOKED as MOST_LOOKED
+from .rehearsing import Rehearsed as Rehearsed
+from .rehearsing import Rehearsing as Rehearsing
+from .rehearsing import looking as looking
 from .result import OutputKind as OutputKind
 from .result import ScriptCall as ScriptCall
 from .result import ScriptError as ScriptError

@@ -13,6 +13,7 @@ import builtins
 import inspect
 import os
 import re
+import sys
 import traceback
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +22,6 @@ from tract_jupyter.exceptions import ScriptFailedError, ToolDeniedError, ToolExe
 from tract_jupyter.models import counted
 from tract_jupyter.prompts import FIGURES
 from tract_jupyter.review import captured
-from tract_jupyter.scripts.known import DRAWN, KernelVariables, add_created_names, open_figures
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.script import MAIN, OWN
 from tract_jupyter.scripts.stopper import ScriptStopped
@@ -71,7 +71,6 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
             run.calls.end()
     new = open_figures() - figures
     if new and not was_left():
-        DRAWN.update(new)
         run.notes = (*run.notes, FIGURES.format(count=counted(len(new), "figure")))
 
 
@@ -117,6 +116,14 @@ def _own_lines_only(report: traceback.TracebackException | None, filename: str) 
         report = report.__cause__ or (None if report.__suppress_context__ else report.__context__)
 
 
+def open_figures() -> set[Any]:
+    """Return the open figures. A notebook shows them below the cell, and scripts do not see them there."""
+    helpers = sys.modules.get("matplotlib._pylab_helpers")
+    if helpers is None:
+        return set()
+    return {manager.canvas.figure for manager in helpers.Gcf.get_all_fig_managers()}
+
+
 USER = ""
 """The id that stands for the user's own namespace."""
 
@@ -140,7 +147,6 @@ class ScriptNotebooks:
         self.user_namespace: dict[str, Any] | None = None
         self.user_cells: Callable[[], list[str]] = list
         self._ran: dict[str, list[tuple[int, str]]] = {}
-        self._created: dict[str, dict[str, int]] = {}
         self._shared_names = shared_names
         self._notebooks: dict[str, dict[str, Any]] = {}
 
@@ -186,11 +192,10 @@ class ScriptNotebooks:
             elif name != "tools":  # the extension's own is there, if the user wants it
                 namespace.setdefault(name, value)
 
-    def note(self, notebook_id: str, code: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
-        """Record the code of a script, the variables before it, and the variables it may have created."""
+    def note(self, notebook_id: str, code: str) -> None:
+        """Record the code of a script."""
         cells = len(self.user_cells()) if notebook_id == USER else 0
         self._ran.setdefault(notebook_id, []).append((cells, code))
-        add_created_names(code, before, after, self._created.setdefault(notebook_id, {}))
 
     def ran_code(self, notebook_id: str) -> list[str]:
         """Return the code that ran in a notebook, oldest first: the user's cells and scripts."""
@@ -200,16 +205,6 @@ class ScriptNotebooks:
         for cells, script in reversed(self._ran.get(identity, ())):
             code.insert(cells, script)
         return code
-
-    def known(self, notebook_id: str) -> KernelVariables:
-        """Return the types of a notebook's current variables, without running their code."""
-        identity = USER if notebook_id == OWN else notebook_id
-        cells = self.user_cells() if identity == USER else []
-        if identity == USER:
-            namespace = self.user_namespace or {}
-        else:
-            namespace = self._notebooks.get(identity) or {**_empty(), **self._shared_names()}
-        return KernelVariables(dict(namespace), self._created.get(identity), cells)
 
     def sizes(self) -> dict[str, int]:
         """Return the number of variables of each notebook, by id."""
@@ -239,7 +234,6 @@ class ScriptNotebooks:
         count = len(self.variables(notebook_id))
         self._notebooks[notebook_id] = _empty()
         self._ran.pop(notebook_id, None)
-        self._created.pop(notebook_id, None)
         return count
 
     def create(self, notebook_id: str) -> None:
@@ -255,7 +249,6 @@ class ScriptNotebooks:
         if fresh or notebook_id not in self._notebooks:
             check_room(notebook_id, self._notebooks)
             self._ran.pop(notebook_id, None)
-            self._created.pop(notebook_id, None)
             self._notebooks[notebook_id] = _empty()
         return self._notebooks[notebook_id]
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
 
-from tract_jupyter.exceptions import TractError, TrustError
-from tract_jupyter.models import PendingStatus, digest
+from tract_jupyter.exceptions import PendingStateError, TractError, TrustError
+from tract_jupyter.llm import why_not_sent
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import Parameter, Parameters
 from tract_jupyter.review import (
     ASKED_BECAUSE,
+    KEEP,
     CodeBlock,
     CodeRange,
     FieldPending,
@@ -21,6 +23,7 @@ from tract_jupyter.review import (
     value_rows,
 )
 from tract_jupyter.review.builtin import Field
+from tract_jupyter.scripts.rehearsing import MOST_LOOKED, is_failed, looking, only_looked
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
 from tract_jupyter.toolkit import CHAT, ToolPending
@@ -28,23 +31,24 @@ from tract_jupyter.toolkit import CHAT, ToolPending
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tract_jupyter.rehearsal import Effects
     from tract_jupyter.review import Pending, RunsIn
+    from tract_jupyter.scripts.rehearsing import Rehearsed
+    from tract_jupyter.scripts.result import ScriptResult
+    from tract_jupyter.scripts.run import ScriptRun
+    from tract_jupyter.scripts.runner import Scripts
     from tract_jupyter.storage import StoredPending
+    from tract_jupyter.toolkit import ToolExecutor
 
 
 RUN_SCRIPT: Final = "run_script"
 """The operation of `PendingScript`, as its requests and rows name it."""
-READS: Final = "Run code without findings that touches no files, in this session"
-"""The rule of the standing approval for scripts that only read, as the user sees it."""
-
-
-def reading_scripts() -> Subject:
-    """Return the subject of this approval. It covers only scripts by the model of the chat."""
-    return Subject("script", "kernel", digest({"rule": READS}), {}, CHAT, rule=READS)
-
-
 _SAME: Final = ("code", "call", "first_line", "notebook_id", "tract")
 """The parts of a script's state that identify its current call."""
+
+
+_AGAIN: Final = "The code was rehearsed again; these are its effects now."
+_CHANGED_CODE: Final = "The changed code was rehearsed. These are its effects."
 
 
 class PendingScriptCall(ToolPending):
@@ -180,32 +184,154 @@ class PendingScriptCall(ToolPending):
 
 
 class PendingScript(FieldPending):
-    """A script for the kernel, without any restrictions. No part of it runs before the approval.
+    """A script for the kernel, with the effects of its rehearsal if one is possible.
 
-    The user may change the code first. A standing approval covers code that has no findings and only reads (`READS`).
+    Nothing changes before a decision. `keep` adopts exactly the effects, and the code does not run in the kernel.
+    `approve` runs the code in the kernel, without any restrictions. The user may change the code first; changed code is
+    rehearsed again, and the request stays open.
 
     Args:
         code: The whole code.
         notebook_id: The notebook with the variables; `user` for the user's own variables.
         acts_in: The tract whose tools the script calls. The default is the tract of the request.
-        options: See `Pending`. `execute_fn` runs the code in the fields at that time.
+        options: See `Pending`. The default of `execute_fn` is `carry_out`.
 
     Attributes:
-        seen: A copy of the variables from the check that the code only reads; None before the check.
+        looked: The characters that scripts without effects sent in this turn without a request.
     """
 
     kind = "script"
-    labels: Mapping[str, str] = {"approve": "Run", "reject": "Reject"}
     definition_hash = ""
-    in_view = frozenset({"code", "notebook_id"})
+    in_view = frozenset({"code", "notebook_id", "effects"})
 
     def __init__(self, code: str, *, notebook_id: str, acts_in: Any = None, **options: Any) -> None:
-        self._checked: tuple[str, str] | None = None
-        self.seen: dict[str, Any] | None = None
-        super().__init__(RUN_SCRIPT, fields={"code": code, "notebook_id": notebook_id}, **options)
+        fields = {"code": code, "notebook_id": notebook_id}
+        super().__init__(RUN_SCRIPT, fields=fields, **{"execute_fn": _carry_out, **options})
         self._acts_in = self.tract if acts_in is None else acts_in
         self._executor = self._acts_in.executor
+        self._rehearsed: Rehearsed | None = None
+        self._keeps = False
+        self.looked = 0
         self.field_parameters = Parameters("script", [Parameter("code", str)])
+
+    @classmethod
+    def of(cls, run: ScriptRun, executor: ToolExecutor) -> PendingScript:
+        """Return the request about a prepared run, rehearsed if that is possible."""
+        pending = cls(
+            run.script.code,
+            notebook_id=run.notebook_id or OWN,
+            tract=executor.top.tract,
+            acts_in=executor.tract,
+            actor=run.author,
+        )
+        pending.rehearse(run)
+        pending.looked = executor.tract.scripts.rehearsing.looked()
+        return pending
+
+    def rehearse(self, run: ScriptRun | None = None) -> None:
+        """Rehearse the current code. The request then shows these effects."""
+        self.discard()
+        scripts: Scripts = self._acts_in.scripts
+        self._rehearsed = scripts.rehearse_run(run or self._prepare(self.fields["code"]))
+        rest = {name: value for name, value in self.fields.items() if name != "effects"}
+        effects = self._rehearsed.effects
+        self.fields = rest if effects is None else {**rest, "effects": effects.digest}
+
+    def _prepare(self, code: str) -> ScriptRun:
+        scripts: Scripts = self._acts_in.scripts
+        return scripts.prepare(code, notebook_id=self.fields["notebook_id"], author=self.actor)
+
+    def discard(self) -> None:
+        """Free the rehearsal. The effects stay on display, and can no longer be kept."""
+        if self._rehearsed is not None and self._rehearsed.rehearsal is not None:
+            self._rehearsed.rehearsal.discard()
+
+    @property
+    def effects(self) -> Effects | None:
+        """The effects of the rehearsal. None if there was none."""
+        return None if self._rehearsed is None else self._rehearsed.effects
+
+    @property
+    def why_not(self) -> str:
+        """The reason why the code was not rehearsed. Empty if it was, or if rehearsals are switched off."""
+        return "" if self._rehearsed is None else self._rehearsed.why_not
+
+    def shown_effects(self) -> Effects | None:
+        """Return the effects of the rehearsal."""
+        return self.effects
+
+    @property
+    def _can_keep(self) -> bool:
+        effects = self.effects
+        return effects is not None and (effects.can_be_kept or is_failed(effects))
+
+    @property
+    def offered_actions(self) -> frozenset[str]:
+        """The names of the available actions, with `keep` if the effects can be kept."""
+        return super().offered_actions if self._can_keep else super().offered_actions - {KEEP}
+
+    @property
+    def leading(self) -> str:  # type: ignore[override] # it depends on the effects
+        """The action `keep`, if the effects can be kept."""
+        return KEEP if self._can_keep else ""
+
+    @property
+    def labels(self) -> Mapping[str, str]:  # type: ignore[override] # they depend on the effects
+        """The labels of the buttons."""
+        effects = self.effects
+        if effects is None:
+            return {"approve": "Run", "reject": "Reject"}
+        keep = "Send the error" if is_failed(effects) else "Send the output" if effects.is_empty else "Keep"
+        return {KEEP: keep, "approve": "Run in the kernel", "reject": "Reject"}
+
+    @action
+    def keep(self) -> Any:
+        """Keep exactly these effects. The code does not run in the kernel."""
+        self._require_open(KEEP)
+        effects = self.effects
+        if (
+            self._rehearsed is None
+            or self._rehearsed.rehearsal is None
+            or effects is None
+            or not self._can_keep
+        ):
+            raise PendingStateError(
+                f"The effects of {self!r} cannot be kept. Approve it to run it in the kernel."
+            )
+        if self._is_changed:
+            return self._rehearse_again(_CHANGED_CODE)
+        changed = () if only_looked(effects) else self._rehearsed.rehearsal.changed_since()
+        if changed:
+            return self._rehearse_again(f"Changed since the rehearsal: {', '.join(changed)}. {_AGAIN}")
+        self._keeps = True
+        return super().run_approved()
+
+    def run_approved(self) -> Any:
+        """Run the code in the kernel. Changed code is rehearsed first, and the request stays open."""
+        if self.effects is not None and self._is_changed:
+            self._require_open("approve")
+            return self._rehearse_again(_CHANGED_CODE)
+        return super().run_approved()
+
+    @property
+    def _is_changed(self) -> bool:
+        return self._rehearsed is not None and self._rehearsed.code != self.fields["code"]
+
+    def _rehearse_again(self, note: str) -> None:
+        self.rehearse()
+        self.note = note
+
+    def carry_out(self) -> ScriptResult:
+        """Keep the effects, or run the code in the kernel, as decided."""
+        scripts: Scripts = self._acts_in.scripts
+        rehearsed = self._rehearsed
+        if self._keeps and rehearsed is not None:
+            is_unasked = self.decision is not None and self.decision.channel == "grant"
+            if is_unasked and rehearsed.effects is not None:
+                scripts.rehearsing.count_look(rehearsed.effects)
+            return scripts.keep(rehearsed)
+        self.discard()
+        return scripts.execute(self._prepare(self.fields["code"]), effects=self.effects)
 
     @property
     def title(self) -> str:
@@ -215,28 +341,28 @@ class PendingScript(FieldPending):
         return f"Run a script in the kernel, with {whose}"
 
     def binding(self) -> Subject:
-        """Bind the approval to the whole code and its notebook."""
+        """Bind the approval to the whole code, its notebook, and the digest of the effects."""
         return Subject("script", "kernel", "", self.fields)
 
     @property
     def subject(self) -> Subject | None:
-        """The rule that covers this code; None if it may do more than read, or if the chat's model did not write it."""
-        return None if self._why_not_reading or self.caution or self.doubt else reading_scripts()
+        """The rule that covers a script without effects by the chat's model. None if the user has to decide."""
+        effects = self.effects
+        is_look = effects is not None and only_looked(effects) and not self._is_changed
+        is_own = self._acts_in is self.tract and self.actor == CHAT
+        is_doubtful = self.caution or self.doubt or self._is_too_much or self._has_secret
+        return looking() if is_look and is_own and not is_doubtful else None
 
     @property
-    def _why_not_reading(self) -> str:
-        """The reason why each run needs approval; empty if a standing approval may cover the code."""
-        code = self.fields["code"]
-        if self._checked is None or self._checked[0] != code:
-            self._checked = code, self._check_reading()
-        return self._checked[1]
+    def _has_secret(self) -> bool:
+        """True if the output may have a key, so the user has to look at it."""
+        return self.effects is not None and bool(why_not_sent(self.effects.text()))
 
-    def _check_reading(self) -> str:
-        if self._acts_in is not self.tract or self.actor != CHAT:
-            return "the model of this conversation did not write it"
-        kernel = self._acts_in.scripts.notebooks.known(self.fields["notebook_id"])
-        self.seen = kernel.namespace
-        return str(self.tract.operations.advice.why_not_reading(self.code_blocks()[0], kernel))
+    @property
+    def _is_too_much(self) -> bool:
+        """True if the output would exceed the limit of a turn."""
+        effects = self.effects
+        return effects is not None and self.looked + len(effects.text()) > MOST_LOOKED
 
     @property
     def runs_in(self) -> RunsIn:
@@ -244,16 +370,32 @@ class PendingScript(FieldPending):
         return "kernel"
 
     def why(self) -> str:
-        """Return the reason for the request. If reading scripts run at once, begin with the reason for this script."""
-        reason = self._why_not_reading
-        is_on = bool(reason) and self.tract.review.grants.has_rule()
-        begin = f"{ASKED_BECAUSE} {reason}. " if is_on else ""
-        reach = "In this kernel it has all your permissions."
-        calls = "Calls of tools that can change something need another approval."
+        """Return the state of the rehearsal, or the reason why there is none, and the author."""
         author = self._executor.asker(self.actor)
         if author == self.actor and author.startswith("agent:"):
             author = "The model"
-        return f"{begin}{author} wrote this code. {reach} {calls}"
+        wrote = "You wrote this code." if self.actor == "user" else f"{author} wrote this code."
+        reach = "In this kernel it has all your permissions."
+        calls = "Calls of tools that can change something need another approval."
+        return " ".join(filter(None, [self._why_asked(), *self._about_rehearsal(), wrote, reach, calls]))
+
+    def _why_asked(self) -> str:
+        """Return the reason why a script without effects needs a request, although the user let the model look."""
+        effects = self.effects
+        if effects is None or not only_looked(effects) or not self._is_too_much:
+            return ""
+        if not self.tract.review.grants.has_rule():
+            return ""
+        return f"{ASKED_BECAUSE} the model may get {MOST_LOOKED:,} characters per turn without a request."
+
+    def _about_rehearsal(self) -> list[str]:
+        effects = self.effects
+        if effects is None:
+            return [f"Not rehearsed: {self.why_not.rstrip('.')}."] if self.why_not else []
+        lines = [f"Rehearsed on a copy in {effects.seconds:.1f} s; nothing has changed yet."]
+        if effects.problems:
+            lines.append(f"These effects cannot be kept: {'; '.join(effects.problems)}.")
+        return lines
 
     def summary(self) -> str:
         """Return the abilities of the code, as far as its text shows."""
@@ -284,3 +426,7 @@ class PendingScript(FieldPending):
         """
         Script(values["code"], 1).compiled()
         return {**self.fields, **values}
+
+
+def _carry_out(pending: PendingScript) -> ScriptResult:
+    return pending.carry_out()

@@ -10,6 +10,7 @@ from tract_jupyter.exceptions import ScriptRaisedError
 from tract_jupyter.models import counted, cut_middle, one_line, safe_repr
 
 if TYPE_CHECKING:
+    from tract_jupyter.rehearsal import Change, Effects
     from tract_jupyter.toolkit import Savings
 
 _ENDED = {
@@ -96,6 +97,9 @@ class ScriptResult:
         pending_id: The pending that a paused script waits for.
         notes: Sentences for the author: calls that an earlier incomplete run answered, failures of the log, and the
             number of drawn figures.
+        change: The change of variables and files, with its undo. None if there is none, or if it is unknown.
+        effects: The effects of the rehearsal. None if the script was not rehearsed.
+        is_kept: True if the effects of the rehearsal were kept, so the script did not run in the kernel.
     """
 
     code: str
@@ -113,6 +117,9 @@ class ScriptResult:
     savings: Savings
     pending_id: str = ""
     notes: tuple[str, ...] = ()
+    change: Change | None = None
+    effects: Effects | None = None
+    is_kept: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -181,7 +188,8 @@ class ScriptResult:
 
         `error` has the class and the message of the script's exception, if any. `by_tool` has calls, failures, seconds
         and approximate tokens of results by tool. `by_line` has calls and seconds by line, as texts. `one_by_one` has
-        the tokens that separate calls would have sent.
+        the tokens that separate calls would have sent. `effects` is a sentence about the rehearsal, `is_kept` is True
+        if the script did not run in the kernel, and `is_look` is True if it has no effects.
         """
         by_tool: dict[str, list[float]] = {}
         by_line: dict[str, list[float]] = {}
@@ -192,8 +200,18 @@ class ScriptResult:
             of_tool[:] = [round(before + more, 3) for before, more in zip(of_tool, sums, strict=True)]
             of_line[:] = [of_line[0] + 1, round(of_line[1] + call.seconds, 3)]
         error = {} if self.error is None else {"error": one_line(self.error.summary, _LONGEST_NOTED)}
+        effects = (
+            {}
+            if self.effects is None
+            else {
+                "effects": one_line(self.effects.headline, _LONGEST_NOTED),
+                "is_kept": self.is_kept,
+                "is_look": self.effects.is_empty,
+            }
+        )
         return {
             "status": self.status.value,
+            **effects,
             **error,
             "calls": self.call_count,
             "seconds": round(self.seconds, 3),

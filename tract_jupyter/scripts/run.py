@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from types import FrameType
 
+    from tract_jupyter.rehearsal import Change, Effects
     from tract_jupyter.review import ValueRow
     from tract_jupyter.scripts.call_log import CallLog
     from tract_jupyter.scripts.limits import ScriptLimits
@@ -54,12 +55,14 @@ class OutputCapture:
 
     Attributes:
         watch: Receives each piece at once; None for no watcher.
+        watch_display: Receives each display of a rehearsal; None for no watcher.
     """
 
     def __init__(self, most: int, live: Callable[[OutputKind, str], object] | None = None) -> None:
         self._half = max(most // 2, 1)
         self._live = live
         self.watch: Callable[[OutputKind, str], object] | None = None
+        self.watch_display: Callable[[str, dict[str, Any]], object] | None = None
         self._head: list[ScriptOutput] = []
         self._head_size = 0
         self._tail: deque[ScriptOutput] = deque()
@@ -94,6 +97,12 @@ class OutputCapture:
                 return True
             self._add_to_tail(ScriptOutput(kind, text[: self._half]), size)
             return False
+
+    def display(self, text: str, data: dict[str, Any]) -> None:
+        """Add displayed data, and pass it to the watcher."""
+        self.show("display", text, data)
+        if self.watch_display is not None:
+            self.watch_display(text, data)
 
     def outputs(self) -> tuple[ScriptOutput, ...]:
         """Return the kept output in order, with a note in place of omitted output."""
@@ -178,6 +187,12 @@ class ScriptRun:
         self.error: ScriptError | None = None
         self.pending_id = ""
         self.notes: tuple[str, ...] = ()
+        self.change: Change | None = None
+        """The change that the script made, with its undo. None if it made none, or if it is unknown."""
+        self.effects: Effects | None = None
+        """The effects of its rehearsal. None if it was not rehearsed."""
+        self.is_kept = False
+        """True if the effects of the rehearsal are the result. The script does not run in the kernel then."""
 
     def result(self) -> ScriptResult:
         """Return the result, without its savings."""
@@ -198,6 +213,9 @@ class ScriptRun:
             savings=Savings(),
             pending_id=self.pending_id,
             notes=self.notes,
+            change=self.change,
+            effects=self.effects,
+            is_kept=self.is_kept,
         )
 
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from tract_jupyter.exceptions import ScriptFailedError
+from tract_jupyter.exceptions import RehearsalError, ScriptFailedError
 from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_repr
 from tract_jupyter.scripts.call_log import CallLog
 from tract_jupyter.scripts.instructions import instructions
-from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel, was_left
-from tract_jupyter.scripts.known import keep_new_variables
+from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel
 from tract_jupyter.scripts.limits import ScriptLimits
+from tract_jupyter.scripts.rehearsing import Rehearsing, only_looked, replay
 from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
 from tract_jupyter.scripts.sandbox import Sandbox, restore_run
@@ -34,9 +34,11 @@ from tract_jupyter.toolkit import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from tract_jupyter.rehearsal import Effects, Rehearser
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts.call_log import StoredLog
-    from tract_jupyter.scripts.pendings import PendingScriptCall
+    from tract_jupyter.scripts.pendings import PendingScript, PendingScriptCall
+    from tract_jupyter.scripts.rehearsing import Rehearsed
     from tract_jupyter.scripts.result import OutputKind, ScriptResult
     from tract_jupyter.toolkit import ToolDefinition, ToolExecutor, ToolProfile, ToolsModule
 
@@ -58,10 +60,12 @@ class Scripts:
         stored_log: Returns the rows for a run's calls, by the hash of the script and the notebook's id.
         record: Stores the data of a run's event.
         count_tokens: Counts the tokens of a text.
+        rehearser: Returns the rehearser of this kernel. None for no rehearsals.
 
     Attributes:
         notebooks: The notebooks of the kernel, with their variables.
         sandbox: The backend for code without approval.
+        rehearsing: The rehearsals of scripts for the kernel.
         results: The newest 100 results, oldest first.
         runs: The number of runs.
         shown: A context manager around each run. A notebook shows the script's output in it.
@@ -76,11 +80,13 @@ class Scripts:
         stored_log: Callable[[str, str], StoredLog],
         record: Callable[[dict[str, Any]], object],
         count_tokens: Callable[[str], int],
+        rehearser: Callable[[], Rehearser] | None = None,
     ) -> None:
         self._executor = executor
         self._count_tokens = count_tokens
         self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
         self.sandbox = Sandbox(executor, pool)
+        self.rehearsing = Rehearsing(executor, rehearser)
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
         self._overheads: dict[str, _Overhead] = {}
         self._instruction_tokens: dict[str, int] = {}  # tokens of the latest instructions, by profile
@@ -151,15 +157,13 @@ class Scripts:
         """Return the notebooks of a backend."""
         return self.sandbox if backend == "sandbox" else self.notebooks
 
-    def execute(
-        self, run: ScriptRun, *, fresh: bool = False, names: dict[str, Any] | None = None
-    ) -> ScriptResult:
+    def execute(self, run: ScriptRun, *, fresh: bool = False, effects: Effects | None = None) -> ScriptResult:
         """Run a prepared script in the current thread, and return its result.
 
         Args:
             run: The script.
             fresh: If True, begin without the variables of the notebook.
-            names: A copy of the kernel's variables, which other threads cannot change.
+            effects: The effects of its rehearsal. The result names differences. None if it was not rehearsed.
 
         Raises:
             ScriptFailedError: The notebook cannot be used. Nothing ran.
@@ -171,7 +175,61 @@ class Scripts:
             if run.backend == "sandbox":
                 self._run_in_sandbox(run, fresh=fresh)
             else:
-                self._run_in_kernel(run, fresh=fresh, names=names)
+                run.effects = effects
+                self._run_in_kernel(run, fresh=fresh)
+        return self._recorded(run)
+
+    def rehearse(self, code: str, *, notebook_id: str | None = None) -> PendingScript:
+        """Rehearse code on a contained copy of the kernel, and return its effects as a request.
+
+        Nothing changes before `keep()` adopts the effects, or `approve()` runs the code in the kernel. `effects` has
+        the effects.
+
+        Args:
+            code: Plain Python. `await` is allowed at the top level.
+            notebook_id: See `run`.
+
+        Raises:
+            ScriptSyntaxError: The code is not Python.
+            ScriptFailedError: The arguments are invalid.
+            RehearsalError: No rehearsal is possible here.
+        """
+        from tract_jupyter.scripts.pendings import PendingScript
+
+        pending = PendingScript.of(self.prepare(code, notebook_id=notebook_id), self._executor)
+        if pending.effects is None:
+            raise RehearsalError(
+                f"The code was not rehearsed: {pending.why_not or 'rehearsals are switched off'}. Use "
+                "scripts.run(code) to run it in the kernel."
+            )
+        return pending
+
+    def rehearse_run(self, run: ScriptRun) -> Rehearsed:
+        """Rehearse a prepared script for the kernel. Return the rehearsal, or the reason why there is none."""
+        run.calls.executor = self._executor
+        run.meter.start()
+        rehearsed = self.rehearsing.rehearse(run, self.notebooks.namespace(run.notebook_id))
+        run.meter.clock.end()  # the wait for the user does not count
+        return rehearsed
+
+    def keep(self, rehearsed: Rehearsed) -> ScriptResult:
+        """Adopt the effects of a rehearsal, and return its result. The code does not run in the kernel.
+
+        Raises:
+            RehearsalError: The effects cannot be kept. Nothing changed.
+        """
+        run, rehearsal = rehearsed.run, rehearsed.rehearsal
+        assert rehearsal is not None  # noqa: S101 # the caller has checked it
+        run.effects, run.is_kept = rehearsal.effects, True
+        namespace = self.notebooks.namespace(run.notebook_id)
+        if only_looked(rehearsal.effects):
+            rehearsal.discard()
+        else:
+            run.change = rehearsal.keep()
+        self.notebooks.note(run.notebook_id, run.script.code)
+        with self.shown(run):
+            replay(run, rehearsal.effects)
+        self.notebooks.restore(namespace)
         return self._recorded(run)
 
     def go_on(self, decided: PendingScriptCall) -> ScriptResult:
@@ -255,19 +313,17 @@ class Scripts:
             self.get_system_instructions(profile=profile)
         return self._overhead(profile).shown + self._instruction_tokens.get(profile.name, 0)
 
-    def _run_in_kernel(self, run: ScriptRun, *, fresh: bool, names: dict[str, Any] | None) -> None:
+    def _run_in_kernel(self, run: ScriptRun, *, fresh: bool) -> None:
         namespace = self.notebooks.namespace(run.notebook_id, fresh=fresh)
-        before = dict(namespace if names is None else names)
         run.calls.log = log = self._log(run, run.notebook_id)
+        watched = self.rehearsing.watch(run, namespace)
         try:
-            run_in_kernel(run, namespace if names is None else names, self._executor)
+            run_in_kernel(run, namespace, self._executor)
         finally:
-            new = namespace
-            if names is not None:
-                new = {} if was_left() else keep_new_variables(before, names, namespace)
-            self.notebooks.note(run.notebook_id, run.script.code, before, new)
+            self.notebooks.note(run.notebook_id, run.script.code)
             log.end(completed=run.status is ScriptStatus.COMPLETED)
             run.notes = (*log.notes(), *run.notes)
+            self.rehearsing.end_watch(run, watched)
         self.notebooks.restore(namespace)
 
     def _run_in_sandbox(self, run: ScriptRun, *, fresh: bool) -> None:

@@ -17,7 +17,6 @@ from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, call_conte
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.scripts.result import ScriptResult
     from tract_jupyter.scripts.runner import ScriptBackend, Scripts
     from tract_jupyter.toolkit import ToolExecutor
 
@@ -82,24 +81,15 @@ class _ScriptTools:
         if backend == "sandbox" or actor == "user":
             return scripts.execute(run).to_dict()
 
-        def approved(pending: PendingScript) -> ScriptResult:
-            code_now = pending.fields["code"]
-            changed = scripts.prepare(code_now, backend=backend, notebook_id=notebook_id, author=actor)
-            seen = None if is_asked else pending.seen
-            return scripts.execute(run if code_now == code else changed, names=seen)
-
         executor = self._executor()
         reviewer = executor.reviewer
-        pending = PendingScript(
-            code, notebook_id=notebook_id, tract=executor.top.tract, acts_in=executor.tract, actor=actor,
-            execute_fn=approved,
-        )  # fmt: skip
+        pending = PendingScript.of(run, executor)
         new_id, notes = pending.pending_id, call_context().notes
         doubt = "" if notes is None else notes.doubt
-        is_asked = bool(doubt) or pending.subject is None
-        if is_asked or not reviewer.granted(pending):
-            is_asked = True
+        if doubt or not reviewer.granted(pending) or pending.status.is_open:
             with reviewer.claim(pending) as claimed:
+                if claimed is not pending:
+                    pending.discard()
                 pending = claimed
                 # an open request with its old id was never approved, and nothing ran
                 pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != new_id else doubt
@@ -108,6 +98,7 @@ class _ScriptTools:
         else:
             note_question(pending)
         if pending.status is not PendingStatus.APPROVED:
+            pending.discard()
             return ToolResult("notebook_execute", success=False, error=refused(refusal(pending)), denied=True)
         answer: dict[str, Any] = pending.result.to_dict()
         return (

@@ -19,7 +19,6 @@ from tract_jupyter.notebook.chat import AskedQuestion, TractSource, TurnLog, sto
 from tract_jupyter.prompts import ended_running, not_run, refused
 from tract_jupyter.review import Decision
 from tract_jupyter.scripts import ScriptLimits, Scripts
-from tract_jupyter.toolkit import CallNotes, changed_context
 
 STOP, EXPIRE = object(), object()
 ENDS = {
@@ -183,15 +182,6 @@ def test_a_script_that_was_left_does_nothing_when_its_call_returns(blocked, done
     blocked.end()
     assert (done, "b" in blocked.names) == ([], False)
     assert blocked.talk.events("script")[-1].data["status"] == "interrupted"
-
-
-def test_a_script_that_was_left_puts_no_variables_among_those_of_the_user(talk):
-    scripts, names = talk.scripts, talk.scripts.notebooks.namespace("main")
-    for is_left in (False, True):
-        name = f"left_{is_left}"
-        with changed_context(notes=CallNotes(is_left=is_left)):
-            scripts.execute(scripts.prepare(f"{name} = 1", notebook_id="main"), names=dict(names))
-        assert (name in names) is not is_left
 
 
 def test_a_script_that_was_left_is_named_and_waits_for_nothing(blocked):

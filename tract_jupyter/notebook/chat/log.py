@@ -65,7 +65,7 @@ class TurnLog:
         has_earlier: the turn has an earlier answer, which stays valid until a new one arrives.
         continues: a sentence about the earlier conversation, in the first turn of a kernel; empty if the notebook
             shows it already, None if the turn continues no earlier conversation.
-        asks_again: the user has ended the approval for scripts that only read.
+        asks_again: the user no longer lets the model look without asking.
         clock: returns seconds.
         go_on: the command that resumes the turn.
         show_again: the command that shows the turn.

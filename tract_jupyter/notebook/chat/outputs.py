@@ -370,6 +370,7 @@ class TurnOutputs:
             yield
             return
         run.capture.watch = outputs.write
+        run.capture.watch_display = lambda text, data: outputs.show({"text/plain": text, **data}, {})
         with self._displays_in(outputs):
             yield
             with captured(run.capture):

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 RUNS_SCRIPTS: Final = "notebook_execute"
 """The tool that runs scripts. Scripts have separate rows."""
-UNASKED: Final = "ran without asking: no findings, touches no files"
+_LOOKED: Final = "Looked, no effects"
 _THOUGHT: Final = 20_000
 _FIRST_WORDS: Final = 100
 _LEAST_CONTEXT: Final = 2_000
@@ -228,7 +228,7 @@ class CallPart:
 
     @property
     def is_unasked(self) -> bool:
-        """True if its script ran in the kernel without a request, because it only reads."""
+        """True if its script went to the model without a request, because it has no effects."""
         return self.is_script and self.decision is not None and self.decision.channel == "grant"
 
     @property
@@ -318,7 +318,7 @@ class CallPart:
             row = row._replace(aside=short, aside_title=full, seconds=None)
         elif decision is not None:
             row = _with_decision(row, decision, name)
-        return row._replace(aside=UNASKED) if self.is_unasked else row
+        return row
 
     def _call_row(self, limit: int, title: str) -> Row:
         brief, text = brief_arguments(self.arguments)
@@ -376,6 +376,8 @@ class CallPart:
             return "Script stopped at its time limit"
         if self.ended is not None and not script:
             error = self.ended.text.removeprefix(not_run(""))
+        if script.get("is_kept") and self.state == "done":
+            return _LOOKED if script.get("is_look") else one_line(f"Kept: {script.get('effects')}", _ERROR)
         titles = {"running": "Running a script", "stopped": "Script stopped", "failed": "Script failed",
                   "not run": _NOT_RUN}  # fmt: skip
         title = titles.get(self.state) or (f"Ran {called}" if script and self.state == "done" else "Script")

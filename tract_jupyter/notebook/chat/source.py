@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import OperationError, TractError
+from tract_jupyter.exceptions import OperationError, RehearsalError, TractError
 from tract_jupyter.loop import TurnEnded
 from tract_jupyter.models import counted
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.rows import AskedQuestion
 from tract_jupyter.notebook.chat.work import AgentWork, WorkSource, number_in
+from tract_jupyter.rehearsal import effects_from_data
 from tract_jupyter.review import Decision, asker_words
+from tract_jupyter.scripts import RUN_SCRIPT
 
 if TYPE_CHECKING:
     from tract_jupyter.agents import AgentCall
     from tract_jupyter.loop import PastTurn
     from tract_jupyter.notebook.chat.turn import DrawnTurn
+    from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
 
 _TOOL_CALLS = frozenset({"tool_call", "script_call"})
@@ -47,7 +50,7 @@ class TractSource:
             pending_id,
             stored.title,
             stored.operation,
-            _arguments(stored.operation, stored.fields),
+            _arguments(stored),
             decision,
             reason,
             asker_words(stored.actor),
@@ -125,12 +128,20 @@ def new_agent_log(tract: Tract, call: AgentCall) -> TurnLog:
     )  # fmt: skip
 
 
-def _arguments(operation: str, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of a stored request: the arguments if it is about a call."""
+def _arguments(stored: StoredPending) -> dict[str, Any]:
+    """Return the values of a stored request: the arguments if it is about a call. A sentence replaces the digest."""
+    fields: dict[str, Any] = stored.fields
     arguments = fields.get("arguments")
-    if operation == "script_call" and isinstance(arguments, dict):
+    if stored.operation == "script_call" and isinstance(arguments, dict):
         return arguments
-    return fields
+    if stored.operation != RUN_SCRIPT or "effects" not in fields:
+        return fields
+    rest = {name: value for name, value in fields.items() if name != "effects"}
+    try:
+        effects = effects_from_data((stored.request or {}).get("effects"))
+    except RehearsalError:
+        return rest
+    return {"effects": effects.headline, **rest}
 
 
 def replayed_from(tract: Tract) -> str:

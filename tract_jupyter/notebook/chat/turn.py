@@ -63,7 +63,7 @@ class DrawnTurn:
         named: the user's word for the turn.
         stays: the message was repeated, and the earlier answer stays valid until a new one arrives.
         continues: the first turn in this kernel of an earlier conversation.
-        asks_again: the user has ended the approval for scripts that only read.
+        asks_again: the user no longer lets the model look without asking.
         undo_card: the plan or the result of an undo of this turn; None if the user asked for none.
     """
 

@@ -10,7 +10,7 @@ from IPython.display import display
 from tract_jupyter.exceptions import OperationError, TractError, nearest
 from tract_jupyter.models import cut, local_time, one_line
 from tract_jupyter.models.schema import type_text
-from tract_jupyter.notebook.commands.command import Command, no_arguments, option
+from tract_jupyter.notebook.commands.command import Command, arguments, no_arguments, option
 from tract_jupyter.notebook.panels.inbox import TURN_DOWN, Inbox, pending_of, stuck
 from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.notebook.session import BEGAN, notebook_path
@@ -464,12 +464,10 @@ def _one_by_one(tract: Tract, count: int, quarantined: Grid) -> GridView | None:
 
 def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
     tract = notebook.tract
-    if rest in (["reading", "on"], ["reading", "off"]):
-        return _switch_reading(tract, is_on=rest[1] == "on")
     if rest and (rest[0] != "revoke" or len(rest) != _SEVERAL):
         raise OperationError(
             f"invalid arguments {' '.join(rest)!r}; %tract grants lists the standing approvals, %tract grants revoke "
-            "ID revokes one, and %tract grants reading on lets scripts that only read run without a request"
+            "ID revokes one"
         )
     if rest:
         grant = tract.review.grants.revoke(rest[1])
@@ -481,17 +479,35 @@ def _grants(notebook: NotebookSession, rest: list[str]) -> GridView:
     return GridView("Standing approvals", () if grants else (nothing,), (grid,))
 
 
-def _switch_reading(tract: Tract, *, is_on: bool) -> GridView:
-    """Allow scripts of the chat that only read to run without a question, or end that rule."""
-    from tract_jupyter.scripts import READS, reading_scripts
+def _looking(notebook: NotebookSession, words: list[str]) -> GridView:
+    """Let the model look without asking, or end that; without a word, show the state."""
+    from tract_jupyter.rehearsal import probe
+    from tract_jupyter.review import KEEP
+    from tract_jupyter.scripts import LOOKS, MOST_LOOKED, looking
 
-    if is_on:
-        tract.review.grants.begin_rule(reading_scripts())
+    grants = notebook.tract.review.grants
+    words = arguments("looking [on|off]", words, 0, 1)
+    if words not in ([], ["on"], ["off"]):
+        raise OperationError(f"invalid argument {words[0]!r}; use %tract looking on or %tract looking off")
+    if words == ["off"]:
+        was_on = grants.end_rules()
         return GridView(
-            f"On: {READS}. The model gets what these scripts print. %tract grants reading off ends it"
+            "Off: each script for the kernel needs your decision" if was_on else "It is off already"
         )
-    was_on = tract.review.grants.end_rules()
-    return GridView("Off: each script in the kernel needs your approval" if was_on else "It is off already")
+    if words == ["on"]:
+        grants.begin_rule(looking(), KEEP)
+    if not grants.has_rule():
+        return GridView("Off: each script for the kernel needs your decision. %tract looking on changes that")
+    level = probe()
+    first = (
+        "A script runs on a copy of the kernel first. If it has no effects, the model gets its output at once"
+    )
+    lines = [f"{first}: at most {MOST_LOOKED:,} characters per turn.", "%tract looking off ends it"]
+    if level.name == "none":
+        lines.insert(
+            1, f"No script can be rehearsed here, so each one still needs your decision. {level.reason}"
+        )
+    return GridView(f"On: {LOOKS}", tuple(lines))
 
 
 def _grant_row(grant: Grant) -> tuple[str, ...]:
@@ -517,9 +533,7 @@ def _covered(grant: Grant) -> str:
 def _grant_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
     tract = notebook.tract
     if not typed:
-        return [("revoke", "option"), ("reading", "option")]
-    if typed == ["reading"]:
-        return [("on", "option"), ("off", "option")]
+        return [("revoke", "option")]
     if typed != ["revoke"]:
         return []
     return [(grant.grant_id[:8], "grant") for grant in tract.review.grants.all() if grant.state != "revoked"]
@@ -536,10 +550,16 @@ COMMANDS = (
         tells_waiting=True,
     ),
     Command(
-        "grants [revoke ID | reading on|off]",
-        "list standing approvals, revoke one, or allow scripts that only read",
+        "grants [revoke ID]",
+        "list standing approvals, or revoke one",
         _grants,
         (_grant_words,),
+    ),
+    Command(
+        "looking [on|off]",
+        "let the model look at data without asking, in this session",
+        _looking,
+        ("on", "off"),
     ),
     Command(
         "review NAME",

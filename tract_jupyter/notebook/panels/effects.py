@@ -95,8 +95,8 @@ def _sample_html(change: TableChange) -> Html:
     lines = [line for row in change.sample for line in _row_html(row, is_new=is_new)]
     cells = max((count for _, count in change.changed_cells), default=0)
     total = max(len(change.sample), change.added_rows + change.removed_rows + cells)
-    is_cut = total > len(change.sample)
-    note = rows.dim(f"{len(change.sample):,} of {counted(total, 'changed row')}") if is_cut else None
+    of_all = counted(total, "row" if is_new else "changed row")
+    note = rows.dim(f"{len(change.sample):,} of {of_all}") if total > len(change.sample) else None
     return element(
         "div",
         table(lines, heads, class_="t fx-rows"),

@@ -260,7 +260,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
         ELEMENT("h4", { class: "sub" }, "Change values ", ELEMENT("small", {}, "checked again and recorded")), ...drawn.edits.rows));
     for (const button of what.querySelectorAll(".jump"))
       button.addEventListener("click", () => { unfold(true); jump(button.textContent, view.worst); });
-    const doing = ELEMENT("div", { class: drawn.buttons.length > 5 ? "do many" : "do" }, ...drawn.buttons, why, fold);
+    const doing = ELEMENT("div", { class: drawn.buttons.length > (view.has_effects ? 4 : 5) ? "do many" : "do" }, ...drawn.buttons, why, fold);
     message.textContent = view.late || view.note;
     spoken.textContent = view.status === "failed" ? "failed" : "waiting";
     withLine.hidden = view.has_effects && !view.values.length;

@@ -1,4 +1,4 @@
-"""Scripts that only read in `%%tract_chat`: the switch, the row that says so, and the button that ends it."""
+"""Scripts that only look in `%%tract_chat`: the switch, the row that says so, and the button that ends it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import json
 
 import pytest
 
+from tests.review.rehearsed import CLEANING, LOOK
+from tests.scripts.rehearsals import rehearse_in
 from tract_jupyter.notebook.chat import TractSource, TurnLog
 
-TOLD = "ran without asking: no findings, touches no files"
+TOLD = "Looked, no effects"
 
 
 @pytest.fixture
@@ -28,8 +30,9 @@ def ask(shell):
         message = {"role": "assistant", "content": None, "tool_calls": [made]}
         return {"choices": [{"message": message, "finish_reason": "tool_calls"}]}
 
-    shell.run("rows = [1, 2]")
-    shell.namespace["tract"].models.use(model)
+    tract = shell.namespace["tract"]
+    tract.models.use(model)
+    rehearse_in(tract).effects |= {"look(rows)": LOOK, "clean(rows)": CLEANING}
 
     def run(code):
         codes.append(code)
@@ -42,39 +45,39 @@ def waiting(shell):
     return [one.fields["code"] for one in shell.namespace["tract"].review.inbox()]
 
 
-def test_the_row_says_that_it_ran_without_a_question(shell, ask):
-    assert "On: Run code without findings" in shell.run("%tract grants reading on").text
-    assert TOLD in ask("sum(rows)")
+def test_the_row_says_that_it_only_looked(shell, ask):
+    assert "On: Let the model look without asking" in shell.run("%tract looking on").text
+    assert TOLD in ask("look(rows)")
     assert waiting(shell) == []
     assert TOLD in shell.run("%tract chat show").text  # from the store alone
-    assert "Run code without findings that touches no files" in shell.run("%tract grants").text
+    assert "Let the model look without asking" in shell.run("%tract grants").text
 
 
 def test_it_is_off_until_the_user_switches_it_on(shell, ask):
-    assert TOLD not in ask("sum(rows)")
-    assert waiting(shell) == ["sum(rows)"]
+    assert TOLD not in ask("look(rows)")
+    assert waiting(shell) == ["look(rows)"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("end", ["%tract grants reading off", "%reset -f", "%tract grants revoke {id}"])
+@pytest.mark.parametrize("end", ["%tract looking off", "%reset -f", "%tract grants revoke {id}"])
 def test_it_ends(shell, ask, end):
-    shell.run("%tract grants reading on")
+    shell.run("%tract looking on")
     (grant,) = shell.namespace["tract"].review.grants.all()
     shell.run(end.format(id=grant.grant_id[:8]))
-    shell.run("rows = [1, 2]")
-    ask("sum(rows)")
-    assert waiting(shell) == ["sum(rows)"]
+    ask("look(rows)")
+    assert waiting(shell) == ["look(rows)"]
 
 
-def test_switched_off_twice_is_no_error(shell):
-    assert "off already" in shell.run("%tract grants reading off").text
-    assert "reading on" in shell.run("%tract grants reading").error
-    assert {"on", "off"} <= {one.strip() for one in shell.complete("%tract grants reading ")}
+def test_the_state_is_shown_and_switched_off_twice_is_no_error(shell):
+    assert shell.run("%tract looking").text.startswith("Off: ")
+    assert "off already" in shell.run("%tract looking off").text
+    assert "%tract looking on or %tract looking off" in shell.run("%tract looking maybe").error
+    assert {"on", "off"} <= {one.strip() for one in shell.complete("%tract looking ")}
 
 
 def test_the_foot_of_the_turn_has_a_button_that_ends_it(shell, ask):
-    shell.run("%tract grants reading on")
-    ask("sum(rows)")
+    shell.run("%tract looking on")
+    ask("look(rows)")
     tract = shell.namespace["tract"]
     log = TurnLog(TractSource(tract))
     tract.chat("Look", on_turn=log.add, tools="code")
@@ -83,8 +86,9 @@ def test_the_foot_of_the_turn_has_a_button_that_ends_it(shell, ask):
     assert "ask" not in log.view().foot().actions
 
 
-def test_a_change_to_a_variable_is_asked_about(shell, ask):
-    shell.run("%tract grants reading on")
-    assert TOLD not in ask("rows.append(3)")
-    assert waiting(shell) == ["rows.append(3)"]
-    assert shell.namespace["rows"] == [1, 2]
+def test_effects_are_asked_about_and_the_waiting_row_has_the_sentence(shell, ask):
+    shell.run("%tract looking on")
+    text = ask("clean(rows)")
+    assert TOLD not in text
+    assert "Overwrites data/sigh" in text
+    assert waiting(shell) == ["clean(rows)"]

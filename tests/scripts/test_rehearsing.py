@@ -1,0 +1,324 @@
+"""Scripts for the kernel that are rehearsed first: kept, run, changed, or sent to the model without a request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.review.fakes import FakeChannel, click
+from tests.review.rehearsed import CLEANING, FAILED, LOOK, REFUSED
+from tests.scripts.rehearsals import rehearse_in
+from tract_jupyter.exceptions import GrantError, PendingStateError, RehearsalError
+from tract_jupyter.models import PendingStatus
+from tract_jupyter.rehearsal import Change, Effects, Output, VariableEffect
+from tract_jupyter.review import KEEP, deciding
+from tract_jupyter.scripts import LOOKS, MOST_LOOKED, PendingScript, looking
+from tract_jupyter.toolkit import CHAT, CallNotes, changed_context
+
+
+@pytest.fixture
+def user(tract):
+    """The user's variables."""
+    tract.scripts.notebooks.user_namespace = {"n": [1, 2, 3]}
+    return tract.scripts.notebooks.user_namespace
+
+
+@pytest.fixture
+def rehearser(tract, user, monkeypatch):
+    monkeypatch.setattr("tract_jupyter.scripts.rehearsing.watch", lambda *_: Watched())
+    return rehearse_in(tract)
+
+
+class Watched:
+    """The watch of a run that changed `n`."""
+
+    def finish(self):
+        return Change("change-2", variables=("n",), certainty="named only")
+
+
+@pytest.fixture
+def call(tract):
+    def execute(code, actor=CHAT):
+        arguments = {"code": code, "backend": "kernel", "notebook_id": "user"}
+        return tract.executor.execute("notebook_execute", arguments, actor=actor)
+
+    return execute
+
+
+def answers(tract, *steps):
+    tract.reviewer.channel = FakeChannel(
+        *[
+            lambda ticket, step=step: click(ticket, *step[:1], **dict(step[1:]))
+            for step in [(s,) if isinstance(s, str) else s for s in steps]
+        ]
+    )
+    return tract.reviewer.channel
+
+
+def test_keep_adopts_the_effects_and_runs_nothing(tract, user, rehearser, call):
+    rehearser.values["k = boom()"] = {"k": 5}
+    channel = answers(tract, "keep")
+    result = call("k = boom()").output
+    assert (result["status"], user["k"]) == ("completed", 5)
+    request, _ = channel.shown[0]
+    assert request.effects == rehearser.made[0].effects
+    assert [action.label for action in request.actions] == ["Keep", "Run in the kernel", "Reject"]
+    assert request.main_action.name == "keep"
+    (script,) = tract.scripts.results
+    assert (script.is_kept, script.change.change_id) == (True, "change-1")
+
+
+def test_the_model_gets_the_output_of_the_rehearsal(tract, rehearser, call):
+    table = Output("result", "2 rows", {"text/html": "<table></table>"})
+    rehearser.effects["look()"] = replace(LOOK, outputs=(Output("text", "12 spellings\n"), table))
+    answers(tract, "keep")
+    result = call("look()").output
+    assert (result["output"], result["result"]) == ("12 spellings\n", "2 rows")
+
+
+def test_run_in_the_kernel_runs_the_code_and_says_a_difference(tract, user, rehearser, call):
+    rehearser.values["n.append(4)"] = {"k": 5}
+    answers(tract, "approve")
+    result = call("n.append(4)").output
+    assert user == {"n": [1, 2, 3, 4], **{name: user[name] for name in user if name != "n"}}
+    assert result["notes"] == ["The run differs from the rehearsal: it also changed n; it did not change k."]
+    assert rehearser.made[0].is_discarded
+    assert tract.scripts.results[-1].change.certainty == "named only"
+
+
+def test_reject_changes_nothing(tract, user, rehearser, call):
+    rehearser.values["k = 1"] = {"k": 1}
+    answers(tract, "reject")
+    assert call("k = 1").denied
+    assert "k" not in user
+    assert rehearser.made[0].is_discarded
+
+
+def test_a_script_that_failed_sends_its_error_and_keeps_nothing(tract, user, rehearser, call):
+    rehearser.effects["df['mont']"] = replace(
+        FAILED, variables=(VariableEffect("half", "created", "", "int"),)
+    )
+    channel = answers(tract, "keep")
+    result = call("df['mont']").output
+    assert (result["status"], "half" in user) == ("failed", False)
+    assert result["output"].endswith("KeyError: 'mont'\n")
+    assert "Nothing was changed" in result["notes"][0]
+    assert channel.shown[0][0].main_action.label == "Send the error"
+
+
+@pytest.mark.parametrize(
+    "effects",
+    [
+        REFUSED,
+        replace(LOOK, ending="limit"),
+        replace(LOOK, variables=(VariableEffect("m", "created", "", "Model", problem="no safe form"),)),
+    ],
+    ids=["refused", "limit", "no safe form"],
+)
+def test_effects_that_cannot_be_kept_leave_only_the_run(tract, rehearser, call, effects):
+    rehearser.effects["x"] = effects
+    channel = answers(tract, "reject")
+    call("x")
+    request, _ = channel.shown[0]
+    assert [action.name for action in request.actions] == ["approve", "reject"]
+    assert request.main_action.label == "Run in the kernel"
+    pending = tract.scripts.rehearse("x")
+    with pytest.raises(PendingStateError, match="cannot be kept"):
+        pending.keep()
+
+
+def test_changed_code_is_rehearsed_and_asked_again(tract, user, rehearser, call):
+    rehearser.values |= {"k = 1": {"k": 1}, "k = 2": {"k": 2}}
+    channel = answers(tract, ("approve", ("edits", {"code": "k = 2"})), "keep")
+    result = call("k = 1").output
+    assert user["k"] == 2
+    assert result["changed_by_the_person"] == "k = 2"
+    (first, _), (second, _) = [shown for shown in channel.shown if shown[1] == "pending"]
+    assert second.note == "The changed code was rehearsed. These are its effects."
+    assert first.fingerprint != second.fingerprint
+    assert second.effects == rehearser.made[1].effects
+    assert rehearser.made[0].is_discarded
+
+
+def test_a_change_since_the_rehearsal_is_rehearsed_and_asked_again(tract, user, rehearser, call):
+    rehearser.values["k = 1"] = {"k": 1}
+
+    def changed(ticket):
+        rehearser.made[0].changed = ("n", "data.csv")
+        click(ticket, "keep")
+
+    tract.reviewer.channel = channel = FakeChannel(changed, lambda ticket: click(ticket, "keep"))
+    assert call("k = 1").success
+    notes = [request.note for request, status in channel.shown if status == "pending"]
+    assert notes[1].startswith("Changed since the rehearsal: n, data.csv. The code was rehearsed again")
+    assert (user["k"], len(rehearser.made)) == (1, 2)
+
+
+def test_an_approval_counts_for_exactly_these_effects(tract, rehearser):
+    first = tract.scripts.rehearse("k = 1")
+    rehearser.effects["k = 1"] = LOOK
+    second = tract.scripts.rehearse("k = 1")
+    assert first.fingerprint != second.fingerprint
+
+
+def test_without_a_rehearsal_all_is_as_before_with_one_line(tract, user, rehearser, call):
+    rehearser.why_not = "This machine has no user namespaces."
+    channel = answers(tract, "approve")
+    assert call("n.append(4)").success
+    request, _ = channel.shown[0]
+    assert request.effects is None
+    assert [action.label for action in request.actions] == ["Run", "Reject"]
+    assert request.why.startswith("Not rehearsed: ")
+    with pytest.raises(RehearsalError, match="was not rehearsed"):
+        tract.scripts.rehearse("1")
+
+
+def test_switched_off_nothing_is_rehearsed(tract, user, rehearser, call):
+    tract.scripts.rehearsing.is_on = False
+    channel = answers(tract, "approve")
+    assert call("n.append(4)").success
+    assert rehearser.made == []
+    assert channel.shown[0][0].why.startswith("The model wrote this code.")
+
+
+def test_code_can_rehearse_keep_and_run(tract, user, rehearser):
+    rehearser.values["k = 1"] = {"k": 1}
+    pending = tract.scripts.rehearse("k = 1")
+    assert isinstance(pending, PendingScript)
+    assert [effect.name for effect in pending.effects.variables] == ["k"]
+    assert pending.keep().is_kept
+    assert (user["k"], pending.status) == (1, PendingStatus.APPROVED)
+    assert tract.scripts.rehearse("n.append(9)").approve().succeeded
+    assert user["n"][-1] == 9
+
+
+def test_reading_tools_are_answered_and_others_end_the_rehearsal(tract, rehearser):
+    written = []
+    tract.tool(lambda: 7, name="look", description="Look.", read_only=True)
+    tract.tool(lambda: written.append(1), name="write", description="Write.")
+    rehearser.calls = [("look", {}), ("write", {}), ("nothing", {})]
+    pending = tract.scripts.rehearse("tools.look()")
+    look, write, nothing = rehearser.replies
+    assert (look.value, look.error, look.needs_approval) == (7, "", False)
+    assert (write.value, write.needs_approval) == (None, True)
+    assert "no tool" in nothing.error
+    assert written == []
+    assert pending.keep().call_count == 1
+
+
+# --- looking
+
+
+@pytest.fixture
+def on(tract, rehearser):
+    """The user lets the model look."""
+    tract.reviewer.channel = FakeChannel()
+    tract.review.grants.begin_rule(looking(), KEEP)
+    rehearser.effects |= {"look()": LOOK, "fail()": FAILED}
+    return tract
+
+
+def asked(tract):
+    return [request.code[0].code for request, _ in tract.reviewer.channel.shown]
+
+
+def test_it_is_off_by_default_and_offered(tract, rehearser, call):
+    rehearser.effects["look()"] = LOOK
+    channel = answers(tract, "keep")
+    call("look()")
+    request, _ = channel.shown[0]
+    assert request.subject.rule == LOOKS == "Let the model look without asking, in this session"
+    assert request.main_action.label == "Send the output"
+
+
+@pytest.mark.parametrize("code", ["look()", "fail()"])
+def test_a_look_goes_to_the_model_without_a_request(on, call, code):
+    result = call(code)
+    assert result.success
+    assert asked(on) == []
+    (decision,) = on.review.decisions()
+    assert (decision.channel, decision.action) == ("grant", "keep")
+    (grant,) = on.review.grants.all()
+    assert (grant.covers, grant.uses, grant.action) == (LOOKS, 1, "keep")
+
+
+@pytest.mark.parametrize("effects", [CLEANING, REFUSED, replace(LOOK, ending="limit")])
+def test_all_others_are_asked_about(on, rehearser, call, effects):
+    rehearser.effects["x"] = effects
+    answers(on, "reject")
+    assert call("x").denied
+    assert asked(on)[0] == "x"
+
+
+@pytest.mark.parametrize("actor", ["agent:1", "agent:chat/x", "orchestrator", "mcp"])
+def test_only_the_model_of_the_conversation_may_look(on, call, actor):
+    answers(on, "reject")
+    assert call("look()", actor).denied
+
+
+def test_more_output_than_a_turn_may_send_is_asked_about(on, rehearser, call):
+    class Turn:
+        seconds_left = None
+
+    rehearser.effects["big()"] = Effects(outputs=(Output("text", "x" * (MOST_LOOKED - 20)),))
+    with changed_context(notes=CallNotes(meter=Turn())):
+        assert call("big()").success
+        channel = answers(on, "reject")
+        assert call("look()").success  # 14 more characters
+        assert call("big()").denied
+    request, _ = channel.shown[0]
+    assert request.why.startswith(
+        f"Asked because the model may get {MOST_LOOKED:,} characters per turn without a request."
+    )
+    assert request.subject is None
+
+
+def test_output_that_looks_like_a_key_is_asked_about(on, rehearser, call):
+    key = "sk-proj-" + "a1B2c3D4" * 6
+    rehearser.effects["look()"] = replace(LOOK, outputs=(Output("text", f"api_key = {key}"),))
+    channel = answers(on, "reject")
+    assert call("look()").denied
+    assert channel.shown[0][0].subject is None
+
+
+def test_a_click_lets_the_model_look_from_then_on(tract, rehearser, call, monkeypatch):
+    from tract_jupyter.review import decision
+
+    monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})
+    rehearser.effects["look()"] = LOOK
+    answers(tract, ("keep", ("approval:", {"scope": "session"})))
+    assert call("look()").success
+    assert tract.review.grants.has_rule()
+    answers(tract)
+    assert call("look()").success
+    assert asked(tract) == []
+
+
+@pytest.mark.parametrize("terms", [{"scope": "always"}, {"scope": "session", "whom": "anybody"}])
+def test_no_more_than_looking_in_this_session_is_given(tract, rehearser, call, monkeypatch, terms):
+    from tract_jupyter.review import decision
+
+    monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})
+    rehearser.effects["look()"] = LOOK
+    answers(tract, ("keep", ("approval:", terms)), "reject")
+    call("look()")
+    assert not tract.review.grants.has_rule()
+
+
+def test_it_ends(on, call):
+    assert on.review.grants.end_rules() == 1
+    assert on.review.grants.end_rules() == 0
+    answers(on, "reject")
+    assert call("look()").denied
+
+
+def test_it_ends_with_the_process(on, call, monkeypatch):
+    monkeypatch.setattr("tract_jupyter.review.grants.this_process", lambda: "another")
+    answers(on, "reject")
+    assert call("look()").denied
+
+
+def test_no_model_switches_it_on(tract):
+    with deciding("model", "model:x"), pytest.raises(GrantError, match="only the user"):
+        tract.review.grants.begin_rule(looking(), KEEP)

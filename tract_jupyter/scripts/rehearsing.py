@@ -1,0 +1,227 @@
+"""Rehearsals of scripts for the kernel: on a contained copy first, then kept or run.
+
+A script that only looked (`only_looked`) may go to the model without a request, if the user allowed it. The output of
+such scripts is limited per turn.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextvars
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.models import digest
+from tract_jupyter.rehearsal import ToolReply, probe, watch
+from tract_jupyter.review import Subject
+from tract_jupyter.scripts.result import ScriptError, ScriptStatus
+from tract_jupyter.toolkit import CHAT, ToolResult, call_context
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from tract_jupyter.rehearsal import Change, Effects, Output, Rehearsal, Rehearser, Watch
+    from tract_jupyter.scripts.run import ScriptRun
+    from tract_jupyter.toolkit import ToolExecutor
+
+LOOKS: Final = "Let the model look without asking, in this session"
+"""The rule of the standing approval for scripts without effects, as the user sees it."""
+MOST_LOOKED: Final = 20_000
+"""The maximum number of characters that scripts without effects may send to the model per turn without a request."""
+
+
+def looking() -> Subject:
+    """Return the subject of this approval. It covers only scripts by the model of the chat."""
+    return Subject("script", "kernel", digest({"rule": LOOKS}), {}, CHAT, rule=LOOKS)
+
+
+def only_looked(effects: Effects) -> bool:
+    """Return True if a script has no effects. One that raised an error has none either: nothing of it is kept."""
+    return effects.is_empty or is_failed(effects)
+
+
+def is_failed(effects: Effects) -> bool:
+    """Return True if the script itself raised an error, and the containment refused nothing."""
+    return (
+        effects.ending == "raised" and not effects.refused and all(call.is_answered for call in effects.calls)
+    )
+
+
+class Rehearsed(NamedTuple):
+    """The rehearsal of a script, or the reason why there is none.
+
+    Attributes:
+        code: The rehearsed code.
+        run: The run with the answered tool calls. It becomes the result if the effects are kept.
+        rehearsal: The rehearsal. None if there is none.
+        why_not: The reason why there is none; empty if there is one.
+    """
+
+    code: str
+    run: ScriptRun
+    rehearsal: Rehearsal | None
+    why_not: str = ""
+
+    @property
+    def effects(self) -> Effects | None:
+        """The effects. None without a rehearsal."""
+        return None if self.rehearsal is None else self.rehearsal.effects
+
+
+class Rehearsing:
+    """The rehearsals of one tract's scripts.
+
+    Args:
+        executor: It answers tool calls that only read.
+        rehearser: It returns the rehearser of this kernel. None if there is none.
+
+    Attributes:
+        is_on: If False, no script is rehearsed.
+    """
+
+    is_on: bool = True
+
+    def __init__(self, executor: ToolExecutor, rehearser: Callable[[], Rehearser] | None) -> None:
+        self._executor = executor
+        self._rehearser = rehearser
+        self._looked: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+
+    @property
+    def rehearser(self) -> Rehearser | None:
+        """The rehearser of this kernel. None if nothing is rehearsed."""
+        return self._rehearser() if self.is_on and self._rehearser is not None else None
+
+    def rehearse(self, run: ScriptRun, namespace: dict[str, Any]) -> Rehearsed:
+        """Rehearse a prepared script in the current thread."""
+        code, rehearser, notes = run.script.code, self.rehearser, call_context().notes
+        if rehearser is None:
+            return Rehearsed(code, run, None)
+        try:
+            rehearsal = rehearser.rehearse(
+                code, namespace, tools=self._answering(run), stop=None if notes is None else notes.stop
+            )
+        except RehearsalError as error:
+            level = probe()
+            return Rehearsed(code, run, None, level.reason if level.name == "none" else str(error))
+        return Rehearsed(code, run, rehearsal)
+
+    def watch(self, run: ScriptRun, namespace: dict[str, Any]) -> Watch | None:
+        """Save the variables and files that code names, before it runs in the kernel. None if that is not possible."""
+        rehearser = self.rehearser
+        if rehearser is None:
+            return None
+        try:
+            return watch(run.script.code, namespace, rehearser.workspace, rehearser.backups)
+        except RehearsalError:
+            return None  # the script runs as without undo
+
+    def end_watch(self, run: ScriptRun, watched: Watch | None) -> None:
+        """Store the change of a run in the kernel, and its difference from the rehearsal."""
+        if watched is None:
+            return
+        try:
+            run.change = watched.finish()
+        except RehearsalError as error:
+            run.notes = (*run.notes, f"The run cannot be undone: {error}")
+            return
+        note = "" if run.effects is None else differences(run.effects, run.change)
+        run.notes = (*run.notes, *filter(None, [note]))
+
+    def _answering(self, run: ScriptRun) -> Callable[[str, dict[str, Any]], ToolReply]:
+        """Return the function that answers tool calls of the copy, with the context of this thread."""
+        context = contextvars.copy_context()
+        return lambda name, arguments: context.copy().run(self._answer, run, name, arguments)
+
+    def _answer(self, run: ScriptRun, name: str, arguments: dict[str, Any]) -> ToolReply:
+        """Make a call that only reads and needs no approval. All other calls end the rehearsal."""
+        executor, calls = self._executor, run.calls
+        call = executor.prepare(name, arguments, actor=calls.actor, profile=calls.profile)
+        if isinstance(call, ToolResult):
+            return ToolReply(None, call.error, needs_approval=False)
+        if call.question is not None or not call.tool.traits.read_only:
+            return ToolReply(None, "", needs_approval=True)
+        result = calls.execute(executor, name, arguments, line=0)
+        return ToolReply(result.output, result.error, needs_approval=False)
+
+    def looked(self) -> int:
+        """Return the number of characters that scripts without effects sent in the current turn without a request."""
+        turn = _turn()
+        return 0 if turn is None else self._looked.get(turn, 0)
+
+    def count_look(self, effects: Effects) -> None:
+        """Count the output of a script that went to the model without a request."""
+        turn = _turn()
+        if turn is not None:
+            self._looked[turn] = self._looked.get(turn, 0) + len(effects.text())
+
+
+def _turn() -> Any:
+    notes = call_context().notes
+    return None if notes is None else notes.meter
+
+
+# --- the result of a rehearsal
+
+
+class RehearsedValue:
+    """The value of a script's last expression. The value itself stayed in the copy, so this has only its display."""
+
+    def __init__(self, output: Output) -> None:
+        self._text = output.text
+        self._data = plain_data(output.data)
+
+    def __repr__(self) -> str:
+        return self._text
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        return {"text/plain": self._text, **self._data}
+
+
+def plain_data(data: Mapping[str, str | bytes]) -> dict[str, str]:
+    """Return a MIME bundle as IPython sends it: binary contents as Base64."""
+    return {
+        mime: value if isinstance(value, str) else base64.b64encode(value).decode("ascii")
+        for mime, value in data.items()
+    }
+
+
+def replay(run: ScriptRun, effects: Effects) -> None:
+    """Give a run the output, the value and the error of its rehearsal."""
+    for output in effects.outputs:
+        if output.kind == "result":
+            run.value = RehearsedValue(output)
+        elif output.kind == "text":
+            run.capture.write("stdout", output.text)
+        elif output.kind in {"display", "figure"}:
+            run.capture.display(output.text, plain_data(output.data))
+        elif effects.ending != "raised":  # else it is the error below
+            run.capture.write("stderr", output.text)
+    if effects.ending == "raised":
+        run.status, run.error = ScriptStatus.FAILED, _error(effects)
+        run.notes = (*run.notes, "The script ran on a copy and raised this error. Nothing was changed.")
+    else:
+        run.status = ScriptStatus.COMPLETED
+
+
+def _error(effects: Effects) -> ScriptError:
+    traceback = "".join(output.text for output in effects.outputs if output.kind == "error")
+    name, _, message = effects.ending_note.partition(": ")
+    return ScriptError(name or "Error", message, traceback or effects.ending_note)
+
+
+def differences(effects: Effects, change: Change) -> str:
+    """Return how a run in the kernel differs from its rehearsal; empty if it changed the same."""
+    expected = {_name(effect) for effect in (*effects.variables, *effects.files)}
+    actual = {*change.variables, *change.files}
+    more, missing = sorted(actual - expected), sorted(expected - actual)
+    parts = [
+        f"it also changed {', '.join(more)}" if more else "",
+        f"it did not change {', '.join(missing)}" if missing else "",
+    ]
+    text = "; ".join(filter(None, parts))
+    return f"The run differs from the rehearsal: {text}." if text else ""
+
+
+def _name(effect: Any) -> str:
+    return str(getattr(effect, "path", None) or effect.name)
