@@ -5,9 +5,12 @@
 * `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `limits`: time and memory.
 * `inside`: runs the code in the copy. `refusals`: reports refused attempts. `copy_tools`: `tools` in the copy.
   `redaction`: removes secrets.
-* `effects`: the effects as one value.
-* `change`: a change that was made, with preview, undo and redo. `backups`: the previous content of files.
-* `watch`: copies of variables and files before a run in the kernel.
+* `effects`: the effects as one value. `describe`: values in a few words. `tables`: the difference of two tables.
+* `values`: safe forms of values, which execute nothing; for libraries `arrays`, `frames`, `arrow`, `polars_frames`.
+* In the copy: `baseline` (the variables that the code can reach, and digests), `collect` (writes changed variables).
+* In the kernel: `found` computes the effects from received data, `files` from changed files. `settings`: both sides.
+* `adopt`: keeps effects. `change`: a change that was made, with preview, undo and redo. `backups`: contents of files,
+  with a journal of each change. `watch`: copies of variables and files before a run in the kernel.
 
 Code never comes back from the copy, only data. Knows `models` and `analysis`.
 """

@@ -1,6 +1,10 @@
+from .adopt import keep as keep
 from .backups import Backups as Backups
+from .baseline import Baseline as Baseline
+from .baseline import digest as digest
 from .change import Change as Change
 from .change import UndoItem as UndoItem
+from .collect import observe as observe
 from .effects import Effects as Effects
 from .effects import FileEffect as FileEffect
 from .effects import Output as Output
@@ -11,6 +15,10 @@ from .effects import TableChange as TableChange
 from .effects import ToolCall as ToolCall
 from .effects import VariableEffect as VariableEffect
 from .effects import effects_from_data as effects_from_data
+from .files import file_effects as file_effects
+from .files import read_upper as read_upper
+from .found import Findings as Findings
+from .found import find_effects as find_effects
 from .limits import Limits as Limits
 from .parent import ToolReply as ToolReply
 from .probe import Level as Level
@@ -22,5 +30,12 @@ from .report import FrameReader as FrameReader
 from .report import MalformedReportError as MalformedReportError
 from .report import Report as Report
 from .report import frame_bytes as frame_bytes
+from .tables import TextTable as TextTable
+from .tables import compare_frames as compare_frames
+from .tables import compare_texts as compare_texts
+from .values import Decoder as Decoder
+from .values import Encoder as Encoder
+from .values import UnsafeValueError as UnsafeValueError
+from .values import split as split
 from .watch import Watch as Watch
 from .watch import watch as watch

@@ -1,33 +1,527 @@
-"""Backups: the previous content of changed files, by SHA-256, with a journal of each change."""
+"""Backups: the previous and the new content of changed files, by SHA-256, with a journal of each change.
+
+A change stores all contents first, then its journal, then it replaces the files one by one. So a process that ends at
+any step leaves either the old files, or a journal with which `recover` completes the change. An object of the folder
+has the name of its hash, mode 0600, and is never changed.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import fcntl
+import hashlib
+import json
+import os
+import re
+import time
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.models import make_private_folder, size_text
+from tract_jupyter.rehearsal.files import State, open_below, state_below
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from tract_jupyter.rehearsal.change import Change
 
+Side = Literal["before", "after"]
+
 BUDGET: Final = 2 * 1024**3
+_AT_ONCE: Final = 1 << 20
+_ID: Final = re.compile(r"[0-9a-f]{16}")
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER_MODE: Final = 0o777
+
+
+@dataclass(slots=True)
+class FileRecord:
+    """A file of a change.
+
+    Attributes:
+        path: The path below the workspace. A folder ends with `/`.
+        before: The state before. None if there was no file.
+        after: The state after. None if it was deleted.
+        is_folder: True for an empty folder that was made or removed.
+        is_created: True if it did not exist before.
+        at: The state that the workspace has now, as far as the change knows.
+    """
+
+    path: str
+    before: State | None
+    after: State | None
+    is_folder: bool = False
+    is_created: bool = False
+    at: Side = "before"
+
+    def state(self, side: Side) -> State | None:
+        """Return the state of one side."""
+        return self.before if side == "before" else self.after
+
+    def exists(self, side: Side) -> bool:
+        """Return True if the file, or the folder, exists on this side."""
+        if self.is_folder:
+            return (side == "after") == self.is_created
+        return self.state(side) is not None
+
+
+@dataclass(slots=True)
+class Record:
+    """The journal of a change.
+
+    Attributes:
+        change_id: 16 hexadecimal digits.
+        workspace: The folder of the files.
+        made: Time in seconds since 1970.
+        files: The files.
+        made_folders: Folders that the change needs and that did not exist.
+        moving: (side, numbers of files) while files are replaced. None otherwise.
+    """
+
+    change_id: str
+    workspace: str
+    made: float
+    files: list[FileRecord]
+    made_folders: list[str]
+    moving: tuple[Side, list[int]] | None = None
 
 
 class Backups:
-    """The previous content of files, in a private folder next to the store.
+    """The contents of changed files, in a private folder next to the store.
 
     Args:
         folder: The folder. It is created at the first backup.
-        budget: Bytes. The oldest changes are removed first.
+        budget: Bytes. The oldest changes are removed first; the newest stays.
     """
 
     def __init__(self, folder: Path, budget: int = BUDGET) -> None:
         self.folder = folder
         self.budget = budget
 
-    def recover(self) -> None:
-        """Complete or reverse changes that an ended process left unfinished."""
-        raise NotImplementedError
+    @property
+    def size(self) -> int:
+        """The bytes of all contents."""
+        return sum(path.stat().st_size for path in self._objects())
+
+    def change_ids(self) -> tuple[str, ...]:
+        """Return the ids of all changes, oldest first."""
+        return tuple(record.change_id for record in self._records())
 
     def change(self, change_id: str) -> Change:
-        """Return an earlier change. After a restart, it has files only."""
-        raise NotImplementedError
+        """Return an earlier change. After a restart, it has files only.
+
+        Raises:
+            RehearsalError: there is no such change, or it was removed to save space.
+        """
+        from tract_jupyter.rehearsal.change import Change
+
+        return Change(change_id, record=self.read(change_id), backups=self)
+
+    def recover(self) -> None:
+        """Complete changes that an ended process left unfinished. Changes of running processes are left alone.
+
+        Raises:
+            RehearsalError: a file cannot be replaced. Its contents stay here, so this can be tried again.
+        """
+        for record in self._records():
+            if record.moving is not None:
+                with self._lock(record.change_id) as is_free:
+                    if is_free:
+                        self._complete(self.read(record.change_id))
+
+    # ---- writing
+
+    def store(self, descriptor: int) -> str:
+        """Add the content of an open file. Return its SHA-256.
+
+        Raises:
+            OSError: it cannot be stored.
+        """
+        self._make_folders()
+        temporary = self.folder / "objects" / f".{os.getpid()}-{time.monotonic_ns()}"
+        total, at = hashlib.sha256(), 0
+        with open(os.open(temporary, _NEW, 0o600), "wb", buffering=0) as file:  # noqa: PTH123 # private
+            while data := os.pread(descriptor, _AT_ONCE, at):
+                total.update(data)
+                _write(file.fileno(), data)
+                at += len(data)
+            os.fsync(file.fileno())
+        name = total.hexdigest()
+        temporary.replace(self._object(name))
+        return name
+
+    def has(self, state: State | None) -> bool:
+        """Return True if the content of a state is here, or the state is a missing file."""
+        return state is None or self._object(state.sha256).exists()
+
+    def add(self, workspace: Path, files: list[FileRecord], *, change_id: str) -> Record:
+        """Write the journal of a new change. Its contents must be stored already.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._make_folders()
+        record = Record(
+            change_id, os.fspath(workspace), time.time(), files, _missing_folders(workspace, files)
+        )
+        self.write(record)
+        return record
+
+    def move(self, record: Record, side: Side, numbers: Sequence[int]) -> None:
+        """Give files the state of one side. All of them change, or none.
+
+        Raises:
+            RehearsalError: a file cannot be replaced. All files are as before.
+        """
+        if not numbers:
+            return
+        with self._lock(record.change_id) as is_free:
+            if not is_free:
+                raise RehearsalError(f"Another process works on the change {record.change_id}. Try again.")
+            origin: Side = "before" if side == "after" else "after"
+            record.moving = (side, list(numbers))
+            self.write(record)
+            try:
+                self._replace(record, side, numbers)
+            except OSError as error:
+                record.moving = (origin, list(numbers))
+                self.write(record)
+                self._replace(record, origin, numbers)
+                self._finish(record)
+                raise RehearsalError(
+                    f"The files cannot be changed: {error.strerror or error}. All files are as before. "
+                    f"Make {error.filename or 'the workspace'} writable, then try again."
+                ) from None
+            self._finish(record)
+
+    def _complete(self, record: Record) -> None:
+        if record.moving is None:
+            return
+        side, numbers = record.moving
+        origin: Side = "before" if side == "after" else "after"
+        workspace = os.open(record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            untouched = [number for number in numbers if self._is_at(workspace, record.files[number], origin)]
+            for number in numbers:
+                parent, _, _ = record.files[number].path.rstrip("/").rpartition("/")
+                _remove(workspace, f"{parent}/{_temporary(record, number)}".lstrip("/"), is_folder=False)
+        finally:
+            os.close(workspace)
+        try:
+            self._replace(record, side, untouched)
+        except OSError as error:
+            raise RehearsalError(
+                f"The change {record.change_id} cannot be completed: {error.strerror or error}. "
+                "Its contents are kept. Repair the cause, then try again."
+            ) from None
+        self._finish(record)
+
+    @staticmethod
+    def _is_at(workspace: int, file: FileRecord, side: Side) -> bool:
+        """Return True if a file still has the state of a side. A file that the user changed since is left alone."""
+        return file.is_folder or state_below(workspace, file.path) == file.state(side)
+
+    def _finish(self, record: Record) -> None:
+        if record.moving is None:
+            return
+        side, numbers = record.moving
+        for number in numbers:
+            record.files[number].at = side
+        record.moving = None
+        self.write(record)
+        self.trim()
+
+    def _replace(self, record: Record, side: Side, numbers: Sequence[int]) -> None:
+        """Give files the state of one side. Doing it twice is the same as once."""
+        files = [(number, record.files[number]) for number in numbers]
+        with ExitStack() as stack:
+            workspace = os.open(record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, workspace)
+            for number, file in files:
+                if file.exists(side):
+                    self._put(workspace, file, side, _temporary(record, number))
+            gone = [file for _, file in files if not file.exists(side)]
+            for file in gone:
+                if not file.is_folder:
+                    _remove(workspace, file.path, is_folder=False)
+            folders = [file.path.rstrip("/") for file in gone if file.is_folder]
+            if side == "before":
+                folders += record.made_folders
+            for path in sorted(set(folders), key=len, reverse=True):
+                _remove(workspace, path, is_folder=True)
+
+    def _put(self, workspace: int, file: FileRecord, side: Side, temporary: str) -> None:
+        path = file.path.rstrip("/")
+        with ExitStack() as stack:
+            *parents, name = path.split("/")
+            folder = workspace
+            for parent in [*parents, name] if file.is_folder else parents:
+                with suppress(FileExistsError):
+                    os.mkdir(parent, _FOLDER_MODE, dir_fd=folder)
+                folder = os.open(parent, _FOLDER, dir_fd=folder)
+                stack.callback(os.close, folder)
+            state = file.state(side)
+            if not file.is_folder and state is not None:
+                self._write_file(folder, name, state, temporary)
+
+    def _write_file(self, folder: int, name: str, state: State, temporary: str) -> None:
+        """Replace one file by one rename."""
+        with suppress(FileNotFoundError):
+            os.unlink(temporary, dir_fd=folder)
+        with ExitStack() as stack:
+            source = os.open(self._object(state.sha256), os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, source)
+            target = os.open(temporary, _NEW, 0o600, dir_fd=folder)
+            stack.callback(os.close, target)
+            total = hashlib.sha256()
+            while data := os.read(source, _AT_ONCE):
+                total.update(data)
+                _write(target, data)
+            if total.hexdigest() != state.sha256:
+                os.unlink(temporary, dir_fd=folder)
+                raise OSError(f"the backup of {name} is damaged")
+            os.fchmod(target, state.mode)
+            os.utime(target, ns=(state.mtime, state.mtime))
+            os.fsync(target)
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        os.fsync(folder)
+
+    # ---- journals
+
+    def read(self, change_id: str) -> Record:
+        """Return the journal of a change.
+
+        Raises:
+            RehearsalError: there is none, or it is damaged.
+        """
+        if not _ID.fullmatch(change_id):
+            raise RehearsalError(f"Invalid id of a change: {change_id!r}. Use the id that the change has.")
+        try:
+            return _record(json.loads(self._journal(change_id).read_text("utf-8")))
+        except FileNotFoundError:
+            raise RehearsalError(
+                f"The change {change_id} has no backup. It was removed to save space, or it changed no file."
+            ) from None
+        except (OSError, ValueError, TypeError, KeyError) as error:
+            raise RehearsalError(f"The backup of the change {change_id} is damaged: {error}.") from None
+
+    def write(self, record: Record) -> None:
+        """Write a journal in one step.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        path = self._journal(record.change_id)
+        temporary = path.with_suffix(".new")
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        descriptor = os.open(temporary, _NEW, 0o600)
+        try:
+            _write(descriptor, json.dumps(asdict(record)).encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+        _sync_folder(path.parent)
+
+    def trim(self) -> None:
+        """Remove the oldest changes until the contents are within the budget. The newest change stays."""
+        records = self._records()
+        while len(records) > 1 and self.size > self.budget and records[0].moving is None:
+            self._journal(records.pop(0).change_id).unlink(missing_ok=True)
+            self._remove_unused(records)
+
+    def forget(self, change_id: str) -> None:
+        """Remove a change and the contents that no other change needs."""
+        self._journal(change_id).unlink(missing_ok=True)
+        self._remove_unused(self._records())
+
+    def _remove_unused(self, records: Sequence[Record]) -> None:
+        used = {
+            state.sha256
+            for record in records
+            for file in record.files
+            for state in (file.before, file.after)
+            if state is not None
+        }
+        for path in self._objects():
+            if path.name not in used and path.stat().st_mtime < time.time() - _FRESH:
+                path.unlink(missing_ok=True)
+
+    def _records(self) -> list[Record]:
+        folder = self.folder / "changes"
+        found = []
+        for path in folder.glob("*.json") if folder.is_dir() else ():
+            with suppress(RehearsalError):
+                found.append(self.read(path.stem))
+        return sorted(found, key=lambda record: record.made)
+
+    def _objects(self) -> Iterator[Path]:
+        folder = self.folder / "objects"
+        yield from (path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else ()
+
+    def _object(self, sha256: str) -> Path:
+        return self.folder / "objects" / sha256
+
+    def _journal(self, change_id: str) -> Path:
+        return self.folder / "changes" / f"{change_id}.json"
+
+    def _make_folders(self) -> None:
+        for name in ("objects", "changes"):
+            make_private_folder(self.folder / name)
+
+    @contextmanager
+    def _lock(self, change_id: str) -> Iterator[bool]:
+        """Hold the lock of a change. The value is False if another process has it."""
+        path = self.folder / "changes" / f"{change_id}.lock"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                yield False
+                return
+            yield True
+            path.unlink(missing_ok=True)
+        finally:
+            os.close(descriptor)
+
+
+_FRESH: Final = 60.0  # seconds in which another process may write the journal of a content
+
+
+def _record(data: dict[str, Any]) -> Record:
+    files = [
+        FileRecord(
+            str(one["path"]),
+            _state(one["before"]),
+            _state(one["after"]),
+            is_folder=bool(one["is_folder"]),
+            is_created=bool(one["is_created"]),
+            at=one["at"],
+        )
+        for one in data["files"]
+    ]
+    for file in files:
+        _check_path(file.path)
+    moving = data["moving"]
+    return Record(
+        str(data["change_id"]),
+        str(data["workspace"]),
+        float(data["made"]),
+        files,
+        [str(path) for path in data["made_folders"]],
+        None if moving is None else (moving[0], [int(number) for number in moving[1]]),
+    )
+
+
+def _state(data: dict[str, Any] | None) -> State | None:
+    return None if data is None else State(**data)
+
+
+def _check_path(path: str) -> None:
+    parts = path.rstrip("/").split("/")
+    if not all(parts) or {".", ".."} & set(parts):
+        raise ValueError(f"the path {path!r} is not below the workspace")
+
+
+def _missing_folders(workspace: Path, files: Sequence[FileRecord]) -> list[str]:
+    """Return the folders that do not exist and that new files need."""
+    missing: dict[str, None] = {}
+    for file in files:
+        if file.exists("before"):
+            continue
+        parents = file.path.rstrip("/").split("/")
+        for count in range(1, len(parents)):
+            path = "/".join(parents[:count])
+            if not os.path.lexists(workspace / path):
+                missing[path] = None
+    return list(missing)
+
+
+def _temporary(record: Record, number: int) -> str:
+    return f".tract-{record.change_id}-{number}"
+
+
+def _remove(workspace: int, path: str, *, is_folder: bool) -> None:
+    """Remove a file, or an empty folder. A folder with other files stays."""
+    *parents, name = path.split("/")
+    with ExitStack() as stack:
+        folder = workspace
+        for parent in parents:
+            try:
+                folder = os.open(parent, _FOLDER, dir_fd=folder)
+            except FileNotFoundError:
+                return
+            stack.callback(os.close, folder)
+        try:
+            if is_folder:
+                os.rmdir(name, dir_fd=folder)
+            else:
+                os.unlink(name, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        except OSError:
+            if not is_folder:
+                raise
+            return
+        os.fsync(folder)
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def store_below(backups: Backups, folder: int, path: str, state: State | None) -> None:
+    """Store the content of a file below a folder, which must still have this state.
+
+    Raises:
+        RehearsalError: it changed.
+        OSError: it cannot be read.
+    """
+    if state is None or backups.has(state):
+        return
+    descriptor = open_below(folder, path)
+    try:
+        stored = backups.store(descriptor)
+    finally:
+        os.close(descriptor)
+    if stored != state.sha256:
+        raise RehearsalError(f"{path} ({size_text(state.size)}) changed. Rehearse the code again.")
+
+
+def rescue(backups: Backups, record: Record, numbers: Sequence[int]) -> None:
+    """Store the present content of files that changed since, before they are replaced.
+
+    Raises:
+        OSError: it cannot be stored.
+    """
+    workspace = os.open(record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for number in numbers:
+            file = record.files[number]
+            now = None if file.is_folder else state_below(workspace, file.path)
+            if now is None or now == file.state(file.at):
+                continue
+            store_below(backups, workspace, file.path, now)
+            if file.at == "after":
+                file.after = now  # redo restores the content that was replaced
+            else:
+                file.before = now
+    finally:
+        os.close(workspace)
+    if numbers:
+        backups.write(record)

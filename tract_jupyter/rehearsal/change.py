@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from tract_jupyter.models import printable
+from tract_jupyter.rehearsal.baseline import digest
+from tract_jupyter.rehearsal.describe import describe, memory_of
+from tract_jupyter.rehearsal.files import state_below
+from tract_jupyter.rehearsal.settings import MISSING, Setting, current, same_setting, set_setting
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
+
+    from tract_jupyter.rehearsal.backups import Backups, FileRecord, Record, Side
 
 Certainty = Literal["exact", "named only"]
+State = Literal["restorable", "changed since", "impossible"]
 
 
 class UndoItem(NamedTuple):
@@ -22,8 +33,42 @@ class UndoItem(NamedTuple):
 
     kind: Literal["variable", "file", "setting"]
     name: str
-    state: Literal["restorable", "changed since", "impossible"]
+    state: State
     detail: str = ""
+
+
+ABSENT: Final = object()
+"""The value of a variable that does not exist."""
+
+
+@dataclass(slots=True)
+class VariableRecord:
+    """A variable of a change.
+
+    Attributes:
+        name: Its name.
+        before: The object before, or `ABSENT`.
+        after: The object after, or `ABSENT`.
+        digests: The digests of both, as far as they are known; empty if not.
+        problem: The reason why the old value cannot be restored.
+        at: The side that the namespace has now, as far as the change knows.
+    """
+
+    name: str
+    before: Any
+    after: Any
+    digests: tuple[str, str] = ("", "")
+    problem: str = ""
+    at: Side = "after"
+
+
+@dataclass(slots=True)
+class SettingRecord:
+    """A setting of a change, before and after."""
+
+    before: Setting
+    after: Setting
+    at: Side = "after"
 
 
 class Change:
@@ -31,34 +76,54 @@ class Change:
 
     Attributes:
         change_id: Its id in the backups.
-        variables: The names of changed variables.
-        files: The paths of changed files, below the workspace.
-        settings: The names of changed settings.
         certainty: `exact` for adopted effects. `named only` if the code ran in the kernel: then only the variables and
             files that the code names were saved.
-        memory: The size of the earlier values that it keeps in memory, in bytes.
     """
 
     def __init__(
         self,
         change_id: str,
         *,
-        variables: tuple[str, ...] = (),
-        files: tuple[str, ...] = (),
-        settings: tuple[str, ...] = (),
+        record: Record | None = None,
+        backups: Backups | None = None,
+        namespace: dict[str, Any] | None = None,
+        variables: Sequence[VariableRecord] = (),
+        settings: Sequence[SettingRecord] = (),
+        lost: Sequence[UndoItem] = (),
         certainty: Certainty = "exact",
-        memory: int = 0,
     ) -> None:
         self.change_id = change_id
-        self.variables = variables
-        self.files = files
-        self.settings = settings
-        self.certainty = certainty
-        self.memory = memory
+        self.certainty: Certainty = certainty
+        self._record = record
+        self._backups = backups
+        self._namespace = namespace if namespace is not None else {}
+        self._variables = tuple(variables)
+        self._settings = tuple(settings)
+        self._lost = tuple(lost)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of changed variables."""
+        return tuple(variable.name for variable in self._variables)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of changed files, below the workspace."""
+        return tuple(printable(file.path) for file in self._files)
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """The names of changed settings."""
+        return tuple(setting.after.name for setting in self._settings)
+
+    @property
+    def memory(self) -> int:
+        """The size of the earlier values that it keeps in memory, in bytes."""
+        return sum(memory_of(variable.before) for variable in self._variables if variable.before is not ABSENT)
 
     def preview(self) -> tuple[UndoItem, ...]:
         """Return the items that `undo` would restore, without changing anything."""
-        raise NotImplementedError
+        return self._items("before")
 
     def undo(self, *, force: Collection[str] = ()) -> tuple[UndoItem, ...]:
         """Restore the state before the change.
@@ -68,9 +133,120 @@ class Change:
 
         Returns:
             The items. `restorable` means restored; the others stay as they are.
+
+        Raises:
+            RehearsalError: a file cannot be written. Nothing was restored.
         """
-        raise NotImplementedError
+        return self._move("before", force)
 
     def redo(self) -> tuple[UndoItem, ...]:
-        """Make the change again after an undo. Items that changed since stay as they are."""
-        raise NotImplementedError
+        """Make the change again after an undo. Items that changed since stay as they are.
+
+        Raises:
+            RehearsalError: a file cannot be written. Nothing was changed.
+        """
+        return self._move("after", ())
+
+    @property
+    def _files(self) -> list[FileRecord]:
+        return [] if self._record is None else self._record.files
+
+    def _items(self, side: Side) -> tuple[UndoItem, ...]:
+        items = [self._variable(one, side) for one in self._variables if one.at != side]
+        items += [self._file(one, side) for one in self._files if one.at != side]
+        items += [_setting(one, side) for one in self._settings if one.at != side]
+        return (*items, *(self._lost if side == "before" else ()))
+
+    def _variable(self, variable: VariableRecord, side: Side) -> UndoItem:
+        here, there = (
+            (variable.after, variable.before) if side == "before" else (variable.before, variable.after)
+        )
+        marks = variable.digests[::-1] if side == "before" else variable.digests
+        if variable.problem and side == "before":
+            return UndoItem("variable", variable.name, "impossible", variable.problem)
+        is_same = self._namespace.get(variable.name, ABSENT) is here and _is_unchanged(here, marks[0])
+        if not is_same or not _is_unchanged(there, marks[1]):
+            return UndoItem("variable", variable.name, "changed since", "its value changed since")
+        detail = "removed" if there is ABSENT else f"again {describe(there)}"
+        return UndoItem("variable", variable.name, "restorable", detail)
+
+    def _file(self, file: FileRecord, side: Side) -> UndoItem:
+        name = printable(file.path)
+        target = file.state(side)
+        if self._backups is None or not self._backups.has(target):
+            return UndoItem("file", name, "impossible", "its content was removed to save space")
+        if not file.is_folder and self._now(file) != file.state(file.at):
+            return UndoItem("file", name, "changed since", "its content changed since")
+        return UndoItem("file", name, "restorable", "restored" if file.exists(side) else "removed")
+
+    def _now(self, file: FileRecord) -> Any:
+        if self._record is None:
+            return None
+        try:
+            workspace = os.open(self._record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            return state_below(workspace, file.path)
+        except OSError:
+            return "unreadable"
+        finally:
+            os.close(workspace)
+
+    def _move(self, side: Side, force: Collection[str]) -> tuple[UndoItem, ...]:
+        items = tuple(
+            item._replace(state="restorable")
+            if item.state == "changed since" and item.name in force
+            else item
+            for item in self._items(side)
+        )
+        moved = {(item.kind, item.name) for item in items if item.state == "restorable"}
+        self._move_files(side, [("file", printable(file.path)) in moved for file in self._files])
+        for variable in self._variables:
+            if ("variable", variable.name) in moved and variable.at != side:
+                self._bind(variable, side)
+        for setting in self._settings:
+            if ("setting", setting.after.name) in moved and setting.at != side:
+                set_setting(setting.before if side == "before" else setting.after)
+                setting.at = side
+        return items
+
+    def _move_files(self, side: Side, are_moved: list[bool]) -> None:
+        if self._backups is None or self._record is None:
+            return
+        numbers = [
+            number
+            for number, (file, is_moved) in enumerate(zip(self._files, are_moved, strict=True))
+            if is_moved and file.at != side
+        ]
+        self._rescue(numbers)
+        self._backups.move(self._record, side, numbers)
+
+    def _rescue(self, numbers: list[int]) -> None:
+        """Save the content of files that changed since, before a forced undo replaces them."""
+        from tract_jupyter.rehearsal.backups import rescue
+
+        if self._backups is not None and self._record is not None:
+            rescue(self._backups, self._record, numbers)
+
+    def _bind(self, variable: VariableRecord, side: Side) -> None:
+        value = variable.before if side == "before" else variable.after
+        if value is ABSENT:
+            self._namespace.pop(variable.name, None)
+        else:
+            self._namespace[variable.name] = value
+        variable.at = side
+
+
+def _is_unchanged(value: Any, mark: str) -> bool:
+    return value is ABSENT or not mark or digest(value) == mark
+
+
+def _setting(setting: SettingRecord, side: Side) -> UndoItem:
+    here = setting.after if side == "before" else setting.before
+    if not same_setting(current(here.kind, here.key), here.value):
+        return UndoItem("setting", setting.after.name, "changed since", "its value changed since")
+    there = setting.before if side == "before" else setting.after
+    return UndoItem(
+        "setting", setting.after.name, "restorable", "removed" if there.value is MISSING else "restored"
+    )

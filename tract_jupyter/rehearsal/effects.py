@@ -24,6 +24,9 @@ Action = Literal["created", "changed", "deleted"]
 Ending = Literal["finished", "raised", "asked", "stopped", "limit", "crashed"]
 OutputKind = Literal["text", "error", "display", "result", "figure"]
 
+RANDOM_STATES: Final = ("random state of random", "random state of numpy")
+"""Settings that looking may change: a sample of rows advances a generator."""
+
 _MOST_NAMES: Final = 4  # of one sentence
 _LONGEST_NAME: Final = 60
 
@@ -59,6 +62,7 @@ class TableChange:
         removed_rows: The number of removed rows.
         changed_cells: (column, number of changed cells) for the rows that exist before and after.
         sample: Some of the rows that differ.
+        is_reordered: The rows that exist before and after have another order.
     """
 
     rows_before: int | None = None
@@ -71,6 +75,7 @@ class TableChange:
     removed_rows: int = 0
     changed_cells: tuple[tuple[str, int], ...] = ()
     sample: tuple[RowChange, ...] = ()
+    is_reordered: bool = False
 
     @property
     def summary(self) -> str:
@@ -87,6 +92,7 @@ class TableChange:
             ),
             _more(len(self.new_types) - _MOST_NAMES, "column"),
             _more(len(self.changed_cells) - _MOST_NAMES, "changed column"),
+            "rows in another order" if self.is_reordered else "",
         ]
         return "; ".join(part for part in parts if part)
 
@@ -115,6 +121,7 @@ class VariableEffect:
         table: The difference between two tables.
         problem: The reason why the new value cannot be kept. Empty if it can.
         aliases: Other names that refer to the object that would be replaced.
+        is_import: True if the code's own `import` binds the name. Such an effect does not count as an effect to keep.
     """
 
     name: str
@@ -125,6 +132,7 @@ class VariableEffect:
     table: TableChange | None = None
     problem: str = ""
     aliases: tuple[str, ...] = ()
+    is_import: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,8 +262,10 @@ class Effects:
 
     @property
     def is_empty(self) -> bool:
-        """The code only looked: complete, without an effect on variables, files or settings."""
-        return self.is_complete and not (self.variables or self.files or self.settings)
+        """The code only looked: complete, without an effect on files, settings or variables, apart from imports."""
+        has_variables = not all(variable.is_import for variable in self.variables)
+        has_settings = not all(setting.name in RANDOM_STATES for setting in self.settings)
+        return self.is_complete and not (has_variables or self.files or has_settings)
 
     @property
     def can_be_kept(self) -> bool:
@@ -273,7 +283,12 @@ class Effects:
     @property
     def headline(self) -> str:
         """The effects as short sentences, without the details of a table."""
-        sentences = [*self._ending(), *_variables(self.variables), *_files(self.files), *self._others()]
+        sentences = [
+            *self._ending(),
+            *_variables([one for one in self.variables if not one.is_import]),
+            *_files(self.files),
+            *self._others(),
+        ]
         return " ".join(sentences) or "No effects."
 
     def _ending(self) -> Iterable[str]:
@@ -289,8 +304,9 @@ class Effects:
             yield f"Needs approval to call {_joined([f'`{tool}`' for tool in waiting])}."
 
     def _others(self) -> Iterable[str]:
-        if self.settings:
-            yield f"Changes {_joined([setting.name for setting in self.settings])}."
+        settings = [setting.name for setting in self.settings if setting.name not in RANDOM_STATES]
+        if settings:
+            yield f"Changes {_joined(settings)}."
         figures = sum(output.kind == "figure" for output in self.outputs)
         if figures:
             yield "Shows a figure." if figures == 1 else f"Shows {figures} figures."

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any, Literal
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.rehearsal.adopt import keep
+from tract_jupyter.rehearsal.baseline import Baseline
+from tract_jupyter.rehearsal.collect import observe
 from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
 from tract_jupyter.rehearsal.effects import Effects, Output, Refusal, ToolCall
 from tract_jupyter.rehearsal.fork import Job, fork_of
+from tract_jupyter.rehearsal.found import Findings, find_effects
 from tract_jupyter.rehearsal.limits import Limits
 from tract_jupyter.rehearsal.parent import Outcome, ToolReply, attend
 from tract_jupyter.rehearsal.probe import probe
@@ -27,6 +33,8 @@ if TYPE_CHECKING:
 
 Engine = Literal["fork", "worker"]
 
+_TOOLS: Final = "tools"  # the copy has its own
+
 
 class Rehearsal:
     """Code that ran in a copy, with its effects.
@@ -36,26 +44,53 @@ class Rehearsal:
         effects: Its effects.
     """
 
-    def __init__(self, code: str, effects: Effects, outcome: Outcome) -> None:
-        self.code = code
+    def __init__(
+        self,
+        effects: Effects,
+        outcome: Outcome,
+        findings: Findings,
+        namespace: dict[str, Any],
+        backups: Backups,
+    ) -> None:
+        self.code = findings.baseline.code
         self.effects = effects
         self._outcome = outcome
+        self._findings: Findings | None = findings
+        self._namespace = namespace
+        self._backups = backups
 
     def changed_since(self) -> tuple[str, ...]:
-        """Return the variables and files that the effects touch and that changed after the start."""
-        raise NotImplementedError
+        """Return the variables and files that the effects touch and that changed after the start.
+
+        Raises:
+            RehearsalError: the effects were kept or discarded.
+        """
+        return self._held().changed_since(self._namespace)
 
     def keep(self) -> Change:
         """Make exactly these effects in the kernel and the workspace.
 
         Raises:
-            RehearsalError: the effects cannot be kept, or something changed since.
+            RehearsalError: the effects cannot be kept, or something changed since. Nothing was changed.
         """
-        raise NotImplementedError
+        findings = self._held()
+        if not self.effects.is_complete:
+            raise RehearsalError(
+                "The effects cannot be kept: the code did not finish, or something was refused. Run it in the kernel."
+            )
+        change = keep(findings, self._namespace, self._backups)
+        self.discard()
+        return change
 
     def discard(self) -> None:
         """Free the copies of files and values."""
+        self._findings = None
         self._outcome.close()
+
+    def _held(self) -> Findings:
+        if self._findings is None:
+            raise RehearsalError("These effects were kept or discarded already. Rehearse the code again.")
+        return self._findings
 
     def __del__(self) -> None:
         self.discard()
@@ -117,14 +152,17 @@ class Rehearser:
         limits = limits or self.limits
         containment = self._containment(limits)
         secrets = {*self._secrets(), *secret_variables(os.environ).values()}
+        hidden = frozenset(self._hidden())
+        baseline = Baseline.take(code, namespace, {*hidden, _TOOLS})
+        since = time.time_ns()
         job = Job(
             code,
             namespace,
             containment,
             limits,
-            observe=lambda _: lambda: (),
+            observe=observe(code, {*hidden, _TOOLS}),
             shell=_shell_of(namespace),
-            hidden=frozenset(self._hidden()),
+            hidden=hidden,
             secrets=tuple(secrets),
         )
         outcome = attend(fork_of(job), containment.level, limits, tools=tools, stop=stop)
@@ -133,8 +171,9 @@ class Rehearser:
             raise RehearsalError(
                 f"The code cannot be contained: {outcome.failure}. Run it in the kernel instead."
             )
-        effects = Redactor(secrets).value(_effects_of(outcome, "fork"))
-        return Rehearsal(code, effects, outcome)
+        findings = _findings_of(outcome, baseline, self.workspace, since)
+        effects = Redactor(secrets).value(_effects_of(outcome, findings, "fork"))
+        return Rehearsal(effects, outcome, findings, namespace, self.backups)
 
     def _containment(self, limits: Limits) -> Containment:
         level: Any = self._level
@@ -155,9 +194,21 @@ def _shell_of(namespace: dict[str, Any]) -> Any:
     return shell if shell is not None and shell.user_ns is namespace else None
 
 
-def _effects_of(outcome: Outcome, engine: Engine) -> Effects:
+def _findings_of(outcome: Outcome, baseline: Baseline, workspace: Path, since: int) -> Findings:
+    """Return the effects on variables, files and settings. A malformed report is the end of a crashed copy."""
+    frames = [(frame.header, frame.payload) for frame in outcome.report.effects]
+    outcome.report.effects.clear()
+    try:
+        return find_effects(frames, baseline, workspace, upper=outcome.upper, since=since)
+    except RehearsalError as error:
+        outcome.ending, outcome.note = "crashed", str(error)
+        return Findings(baseline, workspace)
+
+
+def _effects_of(outcome: Outcome, findings: Findings, engine: Engine) -> Effects:
     report = outcome.report
-    return Effects(
+    return replace(
+        findings.effects,
         level=outcome.level,
         engine=engine,
         ending=outcome.ending,
@@ -166,6 +217,7 @@ def _effects_of(outcome: Outcome, engine: Engine) -> Effects:
         outputs=tuple(map(_output, report.outputs)),
         calls=tuple(ToolCall(*call) for call in outcome.calls),
         refused=tuple(_merged(report.refused)),
+        digest=findings.digest((output.kind, output.data) for output in report.outputs),
     )
 
 

@@ -1,24 +1,213 @@
-"""Watching a run in the kernel: copies of the variables and files that the code names, for an undo."""
+"""Watching a run in the kernel: copies of the variables and files that the code names, for an undo.
+
+The code runs with all rights, so nothing here is complete: what the code does not name is not saved. `Change.certainty`
+says so, and changed files without a backup are listed.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import ast
+import os
+import secrets
+import stat
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.analysis import parse, transform
+from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.models import printable
+from tract_jupyter.rehearsal.backups import FileRecord, store_below
+from tract_jupyter.rehearsal.baseline import digest, touched, variables_of
+from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, UndoItem, VariableRecord
+from tract_jupyter.rehearsal.files import LARGEST, state_below
+from tract_jupyter.rehearsal.settings import changed_settings, settings_now
+from tract_jupyter.rehearsal.values import Decoder, Encoder
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator
 
     from tract_jupyter.rehearsal.backups import Backups
-    from tract_jupyter.rehearsal.change import Change
+    from tract_jupyter.rehearsal.files import State
+
+_MOST_COPIED: Final = 1024**3
+_MOST_FILES: Final = 5_000
+_MOST_NAMED: Final = 200
+_LONGEST_PATH: Final = 1_000
+_IGNORED: Final = frozenset({"__pycache__", "node_modules"})
+
+Stamp = tuple[int, int, int]
 
 
 class Watch:
-    """Copies of the state before a run in the kernel."""
+    """The state before a run in the kernel. `watch` makes it."""
+
+    def __init__(self, code: str, namespace: dict[str, Any], workspace: Path, backups: Backups) -> None:
+        self._namespace = namespace
+        self._workspace = workspace.resolve()
+        self._backups = backups
+        self._before = variables_of(namespace)
+        names = touched(code, self._before)
+        self._digests = {name: digest(self._before[name]) for name in names}
+        self._copies = _copies({name: self._before[name] for name in sorted(names)})
+        self._files = self._save_files(code)
+        self._stamps = _stamps(self._workspace)
+        self._settings = settings_now()
 
     def finish(self) -> Change:
-        """Return the change since the start, after the code ran."""
-        raise NotImplementedError
+        """Return the change since the start, after the code ran.
+
+        Raises:
+            RehearsalError: the journal of the change cannot be written.
+        """
+        change_id = secrets.token_hex(8)
+        files, lost = self._changed_files()
+        record = None
+        if files:
+            try:
+                record = self._backups.add(self._workspace, files, change_id=change_id)
+            except OSError as error:
+                raise RehearsalError(
+                    f"The backups cannot be written: {error.strerror or error}. The run cannot be undone."
+                ) from None
+        settings = [SettingRecord(*pair) for pair in changed_settings(self._settings)]
+        return Change(
+            change_id,
+            record=record,
+            backups=self._backups,
+            namespace=self._namespace,
+            variables=list(self._changed_variables()),
+            settings=settings,
+            lost=lost,
+            certainty="named only",
+        )
+
+    def _changed_variables(self) -> Iterator[VariableRecord]:
+        after = variables_of(self._namespace)
+        for name in sorted(self._before.keys() | after.keys()):
+            old, new = self._before.get(name, ABSENT), after.get(name, ABSENT)
+            before = self._digests.get(name, "")
+            now = "" if new is ABSENT else digest(new) if old is not new or before else ""
+            if old is new and now == before:
+                continue
+            is_changed_in_place = old is not ABSENT and before and digest(old) != before
+            problem = ""
+            if is_changed_in_place:
+                old = self._copies.get(name, ABSENT)
+                problem = "" if old is not ABSENT else "it was changed in place, and has no safe copy"
+                before = "" if problem else digest(old)
+            yield VariableRecord(name, old, new, (before, now), problem)
+
+    # ---- files
+
+    def _save_files(self, code: str) -> dict[str, State | None]:
+        """Store the files that the code names. Return their states; None for a missing file."""
+        saved: dict[str, State | None] = {}
+        folder = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for path in sorted(self._named_files(code))[:_MOST_NAMED]:
+                with suppress(OSError, RehearsalError):
+                    state = state_below(folder, path)
+                    store_below(self._backups, folder, path, state)
+                    saved[path] = state
+        finally:
+            os.close(folder)
+        return saved
+
+    def _named_files(self, code: str) -> Iterator[str]:
+        for text in _texts(code):
+            with suppress(OSError, ValueError):
+                path = Path(os.path.abspath(Path.cwd() / text))  # noqa: PTH100 # a link is not followed
+                if not path.is_relative_to(self._workspace) or path == self._workspace:
+                    continue
+                if path.is_dir() and not path.is_symlink():
+                    yield from (
+                        self._relative(each)
+                        for each in sorted(path.iterdir())[:_MOST_NAMED]
+                        if _is_regular(each)
+                    )
+                elif _is_regular(path) or not os.path.lexists(path):
+                    yield self._relative(path)
+
+    def _relative(self, path: Path) -> str:
+        return path.relative_to(self._workspace).as_posix()
+
+    def _changed_files(self) -> tuple[list[FileRecord], list[UndoItem]]:
+        found: list[FileRecord] = []
+        stamps = _stamps(self._workspace)
+        folder = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for path in sorted(self._files.keys() | (stamps.keys() - self._stamps.keys())):
+                with suppress(OSError, RehearsalError):
+                    before, after = self._files.get(path), state_below(folder, path)
+                    if before != after:
+                        store_below(self._backups, folder, path, after)
+                        found.append(FileRecord(path, before, after, is_created=before is None, at="after"))
+        finally:
+            os.close(folder)
+        known = {file.path for file in found} | self._files.keys()
+        lost = [
+            UndoItem("file", printable(path), "impossible", "the code does not name it, so it was not saved")
+            for path in sorted(self._stamps)
+            if path not in known and stamps.get(path) != self._stamps[path]
+        ]
+        return found, lost
 
 
 def watch(code: str, namespace: dict[str, Any], workspace: Path, backups: Backups) -> Watch:
     """Save the variables and files that the code names. Call `finish` of the result after the code ran."""
-    raise NotImplementedError
+    return Watch(code, namespace, workspace, backups)
+
+
+def _copies(values: dict[str, Any]) -> dict[str, Any]:
+    """Return copies of the values that have a safe form. Shared objects are shared in the copies."""
+    encoder, decoder = Encoder(), Decoder()
+    copies: dict[str, Any] = {}
+    left = _MOST_COPIED
+    for name, value in values.items():
+        try:
+            buffers = encoder.encode(value)
+        except Exception:  # noqa: BLE001, S112 # the classes of the value may raise anything
+            continue
+        left -= sum(memoryview(buffer).nbytes for buffer in buffers)
+        copies[name] = decoder.decode(buffers)
+        if left < 0:
+            break
+    return copies
+
+
+def _texts(code: str) -> Iterator[str]:
+    """Yield the texts of the code that may be paths."""
+    try:
+        tree = parse(transform(code).code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and 0 < len(text) < _LONGEST_PATH and "\n" not in text:
+            yield text
+
+
+def _is_regular(path: Path) -> bool:
+    status = path.lstat()
+    return stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST
+
+
+def _stamps(workspace: Path) -> dict[str, Stamp]:
+    """Return size, time and number of the workspace's files, up to a maximum. Hidden folders are left out."""
+    found: dict[str, Stamp] = {}
+    for folder, folders, names in os.walk(workspace):
+        folders[:] = sorted(name for name in folders if name[0] != "." and name not in _IGNORED)
+        for name in sorted(names):
+            if len(found) >= _MOST_FILES:
+                return found
+            path = Path(folder, name)
+            with suppress(OSError):
+                status = path.lstat()
+                if stat.S_ISREG(status.st_mode):
+                    found[path.relative_to(workspace).as_posix()] = (
+                        status.st_size,
+                        status.st_mtime_ns,
+                        status.st_ino,
+                    )
+    return found

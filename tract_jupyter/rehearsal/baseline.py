@@ -1,0 +1,333 @@
+"""The variables before a rehearsal: the ones that the code can reach, and their digests."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import keyword
+import re
+from collections import deque
+from dataclasses import dataclass, field
+from functools import partial
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    FunctionType,
+    GeneratorType,
+    MemberDescriptorType,
+    MethodType,
+    ModuleType,
+    NoneType,
+)
+from typing import TYPE_CHECKING, Any, Final
+
+import xxhash
+
+from tract_jupyter.analysis import parse, transform
+from tract_jupyter.rehearsal.values import Encoder, Node, UnsafeValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_INTERNAL: Final = re.compile(
+    r"__.*|_+|_i+|_i?\d+|_(oh|dh|ih|exit_code|sh)|In|Out|exit|quit|get_ipython|open|display"
+)
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_ANYTHING: Final = frozenset(
+    {"globals", "locals", "vars", "exec", "eval", "get_ipython", "gc", "inspect", "sys"}
+)
+_LONGEST_TEXT: Final = 10_000
+_MOST_OBJECTS: Final = 20_000
+_MOST_OPAQUE: Final = 5_000
+_SCALARS: Final = frozenset({str, int, float, bool, complex, bytes, NoneType, type(...)})
+_STILL: Final = (ModuleType, type, BuiltinFunctionType, CodeType)
+_OPAQUE_LIBRARIES: Final = frozenset(
+    {"matplotlib", "IPython", "ipywidgets", "sqlite3", "_sqlite3", "duckdb", "logging", "_io"}
+)
+
+
+def is_variable(name: str) -> bool:
+    """Return True for a user's variable, and False for a name of Python or IPython."""
+    return name.isidentifier() and not keyword.iskeyword(name) and not _INTERNAL.fullmatch(name)
+
+
+def variables_of(namespace: Mapping[str, Any], hidden: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the user's variables of a namespace."""
+    left_out = set(hidden)
+    return {
+        name: value
+        for name, value in list(namespace.items())
+        if type(name) is str and name not in left_out and is_variable(name)
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """The variables before a rehearsal.
+
+    Attributes:
+        code: The code.
+        values: All variables, as references.
+        imports: (module, attribute or None) for each name that an `import` of the code binds.
+    """
+
+    code: str
+    values: dict[str, Any]
+    imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+
+    @classmethod
+    def take(cls, code: str, namespace: Mapping[str, Any], hidden: Iterable[str] = ()) -> Baseline:
+        """Return the baseline of a namespace. No value is copied or hashed."""
+        return cls(code, variables_of(namespace, hidden), _imports(_tree(code)))
+
+
+def _tree(code: str) -> ast.Module | None:
+    try:
+        return parse(transform(code).code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _imports(tree: ast.Module | None) -> dict[str, tuple[str, str | None]]:
+    found: dict[str, tuple[str, str | None]] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.asname or alias.name.partition(".")[0]
+                found[name] = (alias.name if alias.asname else name, None)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                found[alias.asname or alias.name] = (node.module, alias.name)
+    return found
+
+
+def names_in(code: str) -> set[str] | None:
+    """Return the names in code, and the words of its texts. None if the code can reach any variable."""
+    tree = _tree(code)
+    if tree is None:
+        words = set(_WORD.findall(code))
+    else:
+        words = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                words.add(node.id)
+            elif (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and len(node.value) < _LONGEST_TEXT
+            ):
+                words.update(_WORD.findall(node.value))
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                words.add(node.name)
+    if words & _ANYTHING or re.search(r"^\s*[%!]", code, re.MULTILINE):
+        return None
+    return words
+
+
+def touched(code: str, values: Mapping[str, Any]) -> set[str]:
+    """Return the names of variables whose objects the code may change in place."""
+    words = names_in(code)
+    if words is None:
+        return set(values)
+    named = _with_functions(words & set(values), values)
+    reached: set[int] = set()
+    for name in named:
+        reached |= set(_reachable(values[name]))
+    shared = {
+        name for name in values if name not in named and not reached.isdisjoint(_reachable(values[name]))
+    }
+    return named | shared
+
+
+def _with_functions(named: set[str], values: Mapping[str, Any]) -> set[str]:
+    """Add the variables that functions and classes of the notebook use."""
+    waiting, done = list(named), set(named)
+    while waiting:
+        for word in _words_of(values[waiting.pop()]):
+            if word in values and word not in done:
+                done.add(word)
+                waiting.append(word)
+    return done
+
+
+def _words_of(value: Any) -> Iterator[str]:
+    functions: list[Any] = [value]
+    if not isinstance(value, (*_STILL, FunctionType, MethodType)):
+        functions = [type(value)]
+    for each in functions:
+        if isinstance(each, type) and each.__module__ == "__main__":
+            functions += [
+                one
+                for one in vars(each).values()
+                if isinstance(one, FunctionType | classmethod | staticmethod | property)
+            ]
+        codes = [_code_of(each)]
+        while codes:
+            code = codes.pop()
+            if code is not None:
+                yield from code.co_names
+                codes += [one for one in code.co_consts if isinstance(one, CodeType)]
+
+
+def _code_of(function: Any) -> CodeType | None:
+    for _ in range(10):  # decorators
+        if isinstance(function, property):
+            function = function.fget
+        function = getattr(function, "__wrapped__", getattr(function, "__func__", function))
+    return getattr(function, "__code__", None) if isinstance(function, FunctionType) else None
+
+
+# ---- objects that a value refers to
+
+
+def _reachable(value: Any) -> Iterator[int]:
+    """Yield the ids of the objects that can change, which a value refers to."""
+    waiting: deque[Any] = deque([value])
+    seen: set[int] = set()
+    while waiting and len(seen) < _MOST_OBJECTS:
+        each = waiting.popleft()
+        if type(each) in _SCALARS or isinstance(each, _STILL) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if type(each) is not tuple:
+            yield id(each)
+        waiting.extend(_members(each))
+
+
+def _members(value: Any) -> Iterable[Any]:
+    if isinstance(value, list | tuple | set | frozenset | deque):
+        return [] if set(map(type, value)) <= _SCALARS else list(value)
+    if isinstance(value, dict):
+        return [] if set(map(type, value.values())) <= _SCALARS else list(value.values())
+    if isinstance(value, FunctionType):
+        return [*(value.__defaults__ or ()), *_cells(value)]
+    if isinstance(value, MethodType):
+        return [value.__self__, value.__func__]
+    if isinstance(value, partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    return _parts_of_object(value)
+
+
+def _cells(function: FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # it is empty
+            continue
+
+
+def _parts_of_object(value: Any) -> Iterable[Any]:
+    library = _library(value)
+    if library == "numpy":
+        base = getattr(value, "base", None)
+        is_owned = type(base).__module__ != "numpy"
+        return ([] if is_owned else [base]) + (value.ravel().tolist() if _has_objects(value) else [])
+    if library in _OPAQUE_LIBRARIES or library in {"pandas", "polars", "pyarrow"}:
+        return []
+    state = _state(value)
+    return state.values()
+
+
+def _has_objects(value: Any) -> bool:
+    return str(getattr(value, "dtype", "")) == "object" and getattr(value, "size", 0) < _MOST_OBJECTS
+
+
+def _library(value: Any) -> str:
+    return str(getattr(type(value), "__module__", "")).partition(".")[0]
+
+
+def _state(value: Any) -> dict[str, Any]:
+    """Return the attributes of an object, without properties."""
+    state: dict[str, Any] = {}
+    for kind in type(value).__mro__:
+        slots = kind.__dict__.get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else slots:
+            member = kind.__dict__.get(slot)
+            if isinstance(member, MemberDescriptorType):
+                try:
+                    state[slot] = member.__get__(value)
+                except AttributeError:  # it has no value
+                    continue
+    with contextlib.suppress(AttributeError, TypeError):
+        state.update(object.__getattribute__(value, "__dict__"))
+    return state
+
+
+# ---- digests
+
+
+def digest(value: Any) -> str:
+    """Return a digest of the value's content. It is not for security: a change in place changes it."""
+    try:
+        buffers = _Digester().encode(value)
+    except (UnsafeValueError, Exception):  # noqa: BLE001 # the classes of the value may raise anything
+        return f"identity {id(value):x}"
+    total = xxhash.xxh3_128()
+    for buffer in buffers:
+        total.update(buffer)
+        total.update(b"|")
+    return total.hexdigest()
+
+
+class _Digester(Encoder):
+    """Writes also values without a safe form, for a digest."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._opaque = 0
+
+    def node(self, value: Any) -> Node:
+        try:
+            return super().node(value)
+        except UnsafeValueError:
+            return self.unknown(value)
+
+    def unknown(self, value: Any) -> Node:
+        self._opaque += 1
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        identity = ["opaque", [], kind, id(value)]
+        if isinstance(value, (*_STILL, FunctionType, MethodType)) or self._opaque > _MOST_OPAQUE:
+            return identity
+        if isinstance(value, GeneratorType):
+            frame = value.gi_frame
+            return [*identity, -1 if frame is None else frame.f_lasti]
+        library = _library(value)
+        if library == "matplotlib":
+            return [*identity, _artists(value)]
+        if library in {"_io", "io"}:
+            return [*identity, _position(value)]
+        if library in _OPAQUE_LIBRARIES:
+            return identity
+        parts = self._content(value)
+        return ["opaque", self.parts(parts), kind, id(value)]
+
+    @staticmethod
+    def _content(value: Any) -> list[Any]:
+        content: list[Any] = []
+        if isinstance(value, list | tuple | set | frozenset | deque):
+            content += list(value)
+        elif isinstance(value, dict):
+            content += [*dict.keys(value), *dict.values(value)]
+        elif isinstance(value, str | int | float | bytes):
+            content.append(repr(value))
+        elif hasattr(type(value), "__length_hint__"):
+            content.append(value.__length_hint__())
+        for name, part in _state(value).items():
+            content += [name, part]
+        return content
+
+
+def _artists(value: Any) -> int:
+    children = getattr(value, "get_children", None)
+    if children is None:
+        return 0
+    return sum(1 + _artists(child) for child in children())
+
+
+def _position(value: Any) -> list[Any]:
+    closed = bool(getattr(value, "closed", True))
+    getvalue = getattr(value, "getvalue", None)
+    if closed:
+        return [True]
+    text = getvalue() if getvalue is not None else b""
+    return [False, value.tell() if value.seekable() else 0, xxhash.xxh3_128_hexdigest(text)]

@@ -1,0 +1,103 @@
+"""The side of the copy: finds the variables that the code created, changed and deleted, and writes them as data."""
+
+from __future__ import annotations
+
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.rehearsal.baseline import digest, touched, variables_of
+from tract_jupyter.rehearsal.describe import describe
+from tract_jupyter.rehearsal.settings import Snapshot
+from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping
+
+Frame = tuple[dict[str, Any], list[memoryview]]
+_NO_BUFFERS: Final[list[memoryview]] = []
+
+
+def observe(
+    code: str, hidden: Collection[str] = ()
+) -> Callable[[dict[str, Any]], Callable[[], Iterator[Frame]]]:
+    """Return the observer of a rehearsal: call it before the code with the namespace, and its result after the code.
+
+    Each frame is a header (JSON) and buffers. The receiver checks everything: code in the copy can write frames, too.
+    """
+
+    def start(namespace: dict[str, Any]) -> Callable[[], Iterator[Frame]]:
+        observation = _Observation(code, namespace, frozenset(hidden))
+        return observation.frames
+
+    return start
+
+
+class _Observation:
+    """The state of the copy before the code."""
+
+    def __init__(self, code: str, namespace: dict[str, Any], hidden: frozenset[str]) -> None:
+        self._namespace = namespace
+        self._hidden = hidden
+        self._before = variables_of(namespace, hidden)
+        self._digests = {name: digest(self._before[name]) for name in touched(code, self._before)}
+        self._settings = Snapshot()
+
+    def frames(self) -> Iterator[Frame]:
+        """Yield one frame for the digests, one for each effect on a variable, and one for each changed setting."""
+        yield {"what": "digests", "digests": self._digests}, _NO_BUFFERS
+        after = variables_of(self._namespace, self._hidden)
+        for name in self._before.keys() - after.keys():
+            yield {"what": "variable", "name": name, "action": "deleted"}, _NO_BUFFERS
+        in_place = self._in_place(after)
+        changed = [name for name in after if name in in_place or self._is_rebound(name, after[name])]
+        yield from _variables(after, changed, in_place)
+        yield from self._settings.frames()
+
+    def _in_place(self, after: Mapping[str, Any]) -> set[str]:
+        same = (name for name in self._digests if name in after and after[name] is self._before[name])
+        return {name for name in same if digest(after[name]) != self._digests[name]}
+
+    def _is_rebound(self, name: str, value: Any) -> bool:
+        if name not in self._before:
+            return True
+        old = self._before[name]
+        if value is old:
+            return False
+        before = self._digests.get(name)
+        return type(value) is not type(old) or before is None or digest(value) != before
+
+
+def _variables(after: Mapping[str, Any], changed: list[str], in_place: set[str]) -> Iterator[Frame]:
+    """Yield the frames of created and changed variables. One encoder keeps the objects that they share."""
+    names = set(changed)
+    replaced = {id(after[name]) for name in in_place}
+    known = {
+        id(value): name for name, value in after.items() if name not in names and id(value) not in replaced
+    }
+    encoder = Encoder(known, {id(after[name]) for name in changed})
+    for name in changed:
+        header: dict[str, Any] = {
+            "what": "variable",
+            "name": name,
+            "action": "changed",
+            "in_place": name in in_place,
+        }
+        try:
+            buffers = encoder.encode(after[name])
+        except UnsafeValueError as error:
+            header |= {"problem": str(error), "type": _type(after[name])}
+            yield header, _NO_BUFFERS
+        except Exception as error:  # noqa: BLE001 # the classes of the value may raise anything
+            header |= {"problem": f"it cannot be read ({type(error).__name__})", "type": _type(after[name])}
+            yield header, _NO_BUFFERS
+        else:
+            views = [memoryview(buffer) for buffer in buffers]
+            yield header | {"sizes": [view.nbytes for view in views]}, views
+
+
+def _type(value: Any) -> str:
+    if isinstance(value, FunctionType | BuiltinFunctionType):
+        return f"function {value.__name__}"
+    if isinstance(value, type):
+        return f"class {value.__name__}"
+    return f"module {value.__name__}" if isinstance(value, ModuleType) else describe(value)

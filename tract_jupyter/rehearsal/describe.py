@@ -1,0 +1,82 @@
+"""Descriptions of values in a few words, without running code of the values' classes."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from tract_jupyter.models import counted, cut, one_line, printable
+
+_LONGEST: Final = 60
+_SIZED: Final = {
+    "list",
+    "tuple",
+    "set",
+    "frozenset",
+    "dict",
+    "deque",
+    "Counter",
+    "OrderedDict",
+    "defaultdict",
+}
+
+
+def describe(value: Any) -> str:  # noqa: PLR0911 # one for each kind
+    """Return the type, and the shape or a short value: `DataFrame, 432 × 4`, `list of 5`, `int 42`."""
+    kind = type(value)
+    library = str(getattr(kind, "__module__", "")).partition(".")[0]
+    name = type_name(value)
+    if kind in {int, float, bool, complex}:
+        return _scalar(name, value)
+    if kind is str:
+        return (
+            f"str {one_line(repr(value[:_LONGEST]), _LONGEST)}"
+            if len(value) < _LONGEST
+            else f"str, {counted(len(value), 'character')}"
+        )
+    if kind in {bytes, bytearray}:
+        return f"{name}, {counted(len(value), 'byte')}"
+    if value is None:
+        return "None"
+    if library in {"builtins", "collections"} and name in _SIZED:
+        return f"{name} of {len(value):,}"
+    if library in {"numpy", "pandas", "polars", "pyarrow"}:
+        return _of_library(name, value)
+    if name == "module":
+        return f"module {cut(printable(str(value.__dict__.get('__name__', ''))), _LONGEST)}"
+    return name
+
+
+def memory_of(value: Any) -> int:
+    """Return about how many bytes a value needs. Attributes and nested containers are not counted."""
+    library = str(getattr(type(value), "__module__", "")).partition(".")[0]
+    if library == "pandas" and hasattr(value, "memory_usage"):
+        return int(sum(value.memory_usage(deep=False))) if type(value).__name__ == "DataFrame" else value.memory_usage()
+    if library in {"numpy", "pyarrow"} and hasattr(value, "nbytes"):
+        return int(value.nbytes)
+    if library == "polars" and hasattr(value, "estimated_size"):
+        return int(value.estimated_size())
+    return sys.getsizeof(value, 0)
+
+
+def type_name(value: Any) -> str:
+    """Return the name of a value's type as short printable text."""
+    return cut(printable(str(type(value).__name__)), _LONGEST)
+
+
+def _scalar(name: str, value: Any) -> str:
+    if isinstance(value, int) and value.bit_length() > 200:  # noqa: PLR2004 # longer than a line
+        return f"{name} of {value.bit_length():,} bits"
+    return f"{name} {value!r}"
+
+
+def _of_library(name: str, value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    if name in {"DataFrame", "Table"} and isinstance(shape, tuple) and len(shape) == 2:  # noqa: PLR2004 # rows, columns
+        return f"{name}, {shape[0]:,} × {shape[1]:,}"
+    if isinstance(shape, tuple) and shape:
+        kind = cut(printable(str(getattr(value, "dtype", ""))), _LONGEST)
+        return f"{name}, {' × '.join(f'{length:,}' for length in shape)} {kind}".rstrip()
+    if name in {"Timestamp", "Timedelta", "Period"} or shape == ():
+        return f"{name} {one_line(str(value), _LONGEST)}"
+    return name

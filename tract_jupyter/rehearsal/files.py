@@ -1,0 +1,502 @@
+"""The changed files of a rehearsal: reads the upper folder of the overlay, and compares it with the workspace.
+
+The copy wrote the upper folder, so nothing in it is trusted: links are never followed, special files are named and not
+opened, and sizes are bounded. Columnar files are not parsed: their readers are no safe place for hostile bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import hashlib
+import io
+import json
+import os
+import stat
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.models import counted, cut, one_line, printable, size_text
+from tract_jupyter.rehearsal.effects import Action, FileEffect
+from tract_jupyter.rehearsal.tables import TextTable, compare_texts
+from tract_jupyter.rehearsal.values import malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tract_jupyter.rehearsal.effects import TableChange
+
+MOST_FILES: Final = 10_000
+LARGEST: Final = 2 * 1024**3
+_DEEPEST: Final = 64
+_AT_ONCE: Final = 1 << 20
+_MOST_DIFFED: Final = 1_000_000  # bytes
+_MOST_TABLE: Final = 20_000_000
+_MOST_DETAILED: Final = 200  # files with a diff
+_MOST_LINES: Final = 200
+_LONGEST_DIFF: Final = 20_000
+_LONGEST_LINE: Final = 300
+_SPECIAL: Final = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
+_OPAQUE: Final = ("user.overlay.opaque", "trusted.overlay.opaque")
+_WHITEOUT: Final = ("user.overlay.whiteout", "trusted.overlay.whiteout")
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of a file, as it must still be when the effects are kept.
+
+    Attributes:
+        sha256: The SHA-256 of its content.
+        size: Bytes.
+        mtime: Nanoseconds.
+        mode: Permission bits.
+    """
+
+    sha256: str
+    size: int
+    mtime: int
+    mode: int
+
+
+@dataclass(slots=True)
+class FileChange:
+    """A file that the code created, changed or deleted.
+
+    Attributes:
+        path: The path below the workspace.
+        action: The effect.
+        before: The state in the workspace. None if there was no file.
+        after: The state in the copy. None if the code deleted the file.
+        is_folder: True for a new or a deleted empty folder.
+        problem: The reason why it cannot be kept.
+        is_late: True if the file in the workspace changed while the rehearsal ran.
+    """
+
+    path: str
+    action: Action
+    before: State | None = None
+    after: State | None = None
+    is_folder: bool = False
+    problem: str = ""
+    is_late: bool = False
+
+
+@dataclass(slots=True)
+class Upper:
+    """The changed files, and the folder that has their new content.
+
+    Attributes:
+        folder: A descriptor of the folder. The owner closes it.
+        changes: The changes, sorted by path.
+    """
+
+    folder: int
+    changes: list[FileChange] = field(default_factory=list)
+
+    def open(self, path: str) -> int:
+        """Open a changed file for reading. No link is followed.
+
+        Raises:
+            OSError: it cannot be opened.
+        """
+        return open_below(self.folder, path)
+
+
+def open_below(folder: int, path: str, flags: int = _FILE) -> int:
+    """Open a file below a folder, without following links in any part of the path.
+
+    Raises:
+        OSError: a part does not exist, or is a link.
+    """
+    *parents, name = path.split("/")
+    with ExitStack() as stack:
+        for parent in parents:
+            folder = os.open(parent, _FOLDER, dir_fd=folder)
+            stack.callback(os.close, folder)
+        return os.open(name, flags, dir_fd=folder)
+
+
+def state_of(descriptor: int) -> State:
+    """Return the state of an open file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    status = os.fstat(descriptor)
+    return State(hash_of(descriptor), status.st_size, status.st_mtime_ns, stat.S_IMODE(status.st_mode))
+
+
+def hash_of(descriptor: int) -> str:
+    """Return the SHA-256 of an open file, from its beginning.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    total, at = hashlib.sha256(), 0
+    while data := os.pread(descriptor, _AT_ONCE, at):
+        total.update(data)
+        at += len(data)
+    return total.hexdigest()
+
+
+def state_below(folder: int, path: str) -> State | None:
+    """Return the state of a file below a folder. None if there is no regular file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    try:
+        descriptor = open_below(folder, path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        return state_of(descriptor) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+    finally:
+        os.close(descriptor)
+
+
+# ---- reading
+
+
+def read_upper(upper: int, workspace: Path, *, since: int | None = None) -> Upper:
+    """Return the changes in an upper folder.
+
+    Args:
+        upper: A descriptor of the folder.
+        workspace: The folder below the overlay.
+        since: The start of the rehearsal, in nanoseconds: files of the workspace that changed later are late.
+
+    Raises:
+        RehearsalError: the folder cannot be read, or has too many files.
+    """
+    found = Upper(upper)
+    reader = _Reader(found, since)
+    try:
+        root = os.open(".", _FOLDER, dir_fd=upper)
+        lower = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            reader.folder("", root, lower, 0)
+        finally:
+            os.close(root)
+            os.close(lower)
+    except OSError as error:
+        raise malformed(f"its changed files: {error.strerror}") from None
+    found.changes.sort(key=lambda change: change.path)
+    return found
+
+
+class _Reader:
+    """Walks an upper folder beside the folder of the workspace."""
+
+    def __init__(self, found: Upper, since: int | None) -> None:
+        self._found = found
+        self._since = since
+
+    def folder(self, path: str, upper: int, lower: int | None, depth: int) -> None:
+        names = sorted(_names(upper))
+        if lower is not None and _has_mark(upper, _OPAQUE):
+            for name in sorted(set(_names(lower)) - set(names)):
+                self._delete(f"{path}{name}", name, lower)
+        for name in names:
+            if depth >= _DEEPEST:
+                self._add(FileChange(f"{path}{name}", "created", problem="it is in too many folders"))
+                continue
+            self._entry(f"{path}{name}", name, upper, lower, depth)
+
+    def _add(self, change: FileChange) -> None:
+        if len(self._found.changes) >= MOST_FILES:
+            raise malformed(f"more than {MOST_FILES:,} changed files")
+        try:
+            change.path.encode()
+        except UnicodeEncodeError:
+            change.problem = change.problem or "its name is not valid text"
+        self._found.changes.append(change)
+
+    def _entry(self, path: str, name: str, upper: int, lower: int | None, depth: int) -> None:
+        status = os.stat(name, dir_fd=upper, follow_symlinks=False)
+        below = _status(name, lower)
+        kind = stat.S_IFMT(status.st_mode)
+        if kind == stat.S_IFCHR and status.st_rdev == 0:
+            if below is not None and lower is not None:
+                self._delete(path, name, lower)
+        elif kind == stat.S_IFDIR:
+            self._subfolder(path, name, upper, lower if below is not None else None, depth)
+        elif kind == stat.S_IFREG:
+            self._file(path, name, upper, lower, below)
+        else:
+            action: Action = "created" if below is None else "changed"
+            self._add(FileChange(path, action, problem=f"{_kind(kind)} cannot be kept"))
+
+    def _subfolder(self, path: str, name: str, upper: int, lower: int | None, depth: int) -> None:
+        with ExitStack() as stack:
+            inner = os.open(name, _FOLDER, dir_fd=upper)
+            stack.callback(os.close, inner)
+            beside = None
+            if lower is not None:
+                try:
+                    beside = os.open(name, _FOLDER, dir_fd=lower)
+                    stack.callback(os.close, beside)
+                except OSError:
+                    self._add(FileChange(path, "changed", problem="a folder replaces a file or a link"))
+                    return
+            if beside is None and not _names(inner):
+                self._add(FileChange(f"{path}/", "created", is_folder=True))
+            self.folder(f"{path}/", inner, beside, depth + 1)
+
+    def _file(
+        self, path: str, name: str, upper: int, lower: int | None, below: os.stat_result | None
+    ) -> None:
+        descriptor = os.open(name, _FILE, dir_fd=upper)
+        try:
+            if _has_mark(descriptor, _WHITEOUT):
+                if below is not None and lower is not None:
+                    self._delete(path, name, lower)
+                return
+            action: Action = "created" if below is None else "changed"
+            if os.fstat(descriptor).st_size > LARGEST:
+                self._add(FileChange(path, action, problem=f"it is larger than {size_text(LARGEST)}"))
+                return
+            after = state_of(descriptor)
+        finally:
+            os.close(descriptor)
+        before, problem = self._before(name, lower, below)
+        if after.mode & _SPECIAL:
+            problem = problem or "it would run with the rights of another user"
+        if before is not None and (before.sha256, before.mode) == (after.sha256, after.mode):
+            return  # opened for writing, and not changed
+        self._add(FileChange(path, action, before, after, problem=problem, is_late=self._is_late(below)))
+
+    def _delete(self, path: str, name: str, lower: int) -> None:
+        below = os.stat(name, dir_fd=lower, follow_symlinks=False)
+        if stat.S_ISDIR(below.st_mode):
+            inner = os.open(name, _FOLDER, dir_fd=lower)
+            try:
+                for each in sorted(_names(inner)):
+                    self._delete(f"{path}/{each}", each, inner)
+            finally:
+                os.close(inner)
+            self._add(FileChange(f"{path}/", "deleted", is_folder=True))
+            return
+        before, problem = self._before(name, lower, below)
+        self._add(FileChange(path, "deleted", before, problem=problem, is_late=self._is_late(below)))
+
+    @staticmethod
+    def _before(name: str, lower: int | None, below: os.stat_result | None) -> tuple[State | None, str]:
+        if below is None or lower is None:
+            return None, ""
+        if not stat.S_ISREG(below.st_mode):
+            return None, f"it is {_kind(stat.S_IFMT(below.st_mode))} in the workspace"
+        if below.st_size > LARGEST:
+            return None, f"it is larger than {size_text(LARGEST)}"
+        problem = "it has several names in the workspace (hard links)" if below.st_nlink > 1 else ""
+        try:
+            descriptor = os.open(name, _FILE, dir_fd=lower)
+        except OSError as error:
+            return None, f"it cannot be read: {error.strerror}"
+        try:
+            return state_of(descriptor), problem
+        finally:
+            os.close(descriptor)
+
+    def _is_late(self, below: os.stat_result | None) -> bool:
+        return self._since is not None and below is not None and below.st_ctime_ns > self._since
+
+
+def _names(folder: int) -> list[str]:
+    return os.listdir(folder)  # of a descriptor
+
+
+def _status(name: str, folder: int | None) -> os.stat_result | None:
+    if folder is None:
+        return None
+    try:
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return None
+
+
+def _has_mark(descriptor: int, names: tuple[str, ...]) -> bool:
+    for name in names:
+        with suppress(OSError):
+            os.getxattr(descriptor, name)
+            return True
+    return False
+
+
+def _kind(mode: int) -> str:
+    return {
+        stat.S_IFLNK: "a symbolic link",
+        stat.S_IFIFO: "a named pipe",
+        stat.S_IFSOCK: "a socket",
+        stat.S_IFCHR: "a device",
+        stat.S_IFBLK: "a device",
+        stat.S_IFDIR: "a folder",
+    }.get(mode, "a special file")
+
+
+# ---- effects
+
+
+def file_effects(upper: Upper, workspace: Path) -> Iterator[FileEffect]:
+    """Yield the effect of each change, with a diff or a table for the first files."""
+    lower = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for number, change in enumerate(upper.changes):
+            is_detailed = number < _MOST_DETAILED and not change.problem and not change.is_folder
+            yield _effect(change, upper.folder, lower) if is_detailed else _plain_effect(change)
+    finally:
+        os.close(lower)
+
+
+def _plain_effect(change: FileChange, **more: Any) -> FileEffect:
+    before, after = (None if state is None else state.size for state in (change.before, change.after))
+    return FileEffect(printable(change.path), change.action, before, after, problem=change.problem, **more)
+
+
+def _effect(change: FileChange, upper: int, lower: int) -> FileEffect:
+    limit = _MOST_TABLE if _table_kind(change.path) else _MOST_DIFFED
+    before = _content(lower, change.path, change.before, limit)
+    after = _content(upper, change.path, change.after, limit)
+    if before is None or after is None:
+        return _plain_effect(change, detail=_sizes(change))
+    table = _table(change, before, after)
+    if table is not None:
+        return _plain_effect(change, detail=_table_detail(table), table=table)
+    texts = [_as_text(data) for data in (before, after)]
+    if texts[0] is None or texts[1] is None or max(len(before), len(after)) > _MOST_DIFFED:
+        return _plain_effect(change, detail=_sizes(change))
+    diff, detail = _diff(change.path, texts[0], texts[1])
+    return _plain_effect(change, detail=detail if change.action == "changed" else _sizes(change), diff=diff)
+
+
+def _content(folder: int, path: str, state: State | None, limit: int) -> bytes | None:
+    """Return the content of a file; empty if there is none. None if it is too large, or cannot be read."""
+    if state is None:
+        return b""
+    if state.size > limit:
+        return None
+    try:
+        descriptor = open_below(folder, path)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:  # noqa: PTH123 # a descriptor
+        return file.read(limit + 1)
+
+
+def _sizes(change: FileChange) -> str:
+    before, after = change.before, change.after
+    if before is not None and after is not None:
+        if before.sha256 == after.sha256:
+            return f"mode {before.mode:04o} → {after.mode:04o}"
+        return f"{size_text(before.size)} → {size_text(after.size)}"
+    return "" if after is None else size_text(after.size)
+
+
+def _as_text(data: bytes) -> str | None:
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text else text
+
+
+def _diff(path: str, before: str, after: str) -> tuple[str, str]:
+    """Return a bounded unified diff, and a summary of it."""
+    old, new = before.splitlines(), after.splitlines()
+    if len(old) * len(new) > 4_000_000:  # noqa: PLR2004 # a second
+        return "", f"{counted(len(old), 'line')} → {counted(len(new), 'line')}"
+    name = printable(path)
+    lines = list(difflib.unified_diff(old, new, name, name, lineterm="", n=2))
+    added = sum(line.startswith("+") for line in lines[2:])
+    removed = sum(line.startswith("-") for line in lines[2:])
+    shown = [cut(printable(line), _LONGEST_LINE) for line in lines[:_MOST_LINES]]
+    if len(lines) > _MOST_LINES:
+        shown.append(f"… {counted(len(lines) - _MOST_LINES, 'more line')}")
+    parts = [
+        f"{counted(number, 'line')} {word}"
+        for number, word in ((added, "added"), (removed, "removed"))
+        if number
+    ]
+    return cut("\n".join(shown), _LONGEST_DIFF), ", ".join(parts)
+
+
+# ---- tables
+
+
+def _table_kind(path: str) -> str:
+    return {"csv": ",", "tsv": "\t", "jsonl": "json", "ndjson": "json"}.get(
+        path.rpartition(".")[2].lower(), ""
+    )
+
+
+def _table(change: FileChange, before: bytes, after: bytes) -> TableChange | None:
+    kind = _table_kind(change.path)
+    if not kind:
+        return None
+    tables: list[TextTable | None] = []
+    for state, data in ((change.before, before), (change.after, after)):
+        table = _read_table(kind, data) if state is not None else None
+        if state is not None and table is None:
+            return None
+        tables.append(table)
+    return compare_texts(*tables)
+
+
+def _read_table(kind: str, data: bytes) -> TextTable | None:
+    text = _as_text(data)
+    if text is None:
+        return None
+    try:
+        return _read_json_lines(text) if kind == "json" else _read_csv(text, kind)
+    except (csv.Error, ValueError, RecursionError):
+        return None
+
+
+def _read_csv(text: str, delimiter: str) -> TextTable | None:
+    rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
+    if not rows or len(set(rows[0])) != len(rows[0]):
+        return None
+    return TextTable(tuple(rows[0]), rows[1:])
+
+
+def _read_json_lines(text: str) -> TextTable | None:
+    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    if not rows or not all(isinstance(row, dict) for row in rows):
+        return None
+    columns = tuple(dict.fromkeys(key for row in rows for key in row))
+    cells = [[_json_cell(row[column]) if column in row else "" for column in columns] for row in rows]
+    return TextTable(columns, cells)
+
+
+def _json_cell(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _table_detail(table: TableChange) -> str:
+    """Return a summary by rows: `23 rows fewer, 57 values of name changed`."""
+    if table.rows_before is None or table.rows_after is None:
+        rows = counted(table.rows_after or table.rows_before or 0, "row")
+        return f"{rows} × {counted(len(table.columns), 'column')}" if table.rows_after is not None else rows
+    difference = table.rows_after - table.rows_before
+    parts = []
+    if table.added_rows and table.removed_rows:
+        parts += [
+            f"{counted(table.added_rows, 'row')} added",
+            f"{counted(table.removed_rows, 'row')} removed",
+        ]
+    elif difference:
+        parts.append(f"{counted(abs(difference), 'row')} {'more' if difference > 0 else 'fewer'}")
+    parts += [
+        f"{counted(number, 'value')} of {one_line(name, 40)} changed"
+        for name, number in table.changed_cells[:3]
+    ]
+    for columns, word in ((table.added_columns, "new"), (table.removed_columns, "removed")):
+        if columns:
+            parts.append(
+                f"{word} {'column' if len(columns) == 1 else 'columns'} {one_line(', '.join(columns), 60)}"
+            )
+    return ", ".join(parts) or "the same rows"

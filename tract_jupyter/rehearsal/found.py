@@ -1,0 +1,262 @@
+"""The side of the kernel: computes the effects from received data, and holds the data until it is kept or discarded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.models import cut, one_line, printable
+from tract_jupyter.rehearsal.baseline import Baseline, digest, is_variable
+from tract_jupyter.rehearsal.describe import describe
+from tract_jupyter.rehearsal.effects import Action, Effects, FileEffect, SettingEffect, VariableEffect
+from tract_jupyter.rehearsal.files import Upper, file_effects, read_upper, state_below
+from tract_jupyter.rehearsal.settings import MISSING, Setting, check_setting, effect_of
+from tract_jupyter.rehearsal.tables import compare_frames
+from tract_jupyter.rehearsal.values import Buffer, Decoder, check, malformed, split
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+_LONGEST: Final = 200
+_LONGEST_NAME: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """A name that an `import` of the code binds. It is imported when the effects are kept."""
+
+    module: str
+    attribute: str | None
+
+
+@dataclass(slots=True)
+class Findings:
+    """The received effects, with the data to keep.
+
+    Attributes:
+        baseline: The variables before.
+        workspace: The folder of the files.
+        variables: The effects on variables.
+        files: The effects on files.
+        settings: The effects on settings.
+        values: The new value of each created or changed variable that has a safe form, or an `Import`.
+        deleted: Names of deleted variables.
+        received_settings: The settings to set.
+        digests: Digests of the variables that the code can reach, before the code ran.
+        upper: The changed files.
+        hashed: The SHA-256 of the code and the received data so far.
+    """
+
+    baseline: Baseline
+    workspace: Path
+    variables: list[VariableEffect] = field(default_factory=list)
+    files: list[FileEffect] = field(default_factory=list)
+    settings: list[SettingEffect] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
+    received_settings: list[Setting] = field(default_factory=list)
+    digests: dict[str, str] = field(default_factory=dict)
+    upper: Upper | None = None
+    hashed: Any = field(default_factory=hashlib.sha256)
+
+    @property
+    def effects(self) -> Effects:
+        """The effects as a value, without the ones that the channel reports."""
+        return Effects(
+            variables=tuple(self.variables), files=tuple(self.files), settings=tuple(self.settings)
+        )
+
+    def digest(self, outputs: Iterable[tuple[str, Mapping[str, str | bytes]]] = ()) -> str:
+        """Return the SHA-256 over the code and all received data, with the outputs (kind, MIME bundle)."""
+        total = self.hashed.copy()
+        for kind, data in outputs:
+            for mime, value in sorted(data.items()):
+                _add(
+                    total,
+                    ["output", kind, mime],
+                    value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value,
+                )
+        digits: str = total.hexdigest()
+        return digits
+
+    def changed_since(self, namespace: Mapping[str, Any]) -> tuple[str, ...]:
+        """Return the variables and files that the effects touch and that changed after the start."""
+        names = {effect.name for effect in self.variables} | self.digests.keys()
+        found = [name for name in sorted(names) if self._is_changed(name, namespace)]
+        return (*found, *self._changed_files())
+
+    def _is_changed(self, name: str, namespace: Mapping[str, Any]) -> bool:
+        before = self.baseline.values
+        if name not in before:
+            return name in namespace
+        if name not in namespace or namespace[name] is not before[name]:
+            return True
+        return name in self.digests and digest(before[name]) != self.digests[name]
+
+    def _changed_files(self) -> list[str]:
+        if self.upper is None:
+            return []
+        folder = os.open(self.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return [
+                printable(change.path)
+                for change in self.upper.changes
+                if change.is_late
+                or (
+                    not change.is_folder
+                    and not change.problem
+                    and state_below(folder, change.path) != change.before
+                )
+            ]
+        finally:
+            os.close(folder)
+
+
+def _add(total: Any, header: Any, data: Buffer = b"") -> None:
+    text = json.dumps(header, sort_keys=True).encode()
+    total.update(len(text).to_bytes(8, "big") + text + memoryview(data).nbytes.to_bytes(8, "big"))
+    total.update(data)
+
+
+def find_effects(
+    frames: Iterable[tuple[dict[str, Any], Buffer]],
+    baseline: Baseline,
+    workspace: Path,
+    *,
+    upper: int | None = None,
+    since: int | None = None,
+) -> Findings:
+    """Return the effects of received frames and of an upper folder.
+
+    Args:
+        frames: (header, payload) of each frame that `observe` yielded in the copy.
+        baseline: The variables before.
+        workspace: The folder below the overlay.
+        upper: A descriptor of the overlay's upper folder. None if no file can be written.
+        since: The start of the rehearsal, in nanoseconds.
+
+    Raises:
+        RehearsalError: the data is malformed.
+    """
+    findings = Findings(baseline, workspace)
+    _add(findings.hashed, ["code"], baseline.code.encode("utf-8", "surrogatepass"))
+    receiver = _Receiver(findings)
+    for header, payload in frames:
+        receiver.add(header, payload)
+    if upper is not None:
+        findings.upper = read_upper(upper, workspace, since=since)
+        findings.files = list(file_effects(findings.upper, workspace))
+        for change in findings.upper.changes:
+            state = change.after
+            parts = None if state is None else [state.sha256, state.mode]
+            _add(
+                findings.hashed,
+                ["file", change.path.encode("utf-8", "surrogateescape").hex(), change.action, parts],
+            )
+    return findings
+
+
+class _Receiver:
+    """Reads frames in order."""
+
+    def __init__(self, findings: Findings) -> None:
+        self._findings = findings
+        self._decoder = Decoder(findings.baseline.values)
+        self._seen: set[str] = set()
+
+    def add(self, header: dict[str, Any], payload: Buffer) -> None:
+        try:
+            self._add(header, payload)
+        except RehearsalError:
+            raise
+        except Exception as error:  # noqa: BLE001 # hostile data may raise anything in a library
+            raise malformed(f"{type(error).__name__}: {cut(str(error), _LONGEST)}") from None
+
+    def _add(self, header: dict[str, Any], payload: Buffer) -> None:
+        what = header.get("what")
+        if what == "digests":
+            self._add_digests(header)
+        elif what == "variable":
+            self._add_variable(header, payload)
+        elif what == "setting":
+            self._add_setting(header, payload)
+        else:
+            check(False, "the kind of an effect")  # noqa: FBT003 # always wrong
+        _add(self._findings.hashed, header if what != "digests" else ["digests"], payload)
+
+    def _add_digests(self, header: dict[str, Any]) -> None:
+        digests = header.get("digests")
+        check(isinstance(digests, dict) and not self._findings.digests, "digests")
+        values = self._findings.baseline.values
+        for name, text in (digests or {}).items():
+            check(isinstance(text, str), "digests")
+            if name in values:
+                self._findings.digests[name] = text
+
+    def _add_variable(self, header: dict[str, Any], payload: Buffer) -> None:
+        name = header.get("name")
+        check(
+            isinstance(name, str) and len(name) <= _LONGEST_NAME and is_variable(name),
+            "the name of a variable",
+        )
+        assert isinstance(name, str)  # noqa: S101 # for the type checker
+        check(name not in self._seen, "two effects on one variable")
+        self._seen.add(name)
+        findings, values = self._findings, self._findings.baseline.values
+        has_old = name in values
+        before = describe(values[name]) if has_old else ""
+        if header.get("action") == "deleted":
+            check(has_old, "a deleted variable")
+            findings.deleted.add(name)
+            findings.variables.append(VariableEffect(name, "deleted", before))
+            return
+        action: Action = "changed" if has_old else "created"
+        if "problem" in header:
+            findings.variables.append(self._refused(name, action, before, header))
+            return
+        value = self._decode(header, payload)
+        if has_old and value is values[name]:
+            return
+        findings.values[name] = value
+        table = compare_frames(values.get(name), value)
+        detail = "" if table is None or not has_old else table.summary
+        aliases = self._aliases(name) if header.get("in_place") is True else ()
+        findings.variables.append(
+            VariableEffect(name, action, before, describe(value), detail, table, "", aliases)
+        )
+
+    def _decode(self, header: dict[str, Any], payload: Buffer) -> Any:
+        sizes = header.get("sizes")
+        check(isinstance(sizes, list), "the sizes of buffers")
+        return self._decoder.decode(split(payload, sizes or []))
+
+    def _aliases(self, name: str) -> tuple[str, ...]:
+        values = self._findings.baseline.values
+        if name not in values:
+            return ()
+        return tuple(other for other, value in values.items() if other != name and value is values[name])[:20]
+
+    def _refused(self, name: str, action: Action, before: str, header: dict[str, Any]) -> VariableEffect:
+        kind = one_line(str(header.get("type", "")), _LONGEST)
+        imported = self._findings.baseline.imports.get(name)
+        if imported is not None and kind.startswith(("module ", "function ", "class ")):
+            self._findings.values[name] = Import(*imported)
+            return VariableEffect(name, action, before, kind, is_import=True)
+        problem = one_line(str(header.get("problem", "")), _LONGEST) or "it has no safe form"
+        return VariableEffect(name, action, before, kind, problem=cut(problem, _LONGEST))
+
+    def _add_setting(self, header: dict[str, Any], payload: Buffer) -> None:
+        kind, key = header.get("kind"), header.get("key")
+        check_setting(kind, key)
+        problem = one_line(str(header.get("problem", "")), _LONGEST)
+        value = MISSING if problem else Decoder().decode(split(payload, header.get("sizes") or []))
+        setting = Setting(str(kind), str(key), value)
+        check(setting.name not in self._seen, "two effects on one setting")
+        self._seen.add(setting.name)
+        self._findings.received_settings.append(setting)
+        self._findings.settings.append(effect_of(setting, problem))

@@ -1,0 +1,286 @@
+"""Settings of the process that code changes beside its variables: environment, working folder, options, random state.
+
+The copy writes changed settings as data. The kernel knows how each kind is set, and sets no other.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.models import one_line
+from tract_jupyter.rehearsal.effects import RANDOM_STATES, SettingEffect
+from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError, check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+MISSING: Final = "<missing>"
+_LONGEST: Final = 80
+_LONGEST_KEY: Final = 1_000
+_RANDOM, _NUMPY_RANDOM = RANDOM_STATES
+_PLAIN: Final = (str, int, float, bool, type(None))
+_UNSAFE_PARAMETERS: Final = (
+    "backend",
+    "preamble",
+    "path",
+    "toolbar",
+    "webagg",
+    "interactive",
+    "directory",
+    "keymap",
+    "args",
+)
+_CALLS: Final = {"plt.rcParams": "matplotlib", "pd.options": "pandas", "np.printoptions": "numpy"}
+
+
+class Setting(NamedTuple):
+    """A changed setting as it was received.
+
+    Attributes:
+        kind: The kind of setting.
+        key: The key of the kind; empty if the kind is one value.
+        value: The new value. `MISSING` if it was removed.
+    """
+
+    kind: str
+    key: str
+    value: Any
+
+    @property
+    def name(self) -> str:
+        """The name as users see it."""
+        return f"{self.kind}[{self.key!r}]" if self.key else self.kind
+
+
+def _environ() -> dict[str, Any]:
+    return dict(os.environ)
+
+
+def _folder() -> dict[str, Any]:
+    try:
+        return {"": str(Path.cwd())}
+    except OSError:  # it was deleted
+        return {"": ""}
+
+
+def _parameters() -> dict[str, Any]:
+    matplotlib = sys.modules.get("matplotlib")
+    parameters = getattr(matplotlib, "rcParams", None)
+    if parameters is None:
+        return {}
+    return {
+        key: dict.__getitem__(parameters, key)
+        for key in dict.keys(parameters)
+        if not key.startswith("backend")
+    }
+
+
+def _pandas() -> dict[str, Any]:
+    module = sys.modules.get("pandas._config.config")
+    registered = getattr(module, "_registered_options", None)
+    pandas = sys.modules.get("pandas")
+    if pandas is None or registered is None:
+        return {}
+    return {key: pandas.get_option(key) for key in registered if key.startswith("display.")}
+
+
+def _numpy() -> dict[str, Any]:
+    numpy = sys.modules.get("numpy")
+    return numpy.get_printoptions() if numpy is not None else {}
+
+
+def _random() -> dict[str, Any]:
+    return {"": random.getstate()}
+
+
+def _numpy_random() -> dict[str, Any]:
+    numpy = sys.modules.get("numpy.random")
+    return {"": numpy.mtrand._rand} if numpy is not None else {}  # noqa: SLF001 # the global generator has no public name
+
+
+def _search_path() -> dict[str, Any]:
+    return {"": list(sys.path)}
+
+
+_READERS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
+    "os.environ": _environ,
+    "working folder": _folder,
+    "plt.rcParams": _parameters,
+    "pd.options": _pandas,
+    "np.printoptions": _numpy,
+    "sys.path": _search_path,
+    _RANDOM: _random,
+    _NUMPY_RANDOM: _numpy_random,
+}
+_LIBRARY_KINDS: Final = frozenset({"plt.rcParams", "pd.options", "np.printoptions", _NUMPY_RANDOM})
+
+
+def current(kind: str, key: str) -> Any:
+    """Return the current value of a setting, or `MISSING`."""
+    value = _READERS[kind]().get(key, MISSING)
+    return value.get_state(legacy=True) if kind == _NUMPY_RANDOM and value is not MISSING else value
+
+
+class Snapshot:
+    """The settings at one time."""
+
+    def __init__(self) -> None:
+        self._before = {kind: _texts(read()) for kind, read in _READERS.items()}
+
+    def frames(self) -> Iterator[tuple[dict[str, Any], list[memoryview]]]:
+        """Yield a frame for each setting that changed since."""
+        for kind, read in _READERS.items():
+            values, before = read(), self._before[kind]
+            if kind in _LIBRARY_KINDS and not before:
+                continue  # the library was imported since
+            texts = _texts(values)
+            for key in sorted(before.keys() | texts.keys()):
+                if before.get(key) != texts.get(key):
+                    yield _frame(kind, key, values.get(key, MISSING))
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {key: _text(value) for key, value in values.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple) and len(value) == 5 and hasattr(value[1], "tobytes"):  # noqa: PLR2004 # numpy's state
+        return f"{value[1].tobytes().hex()} {value[2:]}"
+    state = getattr(value, "get_state", None)
+    if state is not None:
+        _, words, *rest = state(legacy=True)
+        return f"{words.tobytes().hex()} {rest}"
+    return repr(value)
+
+
+def _frame(kind: str, key: str, value: Any) -> tuple[dict[str, Any], list[memoryview]]:
+    header: dict[str, Any] = {"what": "setting", "kind": kind, "key": key}
+    try:
+        buffers = Encoder().encode(value)
+    except UnsafeValueError as error:
+        return header | {"problem": str(error)}, []
+    views = [memoryview(buffer) for buffer in buffers]
+    return header | {"sizes": [view.nbytes for view in views]}, views
+
+
+def effect_of(setting: Setting, problem: str) -> SettingEffect:
+    """Return the effect of a received setting, compared with this process."""
+    before = current(setting.kind, setting.key)
+    if setting.kind in RANDOM_STATES:
+        return SettingEffect(setting.name, "", "advanced", problem)
+    return SettingEffect(setting.name, _shown(before), _shown(setting.value), problem or _problem(setting))
+
+
+def _shown(value: Any) -> str:
+    if value is MISSING:
+        return ""
+    return one_line(
+        value
+        if isinstance(value, str)
+        else repr(value)
+        if isinstance(value, _PLAIN)
+        else type(value).__name__,
+        _LONGEST,
+    )
+
+
+def check_setting(kind: Any, key: Any) -> None:
+    """Refuse a setting that this process does not know.
+
+    Raises:
+        RehearsalError: unknown kind or key.
+    """
+    check(
+        isinstance(kind, str) and kind in _READERS and isinstance(key, str) and len(key) < _LONGEST_KEY,
+        "a setting",
+    )
+    if kind == "os.environ":
+        check(bool(key) and "=" not in key and "\0" not in key, "the name of an environment variable")
+    elif kind in _CALLS:
+        check(key in _READERS[kind](), "the name of an option")
+    else:
+        check(key == "", "a setting")
+
+
+def _problem(setting: Setting) -> str:
+    kind, key, value = setting
+    if kind == "sys.path":
+        return "a changed search path for modules is set only by a run in the kernel"
+    if kind == "os.environ":
+        return "" if value is MISSING or (type(value) is str and "\0" not in value) else "not a text"
+    if kind == "working folder":
+        return (
+            ""
+            if type(value) is str and Path(value).is_dir()
+            else "the folder does not exist outside the rehearsal"
+        )
+    is_plain = type(value) in _PLAIN or (type(value) is list and all(type(one) in _PLAIN for one in value))
+    if kind == "plt.rcParams" and any(word in key for word in _UNSAFE_PARAMETERS):
+        return "this parameter is set only by a run in the kernel"
+    if kind in _CALLS:
+        return "" if is_plain and value is not MISSING else "its value is not plain"
+    return _problem_of_random(kind, value)
+
+
+def _problem_of_random(kind: str, value: Any) -> str:
+    if kind == _NUMPY_RANDOM:
+        return "" if type(value).__name__ == "RandomState" else "not a random state"
+    try:
+        random.Random().setstate(value)  # noqa: S311 # a check of the user's generator
+    except (TypeError, ValueError, OverflowError):
+        return "not a random state"
+    return ""
+
+
+def set_setting(setting: Setting) -> None:
+    """Set a setting in this process.
+
+    Raises:
+        Exception: the library refuses the value.
+    """
+    kind, key, value = setting
+    if kind == "os.environ":
+        os.environ.pop(key, None) if value is MISSING else os.environ.__setitem__(key, value)
+    elif kind == "working folder":
+        os.chdir(value)
+    elif kind == _RANDOM:
+        random.setstate(value)
+    elif kind == _NUMPY_RANDOM:
+        sys.modules["numpy.random"].set_state(
+            value if isinstance(value, tuple) else value.get_state(legacy=True)
+        )
+    elif kind == "pd.options":
+        sys.modules["pandas"].set_option(key, value)
+    elif kind == "np.printoptions":
+        sys.modules["numpy"].set_printoptions(**{key: value})
+    elif kind == "plt.rcParams":
+        dict.__setitem__(sys.modules["matplotlib"].rcParams, key, value)
+
+
+def same_setting(one: Any, other: Any) -> bool:
+    """Return True if two values of a setting are equal."""
+    if one is other:
+        return True
+    return type(one) is type(other) and _text(one) == _text(other)
+
+
+_SIMPLE_KINDS: Final = ("os.environ", "working folder", *_CALLS)
+
+
+def settings_now() -> dict[str, dict[str, Any]]:
+    """Return the settings that a run may change, apart from random states and the search path."""
+    return {kind: dict(_READERS[kind]()) for kind in _SIMPLE_KINDS}
+
+
+def changed_settings(before: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Setting, Setting]]:
+    """Yield each setting that changed since `settings_now`, before and after."""
+    for kind, old in before.items():
+        new = _READERS[kind]()
+        for key in sorted(old.keys() | new.keys()) if old or kind not in _LIBRARY_KINDS else ():
+            pair = [Setting(kind, key, values.get(key, MISSING)) for values in (old, new)]
+            if not same_setting(pair[0].value, pair[1].value):
+                yield pair[0], pair[1]

@@ -1,0 +1,744 @@
+"""Safe forms of values: data that a hostile process may have written, and that executes nothing when it is read.
+
+A value is a table of nodes in JSON, followed by raw buffers. A node is `[tag, parts, ...]`. A part is a JSON scalar, or
+`[number]` for another node, so shared and cyclic references are kept. Later values of the same encoder may refer to
+nodes of earlier values. Only exact types have a form: a subclass may have code of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zoneinfo
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from functools import cache
+from importlib import import_module
+from itertools import chain
+from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
+from random import Random
+from types import NoneType
+from typing import Any, Final
+from uuid import UUID
+
+from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.models import cut
+
+Buffer = bytes | bytearray | memoryview
+Node = list[Any]
+Encode = Callable[["Encoder", Any], Node]
+Build = Callable[["Frame", list[Any], list[Any]], Any]
+
+MOST_BUFFERS: Final = 1_000_000
+_MOST_TEXT: Final = 512 * 1024**2
+_MOST_EQUAL_HASHES: Final = 1_000
+_LONGEST_PATTERN: Final = 2_000
+_MISSING: Final = object()
+_LIBRARIES: Final = {  # the module of this package that knows the types of a library
+    "numpy": "arrays",
+    "pandas": "frames",
+    "pyarrow": "arrow",
+    "polars": "polars_frames",
+}
+_TAG_LIBRARIES: Final = {"np": "arrays", "pd": "frames", "pa": "arrow", "pl": "polars_frames"}
+
+
+class UnsafeValueError(RehearsalError):
+    """A value has no safe form. The message is the reason: `a LinearRegression has no safe form`."""
+
+
+def no_form(value: Any, reason: str = "has no safe form") -> UnsafeValueError:
+    """Return the error about a value without a safe form."""
+    name = cut(type(value).__name__, 60)
+    article = "an" if name[:1].lower() in "aeiou" else "a"
+    return UnsafeValueError(f"{article} {name} {reason}")
+
+
+class Encoder:
+    """Writes values. The values must not change before their buffers were sent.
+
+    Args:
+        known: The id of an object that the reader has, too, and its name there. Only the name is written.
+        owners: The ids of arrays that are written. A view of one of them is written as a view.
+    """
+
+    def __init__(self, known: Mapping[int, str] | None = None, owners: Collection[int] = ()) -> None:
+        self._known = known or {}
+        self._owners = owners
+        self._numbers: dict[int, int] = {}
+        self._alive: list[Any] = []  # an id is unique only among living objects
+        self._nodes: list[Any] = []
+        self._pending: list[tuple[int, Any]] = []
+        self._buffers: list[Buffer] = []
+        self._first = 0
+
+    def encode(self, value: Any) -> list[Buffer]:
+        """Return the form of a value: a table of nodes as JSON, then its buffers.
+
+        Raises:
+            UnsafeValueError: the value, or a part of it, has no safe form.
+        """
+        before = set(self._numbers), len(self._alive)
+        self._nodes, self._pending, self._buffers = [], [], [b""]
+        try:
+            root = self.part(value)
+            while self._pending:
+                number, part = self._pending.pop()
+                self._nodes[number - self._first] = self.node(part)
+            table = {"first": self._first, "nodes": self._nodes, "root": root}
+            self._buffers[0] = json.dumps(table, separators=(",", ":")).encode("ascii")
+        except BaseException:
+            self._numbers = {key: number for key, number in self._numbers.items() if key in before[0]}
+            del self._alive[before[1] :]
+            raise
+        self._first += len(self._nodes)
+        return self._buffers
+
+    def part(self, value: Any) -> Any:
+        """Return a scalar, or a reference to the node of the value."""
+        if _is_plain(value):
+            return value
+        number = self._numbers.get(id(value))
+        if number is None:
+            number = self._numbers[id(value)] = self._first + len(self._nodes)
+            self._alive.append(value)
+            self._nodes.append(None)
+            self._pending.append((number, value))
+        return [number]
+
+    def parts(self, values: Sequence[Any]) -> list[Any]:
+        """Return the part of each value."""
+        if _are_plain(values):
+            return list(values)
+        return [self.part(value) for value in values]
+
+    def is_shared(self, value: Any) -> bool:
+        """Return True if the reader has this object anyway."""
+        return id(value) in self._owners or id(value) in self._numbers or id(value) in self._known
+
+    def buffer(self, data: Buffer) -> int:
+        """Add a buffer, and return its number."""
+        self._buffers.append(data)
+        return len(self._buffers) - 1
+
+    def node(self, value: Any) -> Node:
+        """Return the node of a value."""
+        name = self._known.get(id(value))
+        if name is not None:
+            return ["known", [], name]
+        encode = _encoder_of(type(value))
+        if encode is None:
+            return self.unknown(value)
+        return encode(self, value)
+
+    def unknown(self, value: Any) -> Node:
+        """Refuse a value whose type has no safe form."""
+        raise _refusal(value)
+
+
+def _refusal(value: Any) -> UnsafeValueError:
+    for base in (list, dict, tuple, set, str, int, float):
+        if isinstance(value, base):
+            return no_form(value, f"is a subclass of {base.__name__}, and has no safe form")
+    return no_form(value)
+
+
+_PLAIN_INT: Final = 2**63
+
+
+def _is_plain(value: Any) -> bool:
+    kind = type(value)
+    if kind is str:
+        return value.isascii() or _is_unicode(value)
+    if kind is int:
+        return -_PLAIN_INT < value < _PLAIN_INT
+    return kind is float or kind is bool or value is None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _are_plain(values: Sequence[Any]) -> bool:
+    kinds = set(map(type, values))
+    if not kinds <= {str, int, float, bool, NoneType}:
+        return False
+    if str in kinds and not _is_plain("".join(value for value in values if type(value) is str)):
+        return False
+    numbers = [value for value in values if type(value) is int] if int in kinds else [0]
+    return min(numbers) > -_PLAIN_INT and max(numbers) < _PLAIN_INT
+
+
+_ENCODERS: Final[dict[type, Encode]] = {}
+_BUILDERS: Final[dict[str, Build]] = {}
+_SHELLS: Final[dict[str, tuple[Callable[[list[Any]], Any], Callable[[Any, list[Any]], None]]]] = {}
+
+
+def encodes(*kinds: type) -> Callable[[Encode], Encode]:
+    """Register a function that writes values of exactly these types."""
+
+    def register(function: Encode) -> Encode:
+        _ENCODERS.update(dict.fromkeys(kinds, function))
+        return function
+
+    return register
+
+
+def builds(*tags: str) -> Callable[[Build], Build]:
+    """Register a function that reads nodes with these tags: `(frame, parts, rest of the node) -> value`."""
+
+    def register(function: Build) -> Build:
+        _BUILDERS.update(dict.fromkeys(tags, function))
+        return function
+
+    return register
+
+
+def _encoder_of(kind: type) -> Encode | None:
+    found = _ENCODERS.get(kind)
+    if found is None:
+        _load(_LIBRARIES.get(str(getattr(kind, "__module__", "")).partition(".")[0]))
+        found = _ENCODERS.get(kind)
+    return found
+
+
+def _load(module: str | None) -> None:
+    if module is not None:
+        import_module(f"tract_jupyter.rehearsal.{module}")
+
+
+# ---- reading
+
+
+class Decoder:
+    """Reads values that an `Encoder` wrote. The data may be hostile.
+
+    Args:
+        known: The objects that the writer may refer to, by name.
+    """
+
+    def __init__(self, known: Mapping[str, Any] | None = None) -> None:
+        self.known = known if known is not None else {}
+        self.built: list[Any] = []
+
+    def decode(self, buffers: Sequence[Buffer]) -> Any:
+        """Return the value.
+
+        Raises:
+            RehearsalError: the data is malformed, or too large.
+        """
+        size = len(self.built)
+        try:
+            return Frame(self, buffers).value()
+        except RehearsalError:
+            del self.built[size:]
+            raise
+        except Exception as error:  # noqa: BLE001 # hostile data may raise anything in a library
+            del self.built[size:]
+            raise malformed(f"{type(error).__name__}: {cut(str(error), 200)}") from None
+
+
+def malformed(reason: str) -> RehearsalError:
+    """Return the error about data that cannot be read."""
+    return RehearsalError(
+        f"The result of the rehearsal cannot be read: {reason}. Rehearse again, or run the code."
+    )
+
+
+class Frame:
+    """The table of nodes of one value, while it is read."""
+
+    def __init__(self, decoder: Decoder, buffers: Sequence[Buffer]) -> None:
+        check(0 < len(buffers) <= MOST_BUFFERS, "the number of buffers")
+        check(len(buffers[0]) <= _MOST_TEXT, "a table of nodes that is too large")
+        table = json.loads(bytes(buffers[0]))
+        check(isinstance(table, dict) and set(table) == {"first", "nodes", "root"}, "the table of nodes")
+        self.known = decoder.known
+        self._buffers = buffers
+        self._nodes = table["nodes"]
+        self._root = table["root"]
+        self._built = decoder.built
+        self._first = len(self._built)
+        self._later: list[Callable[[], None]] = []
+        check(table["first"] == self._first and isinstance(self._nodes, list), "the numbers of the nodes")
+        self._built.extend([_MISSING] * len(self._nodes))
+
+    def value(self) -> Any:
+        """Build the value with all nodes that it needs."""
+        shells = self._resolve(_references([self._root]))
+        while shells:
+            number = shells.pop()
+            tag, parts, *_ = self._node(number)
+            shells += self._resolve(_references(parts))
+            _SHELLS[tag][1](self._built[number], self._values(parts))
+        for finish in self._later:
+            finish()
+        return self._values([self._root])[0]
+
+    def buffer(self, number: Any) -> memoryview:
+        """Return a buffer of the value."""
+        check(type(number) is int and 0 < number < len(self._buffers), "the number of a buffer")
+        return memoryview(self._buffers[number]).cast("B")
+
+    def later(self, function: Callable[[], None]) -> None:
+        """Call a function when all containers have their content."""
+        self._later.append(function)
+
+    def _node(self, number: int) -> Node:
+        check(number >= self._first, "a reference to a node of another value")
+        node = self._nodes[number - self._first]
+        check(
+            isinstance(node, list)
+            and len(node) > 1
+            and isinstance(node[0], str)
+            and isinstance(node[1], list),
+            "a node",
+        )
+        return node
+
+    def _resolve(self, numbers: list[int]) -> list[int]:
+        """Build nodes and the nodes that they need. Return the numbers of containers that are still empty."""
+        shells: list[int] = []
+        stack, opened = numbers, set()
+        while stack:
+            number = stack[-1]
+            check(number < len(self._built), "the number of a node")
+            if self._built[number] is not _MISSING:
+                stack.pop()
+                continue
+            tag, parts, *rest = self._node(number)
+            if tag in _SHELLS:
+                self._built[number] = _SHELLS[tag][0](rest)
+                shells.append(number)
+                continue
+            needed = [each for each in _references(parts) if self._at(each) is _MISSING]
+            if needed:
+                check(number not in opened, "a cycle without a container")
+                opened.add(number)
+                stack += needed
+                continue
+            self._built[number] = _builder(tag)(self, self._values(parts), rest)
+        return shells
+
+    def _at(self, number: int) -> Any:
+        check(number < len(self._built), "the number of a node")
+        return self._built[number]
+
+    def _values(self, parts: list[Any]) -> list[Any]:
+        if list not in set(map(type, parts)):
+            return parts
+        return [self._built[part[0]] if type(part) is list else part for part in parts]
+
+
+def _builder(tag: str) -> Build:
+    found = _BUILDERS.get(tag)
+    if found is None:
+        _load(_TAG_LIBRARIES.get(tag.partition(".")[0]))
+        found = _BUILDERS.get(tag)
+    check(found is not None, f"unknown tag {cut(tag, 20)!r}")
+    assert found is not None  # noqa: S101 # for the type checker
+    return found
+
+
+_SCALARS: Final = frozenset({str, int, float, bool, NoneType})
+
+
+def _references(parts: list[Any]) -> list[int]:
+    kinds = set(map(type, parts))
+    check(kinds <= _SCALARS | {list}, "a part of a node")
+    if list not in kinds:
+        return []
+    found = [part for part in parts if type(part) is list]
+    check(all(len(part) == 1 and type(part[0]) is int and part[0] >= 0 for part in found), "a reference")
+    return [part[0] for part in found]
+
+
+def check(is_valid: bool, reason: str) -> None:  # noqa: FBT001 # the condition
+    """Refuse malformed data.
+
+    Raises:
+        RehearsalError: the condition is false.
+    """
+    if not is_valid:
+        raise malformed(f"invalid data ({reason})")
+
+
+def take(values: Sequence[Any], *kinds: type | tuple[type, ...]) -> Sequence[Any]:
+    """Return values that must have exactly these types.
+
+    Raises:
+        RehearsalError: another number of values, or another type.
+    """
+    check(len(values) == len(kinds), "the number of fields")
+    for value, kind in zip(values, kinds, strict=True):
+        allowed = kind if isinstance(kind, tuple) else (kind,)
+        check(type(value) in allowed, f"a {type(value).__name__} in place of another value")
+    return values
+
+
+def check_keys(keys: Sequence[Any]) -> None:
+    """Refuse keys that run code when they are hashed, and keys with the same hash, which take quadratic time."""
+    if set(map(type, keys)) <= _SCALARS - {int, float}:
+        return
+    check(all(map(_is_safe_key, keys)), "a key")
+    if len(keys) > _MOST_EQUAL_HASHES:
+        counts = Counter(map(hash, keys))
+        check(max(counts.values()) <= _MOST_EQUAL_HASHES, "keys with equal hashes")
+
+
+def _is_safe_key(key: Any) -> bool:
+    kind = type(key)
+    if kind is tuple or kind is frozenset:
+        return all(map(_is_safe_key, key))
+    return kind in _SCALARS or kind in _ENCODERS
+
+
+# ---- containers
+
+
+@encodes(list)
+def _list(encoder: Encoder, value: list[Any]) -> Node:
+    return ["list", encoder.parts(value)]
+
+
+@encodes(tuple)
+def _tuple(encoder: Encoder, value: tuple[Any, ...]) -> Node:
+    return ["tuple", encoder.parts(value)]
+
+
+@encodes(set, frozenset)
+def _set(encoder: Encoder, value: set[Any] | frozenset[Any]) -> Node:
+    members = list(value)
+    if set(map(type, members)) <= {str} or set(map(type, members)) <= {int}:
+        members.sort()  # a digest must not depend on the order
+    return [type(value).__name__, encoder.parts(members)]
+
+
+@encodes(dict, Counter, OrderedDict)
+def _dict(encoder: Encoder, value: dict[Any, Any]) -> Node:
+    if _are_plain(keys := list(value)) and _are_plain(values := list(value.values())):
+        return [type(value).__name__, [*keys, *values]]
+    return [type(value).__name__, encoder.parts([*value, *value.values()])]
+
+
+_FACTORIES: Final = {kind.__name__: kind for kind in (list, dict, set, int, float, str, tuple)}
+
+
+@encodes(defaultdict)
+def _default(encoder: Encoder, value: defaultdict[Any, Any]) -> Node:
+    factory = value.default_factory
+    if factory is not None and factory not in _FACTORIES.values():
+        raise no_form(value, "with a function has no safe form")
+    name = None if factory is None else factory.__name__
+    return ["defaultdict", encoder.parts([*value, *value.values()]), name]
+
+
+@encodes(deque)
+def _deque(encoder: Encoder, value: deque[Any]) -> Node:
+    return ["deque", encoder.parts(list(value)), value.maxlen]
+
+
+def _fill_set(shell: set[Any], parts: list[Any]) -> None:
+    check_keys(parts)
+    shell.update(parts)
+
+
+def _fill_dict(shell: dict[Any, Any], parts: list[Any]) -> None:
+    check(len(parts) % 2 == 0, "the keys of a dict")
+    half = len(parts) // 2
+    check_keys(parts[:half])
+    shell.update(zip(parts[:half], parts[half:], strict=True))
+
+
+def _fill_counter(shell: Counter[Any], parts: list[Any]) -> None:
+    counts: dict[Any, Any] = {}
+    _fill_dict(counts, parts)
+    dict.update(shell, counts)  # its own method would add
+
+
+def _fill(shell: list[Any] | deque[Any], parts: list[Any]) -> None:
+    shell.extend(parts)
+
+
+def _shell(kind: type) -> Callable[[list[Any]], Any]:
+    def make(rest: list[Any]) -> Any:
+        take(rest)
+        return kind()
+
+    return make
+
+
+def _shell_deque(rest: list[Any]) -> deque[Any]:
+    (most,) = take(rest, (int, NoneType))
+    return deque(maxlen=most)
+
+
+def _shell_default(rest: list[Any]) -> defaultdict[Any, Any]:
+    (name,) = take(rest, (str, NoneType))
+    check(name is None or name in _FACTORIES, "a factory")
+    return defaultdict(None if name is None else _FACTORIES[name])
+
+
+_SHELLS.update(
+    {
+        "list": (_shell(list), _fill),
+        "deque": (_shell_deque, _fill),
+        "set": (_shell(set), _fill_set),
+        "dict": (_shell(dict), _fill_dict),
+        "Counter": (_shell(Counter), _fill_counter),
+        "OrderedDict": (_shell(OrderedDict), _fill_dict),
+        "defaultdict": (_shell_default, _fill_dict),
+    }
+)
+
+
+@builds("tuple")
+def _build_tuple(_: Frame, parts: list[Any], rest: list[Any]) -> tuple[Any, ...]:
+    take(rest)
+    return tuple(parts)
+
+
+@builds("frozenset")
+def _build_frozenset(_: Frame, parts: list[Any], rest: list[Any]) -> frozenset[Any]:
+    take(rest)
+    check_keys(parts)
+    return frozenset(parts)
+
+
+@builds("known")
+def _build_known(frame: Frame, parts: list[Any], rest: list[Any]) -> Any:
+    take(parts)
+    (name,) = take(rest, str)
+    check(name in frame.known, "a reference to an unknown variable")
+    return frame.known[name]
+
+
+# ---- scalars
+
+
+def _scalar(
+    kind: type, tag: str, write: Callable[[Any], list[Any]], read: Callable[..., Any], *fields: Any
+) -> None:
+    """Add a type that is made from JSON scalars of fixed types."""
+
+    def encode(_: Encoder, value: Any) -> Node:
+        return [tag, [], *write(value)]
+
+    def build(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
+        take(parts)
+        return read(*take(rest, *fields))
+
+    encodes(kind)(encode)
+    builds(tag)(build)
+
+
+def _read_int(text: str) -> int:
+    check(re.fullmatch(r"-?0x[0-9a-f]+", text) is not None, "an integer")
+    return int(text, 16)
+
+
+def _read_decimal(text: str) -> Decimal:
+    check(len(text) < 10_000_000 and text.isascii(), "a decimal number")  # noqa: PLR2004 # 10 million digits
+    return Decimal(text)
+
+
+def _read_text(data: str) -> str:
+    return bytes.fromhex(data).decode("utf-32-le", "surrogatepass")
+
+
+def _read_delta(days: int, seconds: int, micro: int) -> timedelta:
+    return timedelta(days, seconds, micro)
+
+
+def _read_zone(key: str) -> zoneinfo.ZoneInfo:
+    check(key in _zones(), "a time zone")
+    return zoneinfo.ZoneInfo(key)
+
+
+@cache
+def _zones() -> frozenset[str]:
+    return frozenset(zoneinfo.available_timezones())
+
+
+def _read_pattern(text: str, flags: int) -> re.Pattern[str]:
+    check(len(text) <= _LONGEST_PATTERN and 0 <= flags < 512, "a pattern")  # noqa: PLR2004 # the sum of all flags
+    return re.compile(text, flags & ~re.DEBUG)
+
+
+_scalar(int, "int", lambda value: [hex(value)], _read_int, str)
+_scalar(str, "str", lambda value: [value.encode("utf-32-le", "surrogatepass").hex()], _read_text, str)
+_scalar(complex, "complex", lambda value: [value.real, value.imag], complex, float, float)
+_scalar(Decimal, "Decimal", lambda value: [str(value)], _read_decimal, str)
+_scalar(UUID, "UUID", lambda value: [value.hex], UUID, str)
+_scalar(date, "date", lambda value: [value.isoformat()], date.fromisoformat, str)
+_scalar(
+    timedelta,
+    "timedelta",
+    lambda value: [value.days, value.seconds, value.microseconds],
+    _read_delta,
+    int,
+    int,
+    int,
+)
+_scalar(type(...), "Ellipsis", lambda _: [], lambda: ...)
+_scalar(type(NotImplemented), "NotImplemented", lambda _: [], lambda: NotImplemented)
+for _kind in (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath):
+    _scalar(_kind, _kind.__name__, lambda value: [str(value)], _kind, str)
+
+
+@encodes(re.Pattern)
+def _pattern(_: Encoder, value: re.Pattern[Any]) -> Node:
+    if not isinstance(value.pattern, str) or len(value.pattern) > _LONGEST_PATTERN:
+        raise no_form(value)
+    return ["Pattern", [], value.pattern, value.flags]
+
+
+@builds("Pattern")
+def _build_pattern(_: Frame, parts: list[Any], rest: list[Any]) -> re.Pattern[str]:
+    take(parts)
+    return _read_pattern(*take(rest, str, int))
+
+
+@encodes(zoneinfo.ZoneInfo)
+def _zone(_: Encoder, value: zoneinfo.ZoneInfo) -> Node:
+    if value.key not in _zones():
+        raise no_form(value, "without a known key has no safe form")
+    return ["ZoneInfo", [], value.key]
+
+
+@builds("ZoneInfo")
+def _build_zone(_: Frame, parts: list[Any], rest: list[Any]) -> zoneinfo.ZoneInfo:
+    take(parts)
+    return _read_zone(*take(rest, str))
+
+
+@encodes(timezone)
+def _timezone(encoder: Encoder, value: timezone) -> Node:
+    offset = value.utcoffset(None)
+    if value == UTC:
+        return ["utc", []]
+    return ["timezone", [encoder.part(offset)], value.tzname(None)]
+
+
+@builds("utc")
+def _build_utc(_: Frame, parts: list[Any], rest: list[Any]) -> timezone:
+    take(parts)
+    take(rest)
+    return UTC
+
+
+@builds("timezone")
+def _build_timezone(_: Frame, parts: list[Any], rest: list[Any]) -> timezone:
+    (offset,) = take(parts, timedelta)
+    (name,) = take(rest, str)
+    plain = timezone(offset)
+    return plain if plain.tzname(None) == name else timezone(offset, name)
+
+
+@encodes(datetime, time)
+def _moment(encoder: Encoder, value: datetime | time) -> Node:
+    naive = value.replace(tzinfo=None, fold=0)
+    return [type(value).__name__, [encoder.part(value.tzinfo)], naive.isoformat(), value.fold]
+
+
+@builds("datetime", "time")
+def _build_moment(_: Frame, parts: list[Any], rest: list[Any]) -> datetime | time:
+    (zone,) = take(parts, (NoneType, timezone, zoneinfo.ZoneInfo))
+    text, fold = take(rest, str, int)
+    kind = datetime if "T" in text else time
+    naive = kind.fromisoformat(text)
+    check(naive.tzinfo is None, "a time with two zones")
+    return naive.replace(tzinfo=zone, fold=fold)
+
+
+@encodes(Fraction)
+def _fraction(encoder: Encoder, value: Fraction) -> Node:
+    return ["Fraction", encoder.parts([value.numerator, value.denominator])]
+
+
+@builds("Fraction")
+def _build_fraction(_: Frame, parts: list[Any], rest: list[Any]) -> Fraction:
+    take(rest)
+    numerator, denominator = take(parts, int, int)
+    check(max(numerator.bit_length(), denominator.bit_length()) < 100_000, "a fraction")  # noqa: PLR2004 # gcd is quadratic
+    return Fraction(numerator, denominator)
+
+
+@encodes(range, slice)
+def _range(encoder: Encoder, value: range | slice) -> Node:
+    return [type(value).__name__, [encoder.part(part) for part in (value.start, value.stop, value.step)]]
+
+
+@builds("range")
+def _build_range(_: Frame, parts: list[Any], rest: list[Any]) -> range:
+    take(rest)
+    return range(*take(parts, int, int, int))
+
+
+@builds("slice")
+def _build_slice(_: Frame, parts: list[Any], rest: list[Any]) -> slice:
+    take(rest)
+    check(len(parts) == 3, "a slice")  # noqa: PLR2004 # start, stop and step
+    return slice(*parts)
+
+
+@encodes(bytes, bytearray)
+def _bytes(encoder: Encoder, value: bytes | bytearray) -> Node:
+    return [type(value).__name__, [], encoder.buffer(value)]
+
+
+@builds("bytes")
+def _build_bytes(frame: Frame, parts: list[Any], rest: list[Any]) -> bytes:
+    take(parts)
+    return bytes(frame.buffer(*take(rest, int)))
+
+
+@builds("bytearray")
+def _build_bytearray(frame: Frame, parts: list[Any], rest: list[Any]) -> bytearray:
+    take(parts)
+    return bytearray(frame.buffer(*take(rest, int)))
+
+
+@encodes(Random)
+def _random(encoder: Encoder, value: Random) -> Node:
+    return ["Random", [encoder.part(value.getstate())]]
+
+
+@builds("Random")
+def _build_random(_: Frame, parts: list[Any], rest: list[Any]) -> Random:
+    take(rest)
+    (state,) = take(parts, tuple)
+    made = Random()  # noqa: S311 # the user's generator
+    made.setstate(state)
+    return made
+
+
+def whole(buffers: Iterable[Buffer]) -> bytes:
+    """Return buffers as one payload."""
+    return b"".join(chain(buffers))
+
+
+def split(payload: Buffer, sizes: Sequence[Any]) -> list[memoryview]:
+    """Return the buffers of a payload, by their sizes in bytes.
+
+    Raises:
+        RehearsalError: the sizes do not fit.
+    """
+    view = memoryview(payload).cast("B")
+    check(
+        len(sizes) <= MOST_BUFFERS and all(type(size) is int and size >= 0 for size in sizes),
+        "the sizes of buffers",
+    )
+    check(sum(sizes) == len(view), "the sizes of buffers")
+    found, at = [], 0
+    for size in sizes:
+        found.append(view[at : at + size])
+        at += size
+    return found
