@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import warnings
 
 from tract_jupyter.rehearsal import Baseline, find_effects, observe
@@ -12,12 +13,14 @@ from tract_jupyter.rehearsal import Baseline, find_effects, observe
 def frames_of(code, namespace):
     """Run code in a fork, and return the frames of its effects."""
     reading, writing = os.pipe()
+    state = random.getstate()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
         try:
             os.close(reading)
+            random.setstate(state)  # a fork gets a new one
             collect = observe(code)(namespace)
             exec(code, namespace)
             with os.fdopen(writing, "wb") as file:

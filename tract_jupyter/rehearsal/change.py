@@ -6,10 +6,9 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from tract_jupyter.models import printable
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.describe import describe, memory_of
-from tract_jupyter.rehearsal.files import state_below
+from tract_jupyter.rehearsal.files import shown_path, state_below
 from tract_jupyter.rehearsal.settings import MISSING, Setting, current, same_setting, set_setting
 
 if TYPE_CHECKING:
@@ -109,7 +108,7 @@ class Change:
     @property
     def files(self) -> tuple[str, ...]:
         """The paths of changed files, below the workspace."""
-        return tuple(printable(file.path) for file in self._files)
+        return tuple(shown_path(file.path) for file in self._files)
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -119,7 +118,9 @@ class Change:
     @property
     def memory(self) -> int:
         """The size of the earlier values that it keeps in memory, in bytes."""
-        return sum(memory_of(variable.before) for variable in self._variables if variable.before is not ABSENT)
+        return sum(
+            memory_of(variable.before) for variable in self._variables if variable.before is not ABSENT
+        )
 
     def preview(self) -> tuple[UndoItem, ...]:
         """Return the items that `undo` would restore, without changing anything."""
@@ -171,7 +172,7 @@ class Change:
         return UndoItem("variable", variable.name, "restorable", detail)
 
     def _file(self, file: FileRecord, side: Side) -> UndoItem:
-        name = printable(file.path)
+        name = shown_path(file.path)
         target = file.state(side)
         if self._backups is None or not self._backups.has(target):
             return UndoItem("file", name, "impossible", "its content was removed to save space")
@@ -201,7 +202,7 @@ class Change:
             for item in self._items(side)
         )
         moved = {(item.kind, item.name) for item in items if item.state == "restorable"}
-        self._move_files(side, [("file", printable(file.path)) in moved for file in self._files])
+        self._move_files(side, [("file", shown_path(file.path)) in moved for file in self._files])
         for variable in self._variables:
             if ("variable", variable.name) in moved and variable.at != side:
                 self._bind(variable, side)

@@ -51,7 +51,11 @@ def memory_of(value: Any) -> int:
     """Return about how many bytes a value needs. Attributes and nested containers are not counted."""
     library = str(getattr(type(value), "__module__", "")).partition(".")[0]
     if library == "pandas" and hasattr(value, "memory_usage"):
-        return int(sum(value.memory_usage(deep=False))) if type(value).__name__ == "DataFrame" else value.memory_usage()
+        return (
+            int(sum(value.memory_usage(deep=False)))
+            if type(value).__name__ == "DataFrame"
+            else value.memory_usage()
+        )
     if library in {"numpy", "pyarrow"} and hasattr(value, "nbytes"):
         return int(value.nbytes)
     if library == "polars" and hasattr(value, "estimated_size"):

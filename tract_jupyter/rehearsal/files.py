@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import stat
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
@@ -352,9 +353,14 @@ def file_effects(upper: Upper, workspace: Path) -> Iterator[FileEffect]:
         os.close(lower)
 
 
+def shown_path(path: str) -> str:
+    """Return a path as printable text of one line."""
+    return re.sub(r"\s(?<! )", "\ufffd", printable(path))
+
+
 def _plain_effect(change: FileChange, **more: Any) -> FileEffect:
     before, after = (None if state is None else state.size for state in (change.before, change.after))
-    return FileEffect(printable(change.path), change.action, before, after, problem=change.problem, **more)
+    return FileEffect(shown_path(change.path), change.action, before, after, problem=change.problem, **more)
 
 
 def _effect(change: FileChange, upper: int, lower: int) -> FileEffect:
@@ -368,6 +374,8 @@ def _effect(change: FileChange, upper: int, lower: int) -> FileEffect:
         return _plain_effect(change, detail=_table_detail(table), table=table)
     texts = [_as_text(data) for data in (before, after)]
     if texts[0] is None or texts[1] is None or max(len(before), len(after)) > _MOST_DIFFED:
+        return _plain_effect(change, detail=_sizes(change))
+    if before == after:
         return _plain_effect(change, detail=_sizes(change))
     diff, detail = _diff(change.path, texts[0], texts[1])
     return _plain_effect(change, detail=detail if change.action == "changed" else _sizes(change), diff=diff)

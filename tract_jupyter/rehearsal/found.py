@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.models import cut, one_line, printable
+from tract_jupyter.models import cut, one_line
 from tract_jupyter.rehearsal.baseline import Baseline, digest, is_variable
 from tract_jupyter.rehearsal.describe import describe
 from tract_jupyter.rehearsal.effects import Action, Effects, FileEffect, SettingEffect, VariableEffect
-from tract_jupyter.rehearsal.files import Upper, file_effects, read_upper, state_below
+from tract_jupyter.rehearsal.files import Upper, file_effects, read_upper, shown_path, state_below
 from tract_jupyter.rehearsal.settings import MISSING, Setting, check_setting, effect_of
 from tract_jupyter.rehearsal.tables import compare_frames
 from tract_jupyter.rehearsal.values import Buffer, Decoder, check, malformed, split
@@ -104,7 +104,7 @@ class Findings:
         folder = os.open(self.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             return [
-                printable(change.path)
+                shown_path(change.path)
                 for change in self.upper.changes
                 if change.is_late
                 or (
@@ -254,7 +254,8 @@ class _Receiver:
         kind, key = header.get("kind"), header.get("key")
         check_setting(kind, key)
         problem = one_line(str(header.get("problem", "")), _LONGEST)
-        value = MISSING if problem else Decoder().decode(split(payload, header.get("sizes") or []))
+        is_missing = bool(problem) or header.get("missing") is True
+        value = MISSING if is_missing else Decoder().decode(split(payload, header.get("sizes") or []))
         setting = Setting(str(kind), str(key), value)
         check(setting.name not in self._seen, "two effects on one setting")
         self._seen.add(setting.name)

@@ -18,7 +18,8 @@ from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError, check
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-MISSING: Final = "<missing>"
+MISSING: Final = object()
+"""The value of a setting that does not exist."""
 _LONGEST: Final = 80
 _LONGEST_KEY: Final = 1_000
 _RANDOM, _NUMPY_RANDOM = RANDOM_STATES
@@ -159,6 +160,8 @@ def _text(value: Any) -> str:
 
 def _frame(kind: str, key: str, value: Any) -> tuple[dict[str, Any], list[memoryview]]:
     header: dict[str, Any] = {"what": "setting", "kind": kind, "key": key}
+    if value is MISSING:
+        return header | {"missing": True}, []
     try:
         buffers = Encoder().encode(value)
     except UnsafeValueError as error:

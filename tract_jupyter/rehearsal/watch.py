@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.analysis import parse, transform
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.models import printable
 from tract_jupyter.rehearsal.backups import FileRecord, store_below
 from tract_jupyter.rehearsal.baseline import digest, touched, variables_of
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, UndoItem, VariableRecord
-from tract_jupyter.rehearsal.files import LARGEST, state_below
+from tract_jupyter.rehearsal.files import LARGEST, shown_path, state_below
 from tract_jupyter.rehearsal.settings import changed_settings, settings_now
 from tract_jupyter.rehearsal.values import Decoder, Encoder
 
@@ -147,7 +146,7 @@ class Watch:
             os.close(folder)
         known = {file.path for file in found} | self._files.keys()
         lost = [
-            UndoItem("file", printable(path), "impossible", "the code does not name it, so it was not saved")
+            UndoItem("file", shown_path(path), "impossible", "the code does not name it, so it was not saved")
             for path in sorted(self._stamps)
             if path not in known and stamps.get(path) != self._stamps[path]
         ]

@@ -1,0 +1,244 @@
+"""Keeping effects: names are bound again, shared objects stay shared, and changes since are noticed."""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.rehearsal.copies import findings_of
+from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.rehearsal import Backups, keep
+
+np = pytest.importorskip("numpy")
+pd = pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def adopt(workspace, tmp_path):
+    """Runs code in a fork, and keeps its effects in the namespace."""
+
+    def run(code, namespace):
+        return keep(findings_of(code, namespace, workspace), namespace, Backups(tmp_path / "backups"))
+
+    return run
+
+
+def test_created_changed_and_deleted_variables(adopt):
+    old = [1]
+    namespace = {"x": old, "gone": 1}
+    change = adopt("y = x + [2]\nx = 3\ndel gone", namespace)
+    assert (namespace["x"], namespace["y"], "gone" in namespace) == (3, [1, 2], False)
+    assert sorted(change.variables) == ["gone", "x", "y"]
+    change.undo()
+    assert namespace["x"] is old
+    assert ("y" in namespace, namespace["gone"]) == (False, 1)
+    change.redo()
+    assert (namespace["x"], namespace["y"], "gone" in namespace) == (3, [1, 2], False)
+
+
+def test_a_change_in_place_gives_a_new_object_to_all_names(adopt):
+    frame = pd.DataFrame({"a": [1, 2]})
+    namespace = {"df": frame, "view": frame, "held": {"k": [frame]}, "other": [1]}
+    change = adopt("df['b'] = 3", namespace)
+    assert list(namespace["df"].columns) == ["a", "b"]
+    assert namespace["df"] is namespace["view"] is namespace["held"]["k"][0]
+    assert list(frame.columns) == ["a"]
+    change.undo()
+    assert namespace["df"] is namespace["view"] is namespace["held"]["k"][0] is frame
+
+
+def test_names_of_one_object_are_named(workspace):
+    frame = pd.DataFrame({"a": [1, 2]})
+    effects = {
+        one.name: one for one in findings_of("df['b'] = 3", {"df": frame, "view": frame}, workspace).variables
+    }
+    assert effects["df"].aliases == ("view",)
+
+
+def test_views_of_an_array_stay_views(adopt):
+    array = np.zeros(6)
+    namespace = {"a": array, "v": array[2:4]}
+    adopt("v[:] = 5", namespace)
+    assert namespace["a"].tolist() == [0, 0, 5, 5, 0, 0]
+    namespace["a"][3] = 7
+    assert namespace["v"].tolist() == [5, 7]
+
+
+def test_an_unchanged_object_is_the_same_object(adopt):
+    model = object()
+    namespace = {"model": model, "data": [1]}
+    adopt("pair = (model, data); alias = data", namespace)
+    assert namespace["pair"][0] is model
+    assert namespace["alias"] is namespace["data"] is namespace["pair"][1]
+
+
+def test_a_function_that_changes_a_global_is_noticed(adopt):
+    namespace = {"log": []}
+    exec("def note(x):\n    helper(x)\ndef helper(x):\n    log.append(x)", namespace)
+    adopt("note(1)", namespace)
+    assert namespace["log"] == [1]
+
+
+@pytest.mark.parametrize("code", ["globals()['l' + 'og'].append(1)", "exec('lo' + 'g.append(1)')"])
+def test_code_that_can_reach_anything_is_noticed(adopt, code):
+    namespace = {"log": []}
+    adopt(code, namespace)
+    assert namespace["log"] == [1]
+
+
+def test_reading_is_no_effect(workspace):
+    frame = pd.DataFrame({"a": [1, 2], "s": ["x", "y"], "o": pd.Series([[1], {2}], dtype=object)})
+    namespace = {"df": frame, "gen": np.random.default_rng(1), "d": {1: frame}, "n": 5, "text": "x"}
+    findings = findings_of(
+        "df.describe(); df.groupby('s').a.sum(); str(d); n + 1; n = 5; text.upper(); [*df.o]",
+        namespace,
+        workspace,
+    )
+    assert findings.variables == []
+    assert findings.settings == []
+
+
+def test_an_advanced_generator_is_an_effect(adopt):
+    namespace = {"rng": np.random.default_rng(1)}
+    expected = np.random.default_rng(1).random(3)
+    adopt("first = rng.random(2)", namespace)
+    assert namespace["first"].tolist() == expected[:2].tolist()
+    assert namespace["rng"].random() == expected[2]
+
+
+def test_imports_bind_modules_and_count_as_no_effect(adopt, workspace):
+    findings = findings_of("import json, os.path as p\nfrom math import pi, sqrt", {}, workspace)
+    assert all(effect.is_import or effect.name == "pi" for effect in findings.variables)
+    namespace: dict = {}
+    adopt("import json, os.path as p\nfrom math import sqrt", namespace)
+    assert (namespace["json"], namespace["p"], namespace["sqrt"](4)) == (sys.modules["json"], os.path, 2)
+
+
+def test_a_module_of_the_workspace_is_not_imported(adopt, workspace, monkeypatch):
+    (workspace / "own_module.py").write_text("raise SystemExit('it ran')")
+    monkeypatch.syspath_prepend(str(workspace))
+    monkeypatch.setitem(sys.modules, "own_module", type(sys)("own_module"))
+    namespace: dict = {}
+    findings = findings_of("import own_module", namespace, workspace)
+    monkeypatch.delitem(sys.modules, "own_module")
+    with pytest.raises(RehearsalError, match="own_module is a file of the workspace"):
+        keep(findings, namespace, Backups(workspace / "backups"))
+    assert namespace == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "problem"),
+    [("f = lambda: 0", "a function has no safe form"), ("class Own: pass", "a type has no safe form"), ("x = object()", "an object has no safe form"),
+     ("x = open('/dev/null')", "a TextIOWrapper has no safe form"), ("x = [1, iter([])]", "a list_iterator has no safe form")],
+)  # fmt: skip
+def test_values_without_a_safe_form_are_named_and_not_kept(adopt, workspace, code, problem):
+    namespace = {"safe": 1}
+    findings = findings_of(f"{code}\nsafe = 2", namespace, workspace)
+    assert findings.effects.problems == (f"{findings.variables[-1].name}: {problem}",) or problem in str(
+        findings.effects.problems
+    )
+    with pytest.raises(RehearsalError, match=problem):
+        adopt(f"{code}\nsafe = 2", namespace)
+    assert namespace["safe"] == 1
+
+
+def test_what_changed_since_is_not_overwritten(workspace, tmp_path):
+    def findings_after(change, code="y = sum(x)\nz = 1"):
+        namespace = {"x": [1, 2], "other": 1}
+        findings = findings_of(code, namespace, workspace)
+        change(namespace)
+        return findings, namespace
+
+    for change, names in (
+        (lambda ns: ns.update(other=2), ()), (lambda ns: ns["x"].append(3), ("x",)), (lambda ns: ns.update(x=[1, 2]), ("x",)),
+        (lambda ns: ns.pop("x"), ("x",)), (lambda ns: ns.update(y=0), ("y",)),
+    ):  # fmt: skip
+        findings, namespace = findings_after(change)
+        assert findings.changed_since(namespace) == names
+        if names:
+            with pytest.raises(RehearsalError, match=f"{names[0]} changed after the rehearsal"):
+                keep(findings, namespace, Backups(tmp_path / "backups"))
+            assert "z" not in namespace
+
+
+def test_undo_leaves_a_variable_that_changed_since(adopt):
+    namespace = {"x": 1}
+    change = adopt("x = [2]; y = [3]", namespace)
+    namespace["y"].append(4)
+    states = {item.name: item.state for item in change.preview()}
+    assert states == {"x": "restorable", "y": "changed since"}
+    change.undo()
+    assert namespace == namespace | {"x": 1, "y": [3, 4]}
+    assert [item.state for item in change.undo(force={"y"})] == ["restorable"]
+    assert "y" not in namespace
+
+
+def test_settings_are_kept_and_undone(adopt, monkeypatch, workspace):
+    monkeypatch.setenv("TRACT_TEST_OLD", "1")
+    (workspace / "sub").mkdir()
+    with pd.option_context("display.max_rows", 60), np.printoptions(precision=8):
+        change = adopt(
+            "import os\nos.environ['TRACT_TEST_NEW'] = 'x'\ndel os.environ['TRACT_TEST_OLD']\nos.chdir('sub')\n"
+            "pd.set_option('display.max_rows', 7)\nnp.set_printoptions(precision=3)",
+            {"pd": pd, "np": np},
+        )
+        assert (
+            os.environ["TRACT_TEST_NEW"],
+            "TRACT_TEST_OLD" in os.environ,
+            Path.cwd().name,
+        ) == ("x", False, "sub")
+        assert (pd.get_option("display.max_rows"), np.get_printoptions()["precision"]) == (7, 3)
+        assert set(change.settings) >= {
+            "os.environ['TRACT_TEST_NEW']",
+            "working folder",
+            "pd.options['display.max_rows']",
+        }
+        change.undo()
+        assert (
+            "TRACT_TEST_NEW" in os.environ,
+            os.environ["TRACT_TEST_OLD"],
+            Path.cwd().name,
+        ) == (False, "1", "work")
+        assert (pd.get_option("display.max_rows"), np.get_printoptions()["precision"]) == (60, 8)
+
+
+def test_random_states_are_kept(adopt):
+    random.seed(5)
+    expected = [random.random(), random.random()]
+    random.seed(5)
+    namespace = {"random": random}
+    adopt("first = random.random()", namespace)
+    assert [namespace["first"], random.random()] == expected
+
+
+def test_unsafe_settings_are_named(workspace):
+    findings = findings_of("import sys; sys.path.append('/tmp/evil')", {}, workspace)
+    assert "run in the kernel" in findings.settings[0].problem
+
+
+def test_adopting_a_large_table_costs_about_a_copy(adopt, workspace):
+    import time
+
+    rows = 1_000_000
+    frame = pd.DataFrame(
+        {
+            "a": np.arange(rows),
+            "b": np.random.default_rng(1).random(rows),
+            "t": pd.date_range("2000", periods=rows, freq="s"),
+        }
+    )
+    findings = findings_of("new = df.assign(c=df.a * 2)", {"df": frame}, workspace)
+    copy_seconds = min(_seconds(findings.values["new"].copy, time) for _ in range(3))
+    namespace = {"df": frame}
+    keep_seconds = _seconds(lambda: keep(findings, namespace, Backups(workspace / "backups")), time)
+    assert keep_seconds < 20 * copy_seconds + 0.2  # digests of two tables; benchmarks have the figure
+
+
+def _seconds(work, time):
+    start = time.process_time()
+    work()
+    return time.process_time() - start

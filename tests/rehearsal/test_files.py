@@ -1,0 +1,178 @@
+"""Changed files: the upper folder of an overlay is read without following or opening anything dangerous."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests.rehearsal.folders import findings_with, write_files
+from tract_jupyter.exceptions import RehearsalError
+
+
+@pytest.fixture
+def upper(tmp_path):
+    folder = tmp_path / "upper"
+    folder.mkdir()
+    return folder
+
+
+def effects_of(upper, workspace):
+    return {effect.path: effect for effect in findings_with(upper, workspace).files}
+
+
+def test_created_changed_and_deleted_files(upper, workspace):
+    write_files(workspace, {"a.txt": "one\ntwo\n", "b/c.txt": "x", "same.txt": "same"})
+    write_files(
+        upper,
+        {
+            "a.txt": "one\nthree\n",
+            "b/c.txt": None,
+            "new/deep/d.bin": b"\0\1",
+            "same.txt": "same",
+            "empty/": None,
+        },
+    )
+    effects = effects_of(upper, workspace)
+    assert {path: effect.action for path, effect in effects.items()} == {
+        "a.txt": "changed", "b/c.txt": "deleted", "new/deep/d.bin": "created", "empty/": "created",
+    }  # fmt: skip
+    assert effects["a.txt"].diff == "--- a.txt\n+++ a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n+three"
+    assert effects["a.txt"].detail == "1 line added, 1 line removed"
+    assert (effects["a.txt"].size_before, effects["a.txt"].size_after) == (8, 10)
+    assert (effects["new/deep/d.bin"].size_before, effects["new/deep/d.bin"].diff) == (None, "")
+    assert not any(effect.problem for effect in effects.values())
+
+
+def test_a_change_of_the_mode_is_an_effect(upper, workspace):
+    for folder in (workspace, upper):
+        write_files(folder, {"run.sh": "echo"})
+        (folder / "run.sh").chmod(0o644)
+    assert effects_of(upper, workspace) == {}
+    (upper / "run.sh").chmod(0o755)
+    assert effects_of(upper, workspace)["run.sh"].detail == "mode 0644 → 0755"
+    (upper / "run.sh").chmod(0o4755)
+    assert "rights of another user" in effects_of(upper, workspace)["run.sh"].problem
+
+
+def test_a_deleted_folder_is_listed_by_files(upper, workspace):
+    write_files(workspace, {"old/a.txt": "a", "old/in/b.txt": "b"})
+    write_files(upper, {"old": None})
+    effects = effects_of(upper, workspace)
+    assert list(effects) == ["old/", "old/a.txt", "old/in/", "old/in/b.txt"]
+    assert {effect.action for effect in effects.values()} == {"deleted"}
+
+
+def test_an_opaque_folder_hides_the_one_below(upper, workspace):
+    write_files(workspace, {"data/a.txt": "a", "data/b.txt": "b"})
+    write_files(upper, {"data/b.txt": "new"})
+    try:
+        os.setxattr(upper / "data", "user.overlay.opaque", b"y")
+    except OSError:
+        pytest.skip("the file system has no extended attributes of users")
+    effects = effects_of(upper, workspace)
+    assert {path: effect.action for path, effect in effects.items()} == {
+        "data/a.txt": "deleted",
+        "data/b.txt": "changed",
+    }
+
+
+def test_links_and_special_files_are_named_and_not_followed(upper, workspace, tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("secret")
+    (upper / "link").symlink_to(secret)
+    (upper / "folder").symlink_to(tmp_path)
+    os.mkfifo(upper / "pipe")
+    effects = effects_of(upper, workspace)
+    assert {path: effect.problem for path, effect in effects.items()} == {
+        "link": "a symbolic link cannot be kept", "folder": "a symbolic link cannot be kept", "pipe": "a named pipe cannot be kept",
+    }  # fmt: skip
+    assert "secret" not in str(effects).replace("secret.txt", "")
+
+
+def test_links_of_the_workspace_are_not_followed(upper, workspace, tmp_path):
+    outside = write_files(tmp_path / "outside", {"a.txt": "outside"})
+    (workspace / "folder").symlink_to(outside)
+    (workspace / "file.txt").symlink_to(outside / "a.txt")
+    write_files(upper, {"folder/a.txt": "x", "file.txt": "y"})
+    effects = effects_of(upper, workspace)
+    assert effects["folder"].problem == "a folder replaces a file or a link"
+    assert effects["file.txt"].problem == "it is a symbolic link in the workspace"
+
+
+def test_a_hard_link_of_the_workspace_is_not_replaced(upper, workspace):
+    write_files(workspace, {"a.txt": "a"})
+    os.link(workspace / "a.txt", workspace / "b.txt")
+    write_files(upper, {"a.txt": "new"})
+    assert "hard links" in effects_of(upper, workspace)["a.txt"].problem
+
+
+def test_a_huge_sparse_file_is_not_read(upper, workspace):
+    with (upper / "huge.bin").open("wb") as file:
+        file.truncate(2**40)
+    start = time.process_time()
+    effect = effects_of(upper, workspace)["huge.bin"]
+    assert (effect.size_after, effect.problem) == (None, "it is larger than 2.1 GB")
+    assert time.process_time() - start < 1
+
+
+def test_names_that_are_no_text_are_named(upper, workspace):
+    (upper / os.fsdecode(b"bad\xff.txt")).touch()
+    (effect,) = effects_of(upper, workspace).values()
+    assert effect.problem == "its name is not valid text"
+    assert effect.path.isprintable()
+
+
+def test_a_name_with_a_line_break_is_shown_on_one_line(upper, workspace):
+    write_files(upper, {"a\nb.txt": "x"})
+    (effect,) = effects_of(upper, workspace).values()
+    assert effect.path.isprintable()
+
+
+def test_too_many_files_are_refused(upper, workspace, monkeypatch):
+    from tract_jupyter.rehearsal import files
+
+    monkeypatch.setattr(files, "MOST_FILES", 20)
+    write_files(upper, {f"{number}.txt": "" for number in range(21)})
+    with pytest.raises(RehearsalError, match="more than 20 changed files"):
+        findings_with(upper, workspace)
+
+
+def test_two_hundred_files_have_bounded_effects(upper, workspace):
+    write_files(upper, {f"out/{number}.txt": "line\n" * 5_000 for number in range(250)})
+    effects = effects_of(upper, workspace)
+    assert len(effects) == 250
+    assert max(len(effect.diff) for effect in effects.values()) < 21_000
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "detail"),
+    [
+        ("a.csv", "name,n\nbird,1\ncat,2\n", "name,n\nBIRD,1\n", "1 row fewer, 1 value of name changed"),
+        ("a.tsv", "name\tn\nbird\t1\n", "name\tn\tplace\nbird\t1\tx\n", "new column place"),
+        ("a.jsonl", '{"a": 1}\n{"a": 2}\n', '{"a": 1}\n{"a": 3}\n{"a": 4}\n', "1 row more, 1 value of a changed"),
+        ("a.csv", None, "name,n\nbird,1\ncat,2\n", "2 rows × 2 columns"),
+    ],
+)  # fmt: skip
+def test_table_files_are_compared_by_rows(upper, workspace, name, before, after, detail):
+    write_files(workspace, {name: before} if before else {})
+    write_files(upper, {name: after})
+    effect = effects_of(upper, workspace)[name]
+    assert effect.detail == detail
+    assert effect.table is not None
+
+
+@pytest.mark.parametrize("content", ["a,a\n1,2\n", "\0", "{", b"\xff\xfe", "", "x" * 200_000])
+def test_odd_table_files_are_files(upper, workspace, content):
+    write_files(upper, {"a.csv": content, "b.jsonl": content})
+    effects = effects_of(upper, workspace)
+    assert {effect.action for effect in effects.values()} == {"created"}
+
+
+def test_the_digest_covers_files(upper, workspace):
+    write_files(upper, {"a.txt": "one"})
+    first = findings_with(upper, workspace).digest()
+    assert findings_with(upper, workspace).digest() == first
+    write_files(upper, {"a.txt": "two"})
+    assert findings_with(upper, workspace).digest() != first

@@ -1,0 +1,116 @@
+"""Watching a run in the kernel: what the code names can be undone, and the rest is named."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tract_jupyter.rehearsal import Backups, watch
+
+pd = pytest.importorskip("pandas")
+
+
+@pytest.fixture
+def run(workspace, tmp_path):
+    """Runs code in this process, watched."""
+
+    def run(code, namespace):
+        watching = watch(code, namespace, workspace, Backups(tmp_path / "backups"))
+        exec(code, namespace)
+        return watching.finish()
+
+    return run
+
+
+def test_variables_come_back_also_after_a_change_in_place(run):
+    frame = pd.DataFrame({"a": [1, 2]})
+    namespace = {"df": frame, "view": frame, "n": 1, "gone": [1]}
+    change = run("df['b'] = 1\nn = 2\nnew = 3\ndel gone", namespace)
+    assert change.certainty == "named only"
+    assert sorted(change.variables) == ["df", "gone", "n", "new", "view"]
+    change.undo()
+    assert list(namespace["df"].columns) == ["a"]
+    assert namespace["df"] is namespace["view"]
+    assert (namespace["n"], "new" in namespace, namespace["gone"]) == (1, False, [1])
+    change.redo()
+    assert namespace["df"] is frame
+    assert list(frame.columns) == ["a", "b"]
+
+
+class Model:
+    def __init__(self):
+        self.weights = [0]
+
+
+def test_an_object_without_a_safe_form_is_named(run):
+    model = Model()
+    change = run("model.weights.append(1)\nx = 1", {"model": model})
+    states = {item.name: (item.state, item.detail) for item in change.preview()}
+    assert states["model"] == ("impossible", "it was changed in place, and has no safe copy")
+    assert states["x"][0] == "restorable"
+    assert "x" in {item.name for item in change.undo() if item.state == "restorable"}
+
+
+def test_named_files_come_back(run, workspace):
+    (workspace / "data").mkdir()
+    (workspace / "data" / "a.csv").write_text("a\n1\n")
+    (workspace / "b.txt").write_text("b")
+    change = run(
+        "import os, pathlib\npathlib.Path('data/a.csv').write_text('new')\n"
+        "os.remove('b.txt')\npathlib.Path('c.txt').write_text('c')",
+        {},
+    )
+    assert sorted(change.files) == ["b.txt", "c.txt", "data/a.csv"]
+    change.undo()
+    assert (workspace / "data" / "a.csv").read_text() == "a\n1\n"
+    assert (workspace / "b.txt").read_text() == "b"
+    assert not (workspace / "c.txt").exists()
+
+
+def test_files_that_the_code_does_not_name_are_listed(run, workspace):
+    (workspace / "a.txt").write_text("old")
+    change = run(
+        "from pathlib import Path\nPath('a' + '.txt').write_text('lost')\nPath('n' + '.txt').write_text('new')",
+        {},
+    )
+    items = {item.name: item for item in change.preview()}
+    assert items["a.txt"].state == "impossible"
+    assert "does not name" in items["a.txt"].detail
+    assert items["n.txt"].state == "restorable"  # it is new, so nothing is lost
+    change.undo()
+    assert not (workspace / "n.txt").exists()
+    assert (workspace / "a.txt").read_text() == "lost"
+
+
+def test_files_in_a_named_folder_come_back(run, workspace):
+    (workspace / "out").mkdir()
+    (workspace / "out" / "a.txt").write_text("old")
+    change = run("import pathlib\nfor p in pathlib.Path('out').iterdir(): p.write_text('new')", {})
+    change.undo()
+    assert (workspace / "out" / "a.txt").read_text() == "old"
+
+
+def test_links_and_files_outside_are_left_alone(run, workspace, tmp_path):
+    outside = tmp_path / "outside.txt"
+    outside.write_text("outside")
+    (workspace / "link.txt").symlink_to(outside)
+    change = run(f"x = ['link.txt', '../outside.txt', {str(outside)!r}, '/etc/passwd', '~', '\\0', '.']", {})
+    assert change.files == ()
+    assert outside.read_text() == "outside"
+
+
+def test_settings_come_back(run, monkeypatch):
+    monkeypatch.setenv("TRACT_TEST", "1")
+    change = run("import os\nos.environ['TRACT_TEST'] = '2'", {})
+    change.undo()
+    assert os.environ["TRACT_TEST"] == "1"
+
+
+def test_code_that_raises_is_watched_too(workspace, tmp_path):
+    namespace = {"x": [1]}
+    watching = watch("x.append(2)\n1/0", namespace, workspace, Backups(tmp_path / "backups"))
+    with pytest.raises(ZeroDivisionError):
+        exec("x.append(2)\n1/0", namespace)
+    watching.finish().undo()
+    assert namespace["x"] == [1]
