@@ -8,11 +8,13 @@ import json
 import pytest
 
 from tests.attachments import jpeg, png
+from tests.llm.sdk import problems_of
 from tests.loop.conftest import told
 from tests.review.scripted import call, reply
 from tests.toolkit.servers import scripted
 from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient
 from tract_jupyter.exceptions import LLMRequestError
+from tract_jupyter.loop import CallAnswer, ImageBudget
 from tract_jupyter.models import OF_RESULTS, AttachedFile
 from tract_jupyter.toolkit import ToolResult
 
@@ -91,7 +93,7 @@ def test_a_model_that_refuses_images_is_asked_without_them(talk, script, server,
     client = script(reply(None, DRAW), refusal, "ok", *([] if is_remembered else [refusal]), "again")
     assert talk.chat("Draw.").outcome == "answer"
     assert images(client.last_messages) == []
-    assert told(client) == [DESCRIBED]
+    assert told(client) == [f"{DESCRIBED}\n\n[You do not see its image]"]
     talk.chat("And now?")
     assert images(client.last_messages) == []
     assert client.replies == []
@@ -117,7 +119,8 @@ def test_a_handler_of_results_decides_about_texts_only(talk, script, server):
     )
     client = script(reply(None, DRAW), "ok")
     talk.chat("Draw.")
-    assert told(client) == [f"seen: {DESCRIBED}"]
+    why = "a handler decides about the texts of results"
+    assert told(client) == [f"seen: {DESCRIBED}\n\n[You do not see its image: {why}]"]
     assert images(client.last_messages) == []
 
 
@@ -127,11 +130,58 @@ def test_a_result_on_a_cassette_has_its_images():
     assert ToolResult.from_json("f", json.loads(json.dumps(result.to_json()))) == result
 
 
-@pytest.mark.parametrize("kind", [OpenAIClient, ResponsesClient, AnthropicClient])
+def test_a_turn_has_a_budget_for_images(talk, script, server):
+    talk.loop.images = 1
+    client = script(
+        reply(None, DRAW, SHOT), reply(None, call("raw_draw", {}, "c3")), "ok", reply(None, DRAW), "ok"
+    )
+    talk.chat("Draw.")
+    assert images(client.last_messages) == [[PICTURE]]
+    why = "[You do not see its image: the results of one turn can send at most 1 image of 4.0 MB in total]"
+    assert [text.endswith(why) for text in told(client)] == [False, True, True]
+    talk.chat("Again.")
+    assert images(client.last_messages) == [[PICTURE], [PICTURE]]
+
+
+def test_images_can_be_switched_off(talk, script, server):
+    talk.loop.images = 0
+    client = script(reply(None, DRAW), "ok")
+    talk.chat("Draw.")
+    assert images(client.last_messages) == []
+    assert told(client) == [f"{DESCRIBED}\n\n[You do not see its image: the user has switched images off]"]
+
+
+def test_an_image_over_the_bytes_of_a_turn_is_not_sent():
+    budget = ImageBudget(3)
+    large, small = (AttachedFile.of("a.png", data) for data in (png(3, 2) + bytes(3_000_000), png(3, 2)))
+    first = budget.fit(CallAnswer("drawn", images=(large, large, small)))
+    assert first.images == (large, small)
+    assert first.note.startswith("[You do not see 1 of its 3 images: ")
+    assert budget.fit(CallAnswer("drawn", images=(large,))).note.startswith("[You do not see its image: ")
+
+
+def test_hidden_values_are_neither_stored_nor_sent(talk, script, server):
+    talk.loop.redact = lambda text: text.replace("Rome", "[hidden]").replace("Here", "[hidden]")
+    client = script(
+        reply(None, LOOK, DRAW), reply(None, call("read_result", {"tool_call_id": "c3"}, "c4")), "ok"
+    )
+    talk.chat("Draw.")
+    assert told(client)[0] == "sunny in [hidden]"
+    assert told(client)[1].startswith("[hidden]:\n[image")
+    assert told(client)[1].endswith("[You do not see its image: the user has hidden values]")
+    assert "Rome" not in told(client)[2]
+    assert images(client.last_messages) == []
+
+
+PATHS = {OpenAIClient: "/chat/completions", ResponsesClient: "/responses", AnthropicClient: "/messages"}
+
+
+@pytest.mark.parametrize("kind", PATHS)
 def test_every_dialect_has_a_place_for_them(talk, script, server, kind):
     client = script(reply(None, DRAW), "ok")
     talk.chat("Draw.")
     body = kind("m", base_url="http://127.0.0.1:1", api_key="").as_sent(client.last_messages, max_tokens=9)
+    assert problems_of(PATHS[kind], body) == []
     text = json.dumps(body)
     assert text.count(PICTURE) == 1
     assert OF_RESULTS in text

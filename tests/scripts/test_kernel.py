@@ -35,7 +35,7 @@ def test_a_script_calls_tools_and_shows_what_it_prints(tract):
     assert sys.stdout.__class__.__name__ != "_Routed"
 
 
-def test_a_model_is_told_of_the_figures_that_it_does_not_see(tract, monkeypatch):
+def test_a_model_is_told_of_figures_that_cannot_be_sent(tract, monkeypatch):
     class Figure:
         canvas = property(lambda self: SimpleNamespace(figure=self))
 
@@ -44,7 +44,11 @@ def test_a_model_is_told_of_the_figures_that_it_does_not_see(tract, monkeypatch)
     monkeypatch.setitem(sys.modules, "matplotlib._pylab_helpers", helpers)
     tract.scripts.notebooks.namespace("main").update(drawn=drawn, Figure=Figure)
     assert tract.scripts.run("drawn.append(Figure())").notes == (
-        "1 figure drawn for the user: the notebook shows it, and you do not see it",
+        "1 figure drawn for the user in the notebook",
+    )
+    run = tract.scripts.prepare("drawn.append(Figure())", author="agent:chat")
+    assert tract.scripts.execute(run).notes == (
+        "1 figure drawn for the user in the notebook; 1 cannot be sent to you",
     )
     assert tract.scripts.run("1 + 1").notes == ()
 

@@ -380,7 +380,9 @@ class CallRunner:
         tract, profile = call.own, profile_for(agent.definition, names)
         stop: StopSignal | None = None
         try:
-            tract.loop.price, tract.loop.whole = caller.tract.loop.price, True
+            above = caller.tract.loop
+            tract.loop.price, tract.loop.whole = above.price, True
+            tract.loop.images, tract.loop.redact = above.images, above.redact
             meter = call.meter = TurnMeter(
                 call.limits, tract.loop.price, agent=agent.name, caller=caller.meter
             )

@@ -43,6 +43,7 @@ from .registry import Models as Models
 from .reply import CONTEXT_FULL as CONTEXT_FULL
 from .reply import CUT as CUT
 from .reply import FINISH as FINISH
+from .reply import WITHOUT_IMAGES as WITHOUT_IMAGES
 from .reply import RawCall as RawCall
 from .reply import Reply as Reply
 from .reply import counts_of as counts_of

@@ -9,6 +9,7 @@ from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.llm.call import can_stream
 from tract_jupyter.llm.failures import is_about_images, takes_no_attachments
 from tract_jupyter.llm.recording import SentRequest
+from tract_jupyter.llm.reply import WITHOUT_IMAGES
 from tract_jupyter.models import brief_repr, check_choice, has_attached_results, repr_of_whole, with_parts
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ MODEL_OPERATIONS: Final = get_args(ModelOperation)
 """The kinds of requests: replies, summaries, guidance for conflicts, shorter tool results, decisions about pending
 requests, `orchestrate` (a name for callers of `client_for`), and reviews of calls before the user sees them.
 """
+_TAKES_NONE: Final = "the model takes no images"
+_REFUSED: Final = "the provider refused an image"
 _FOR_CALLERS: Final = frozenset({"orchestrate"})
 
 
@@ -134,18 +137,24 @@ class ConfiguredClient:
     def _with_images(self, model: str, messages: list[dict[str, Any]], ask: Callable[..., Any]) -> Any:
         """Send a request with the images of tool results. If they are refused, send it once more without them.
 
-        The user did not choose these images, and a refused image would make every later request fail.
+        The user did not choose these images, and a refused image would make every later request fail. The response to
+        a request without them says why under `WITHOUT_IMAGES`.
         """
-        if not has_attached_results(messages) or model in self._models.without_images:
-            return ask(with_results=False)
-        try:
+        why = _TAKES_NONE
+        if not has_attached_results(messages):
             return ask(with_results=True)
-        except Exception as error:
-            if not is_about_images(error):
-                raise
-            if takes_no_attachments(error):
-                self._models.without_images.add(model)
-        return ask(with_results=False)
+        if model not in self._models.without_images:
+            try:
+                return ask(with_results=True)
+            except Exception as error:
+                if not is_about_images(error):
+                    raise
+                if takes_no_attachments(error):
+                    self._models.without_images.add(model)
+                else:
+                    why = _REFUSED
+        response = ask(with_results=False)
+        return {**response, WITHOUT_IMAGES: why} if isinstance(response, dict) else response
 
     def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...] | None:
         """Return the numbers of the replies that a request would send back with their raw blocks.

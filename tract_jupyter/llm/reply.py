@@ -38,6 +38,8 @@ CUT = "cut"
 """The key of a message's metadata that says why it is not whole."""
 FINISH = "finish_reason"
 """The key of a message's metadata that says why the reply ended; `provider_finish_reason` has the provider's word."""
+WITHOUT_IMAGES = "without_images"
+"""The key of a response and of a message's metadata that says why images of tool results were not sent."""
 
 
 class RawCall(NamedTuple):
@@ -196,9 +198,14 @@ class Reply:
 
     @property
     def ending(self) -> dict[str, str]:
-        """How the reply ended, as its commit's metadata keep it."""
+        """How the reply ended and what its request left out, as its commit's metadata keep it."""
         provider = "" if self._word == self.finish_reason else self._word
-        fields = {FINISH: self.finish_reason or "", "provider_finish_reason": provider, CUT: self.why_cut}
+        fields = {
+            FINISH: self.finish_reason or "",
+            "provider_finish_reason": provider,
+            CUT: self.why_cut,
+            WITHOUT_IMAGES: str(self.response.get(WITHOUT_IMAGES) or ""),
+        }
         return {name: value for name, value in fields.items() if value}
 
     @property

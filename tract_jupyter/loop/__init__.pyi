@@ -1,4 +1,5 @@
 from .acting import AnswerStore as AnswerStore
+from .answers import CallAnswer as CallAnswer
 from .calls import AfterStep as AfterStep
 from .calls import CarryOut as CarryOut
 from .calls import EndedCall as EndedCall
@@ -13,6 +14,7 @@ from .events import TurnEnded as TurnEnded
 from .events import TurnEvent as TurnEvent
 from .generation import Generation as Generation
 from .generation import ReplyRequest as ReplyRequest
+from .images import ImageBudget as ImageBudget
 from .journal import CallJournal as CallJournal
 from .loop import ToolLoop as ToolLoop
 from .loop import TurnRequest as TurnRequest

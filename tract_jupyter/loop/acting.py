@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError, UndecidedError
 from tract_jupyter.llm import ReadableClient
-from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for
+from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for, with_images
 from tract_jupyter.loop.calls import StepCalls
 from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.repetition import RepetitionGuard
 from tract_jupyter.loop.turn import ACTS, RESUME_LIMITED, StoredTurn, TurnEnding
 from tract_jupyter.models import TurnOutcome
-from tract_jupyter.prompts import FAILED, REPEATED, REPEATED_AGAIN
+from tract_jupyter.prompts import FAILED, REPEATED, REPEATED_AGAIN, WATCHED
 from tract_jupyter.review.builtin import ToolAnswer
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Repository
     from tract_jupyter.loop.calls import AfterStep, CallDependencies
+    from tract_jupyter.loop.images import ImageBudget
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.models import CommitInfo, LLMClient, ToolCall
     from tract_jupyter.review import Firing
@@ -96,7 +97,8 @@ class AnswerStore:
         is_watched = self.firing.bus.listens("tool_result")
         commits: list[CommitInfo] = []
         with nullcontext() if is_watched else self.repository.writer.batch():
-            for call, answer in answers:
+            for call, full in answers:
+                answer = with_images(full, (), WATCHED) if is_watched else full
                 shown = shown_answer(answer, call.id, size)
                 metadata: dict[str, Any] = {} if shown.whole is None else {"original_content": shown.whole}
                 if answer.made != 1:
@@ -104,7 +106,7 @@ class AnswerStore:
                 tool_answer = ToolAnswer.of(
                     call.id, call.name, shown.text, is_error=shown.is_error, metadata=metadata
                 )
-                if answer.images and not is_watched:  # a handler decides about texts
+                if answer.images:
                     tool_answer = replace(
                         tool_answer, options={**tool_answer.options, "attachments": answer.images}
                     )
@@ -122,12 +124,14 @@ class ActingTurn(StoredTurn):
         dependencies: the dependencies of the calls.
         answers: stores their answers.
         sizes: the number of characters that the model sees of one answer, and of all answers of a step.
+        images: the images that the answers of the turn may send.
         after_step: gets the calls of each finished step. If it returns a text, the turn ends with this reason.
     """
 
     dependencies: CallDependencies
     answers: AnswerStore
     sizes: tuple[int, int]
+    images: ImageBudget
     after_step: AfterStep | None = None
     _step: StepCalls | None = None
     _guard: RepetitionGuard = field(default_factory=RepetitionGuard)
@@ -234,6 +238,7 @@ class ActingTurn(StoredTurn):
         self._answer([(call, refusal) for call in calls], len(why), over)
 
     def _answer(self, answers: Sequence[tuple[ToolCall, CallAnswer]], size: int, over: str) -> None:
+        answers = [(call, self.images.fit(answer)) for call, answer in answers]
         infos = self.answers.answer(answers, size, over)
         if self.observer is not None:
             for (call, answer), info in zip(answers, infos, strict=True):

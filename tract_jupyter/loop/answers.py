@@ -7,11 +7,11 @@ import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.models import brief_repr, canonical_json, digest
-from tract_jupyter.prompts import NOTHING, changed, cut_note
+from tract_jupyter.prompts import NOTHING, VALUES_HIDDEN, changed, cut_note, images_not_sent
 from tract_jupyter.toolkit import for_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.models import AttachedFile
     from tract_jupyter.toolkit import ToolResult
@@ -34,7 +34,7 @@ class CallAnswer(NamedTuple):
     Attributes:
         text: the full text.
         is_error: True if the call failed.
-        note: a description of the user's changes to the call.
+        note: a description of the user's changes to the call, and of images that are not sent.
         made: the number of calls: 0 if the tool did not run, more than 1 for a script's calls.
         timeless: the text without measurements such as seconds; empty if there are none.
         images: the images for the model.
@@ -61,17 +61,32 @@ class ShownAnswer(NamedTuple):
     whole: str | None
 
 
-def answer_of(result: ToolResult) -> CallAnswer:
-    """Convert a tool's result into an answer."""
+def answer_of(result: ToolResult, redact: Callable[[str], str] | None = None) -> CallAnswer:
+    """Convert a tool's result into an answer.
+
+    Args:
+        result: the result.
+        redact: hides values in the text. It cannot hide them in images, so they are left out.
+    """
     visible = for_model(result, LARGEST)
     if not visible.success:
-        text = (
-            visible.error
-            if len(visible.error) <= _LONGEST_ERROR
-            else f"{visible.error[:_LONGEST_ERROR]} … (cut)"
-        )
+        error = visible.error if redact is None else redact(visible.error)
+        text = error if len(error) <= _LONGEST_ERROR else f"{error[:_LONGEST_ERROR]} … (cut)"
         return CallAnswer(text, is_error=True)
-    return CallAnswer(_as_text(visible.output), timeless=_timeless(visible.output), images=visible.images)
+    answer = CallAnswer(_as_text(visible.output), timeless=_timeless(visible.output), images=visible.images)
+    if redact is None:
+        return answer
+    answer = answer._replace(text=redact(answer.text), timeless=redact(answer.timeless))
+    return with_images(answer, (), VALUES_HIDDEN)
+
+
+def with_images(answer: CallAnswer, kept: tuple[AttachedFile, ...], why: str) -> CallAnswer:
+    """Return an answer with some of its images. A note tells the model why it does not see the others."""
+    unseen = len(answer.images) - len(kept)
+    if not unseen:
+        return answer
+    note = images_not_sent(unseen, len(answer.images), why)
+    return answer._replace(images=kept, note="\n\n".join(filter(None, [answer.note, note])))
 
 
 def _timeless(output: Any) -> str:

@@ -161,6 +161,7 @@ class CallDependencies:
         parallel: the maximum number of parallel calls that only read.
         observer: gets the events of each call; None for no observer.
         effects: records the effects of the calls, for the undo of the turn.
+        redact: hides values in the results; None to hide nothing.
     """
 
     toolset: Toolset
@@ -174,6 +175,7 @@ class CallDependencies:
     parallel: int = 8
     observer: TurnObserver | None = None
     effects: TurnRecorder | None = None
+    redact: Callable[[str], str] | None = None
 
     @property
     def reviewer(self) -> Asking:
@@ -299,7 +301,7 @@ class StepCalls:
                     call.original.name, call.original.arguments, doubt=self._doubt(call)
                 )
             if isinstance(prepared, ToolResult):
-                call.answer = answer_of(prepared)
+                call.answer = answer_of(prepared, self.dependencies.redact)
                 continue
             planned = (*planned, prepared.tool.name)
             call.prepared = prepared
@@ -489,7 +491,7 @@ class StepCalls:
             except TractError as error:
                 call.answer = CallAnswer(f"its result could not be stored: {error}", is_error=True)
             except BaseException as error:  # noqa: BLE001
-                call.answer = answer_of(failed(call.original.name, error))
+                call.answer = answer_of(failed(call.original.name, error), self.dependencies.redact)
 
     def _write(self, call: _StepCall) -> None:
         """Run a call that may change something, in this thread."""
@@ -555,7 +557,7 @@ class StepCalls:
         except TractError as error:
             call.answer = CallAnswer(f"its result could not be stored: {error}", is_error=True)
         except BaseException as error:  # noqa: BLE001
-            call.answer = answer_of(failed(call.original.name, error))
+            call.answer = answer_of(failed(call.original.name, error), self.dependencies.redact)
 
     def _read_and_store(self, call: _StepCall, *, keeps: bool) -> None:
         why = self._refusal_reason()
@@ -637,7 +639,9 @@ class StepCalls:
         if interrupted and not result.success:  # its own request was abandoned; a script's comes first
             text = not_run(why) if prepared.tool.asks_itself else ended_running(why)
             return CallAnswer(text, is_error=True, made=len(executed))
-        return answer_of(result)._replace(note=call.note, made=len(executed))
+        answer = answer_of(result, dependencies.redact)
+        note = "\n\n".join(filter(None, [call.note, answer.note]))
+        return answer._replace(note=note, made=len(executed))
 
     def _refusal_reason(self) -> str:
         if self.dependencies.stop.is_set():

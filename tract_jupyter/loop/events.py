@@ -83,6 +83,7 @@ class ReplyStored:
         model: the model; empty if unknown.
         usage: the tokens, and the `cost` if it is known, of this request alone; see `ChatResponse.usage`.
         cut: the reason if the reply is incomplete; else empty.
+        without_images: the reason if its request left out the images of results; else empty.
     """
 
     commit: str
@@ -92,6 +93,7 @@ class ReplyStored:
     model: str = ""
     usage: Mapping[str, Any] = field(default_factory=dict)
     cut: str = ""
+    without_images: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +128,7 @@ class CallEnded:
         commit: the hash of the answer.
         pending: the id of the request about the call; empty if there was none.
         instead: `name` and `arguments` of the alternative that the user chose; None for none.
+        images: the images of the answer, which the next request sends.
     """
 
     call_id: str
@@ -140,6 +143,7 @@ class CallEnded:
     commit: str = ""
     pending: str = ""
     instead: Mapping[str, Any] | None = None
+    images: tuple[Attachment, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +281,7 @@ class TurnObserver:
             call_id, message.content, answer.is_error, answer.made,
             info.token_count, None if seconds is None else round(seconds, 3), decision,
             request_ids, None if notes is None else notes.script, info.commit_hash, pending_id,
-            self._instead.get(call_id),
+            self._instead.get(call_id), message.attachments,
         )  # fmt: skip
         facts = {
             "seconds": event.seconds, "pending": pending_id, "asked": list(event.asked), "script": event.script,

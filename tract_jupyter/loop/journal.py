@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import TrustError
-from tract_jupyter.loop.answers import CallAnswer
+from tract_jupyter.loop.answers import CallAnswer, with_images
 from tract_jupyter.models import digest, sha256
+from tract_jupyter.prompts import INTERRUPTED
 from tract_jupyter.review import this_process
 from tract_jupyter.storage import StoredCalls, now_text
 
@@ -85,7 +86,7 @@ class CallJournal:
 
     def end(self, commit: str, call_id: str, answer: CallAnswer) -> None:
         """Record the answer of a call."""
-        self._note(commit, [call_id, answer._replace(images=())])  # the text describes them
+        self._note(commit, [call_id, with_images(answer, (), INTERRUPTED)])
 
     def forget(self, commit: str) -> None:
         """Delete the records about a message after its answers are committed."""

@@ -12,6 +12,7 @@ from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.llm import reported_cost
 from tract_jupyter.loop.generation import ReplyRequest
+from tract_jupyter.loop.images import IMAGES_OF_TURN, ImageBudget
 from tract_jupyter.loop.meter import TurnMeter
 from tract_jupyter.loop.turn import StoredTurn
 from tract_jupyter.models import Allowance, brief_repr, check_text
@@ -107,6 +108,9 @@ class ToolLoop:
         result_size: the number of characters of one result that the model sees. The full result is stored, and
             `read_result` reads the rest.
         step_size: the number of characters of all results of a step that it sees.
+        images: the number of images in the results of a turn that it sees; 0 for none.
+        redact: a function that hides values in the text of each result before it is stored. Images are then not sent.
+            Agents and their agents use it as well. None hides nothing.
         make_meter: creates the meter of a turn, for its limits and the price function.
         whole: True to replace a cut reply by another request with a higher limit.
 
@@ -142,6 +146,8 @@ class ToolLoop:
         self.parallel = 8
         self.result_size = 20_000
         self.step_size = 60_000
+        self.images = IMAGES_OF_TURN
+        self.redact: Callable[[str], str] | None = None
         self.whole = False
         self.make_meter: Callable[[Allowance, Price | None], TurnMeter] = TurnMeter
         self._executor = executor
@@ -323,12 +329,13 @@ class ToolLoop:
         dependencies = CallDependencies(
             toolset, answers.journal, meter, stop, offered,
             self._asked.setdefault(branch, {}), lambda: refs.with_head(tools_head), self.carry_out,
-            self.parallel, observer, self._recorder(),
+            self.parallel, observer, self._recorder(), self.redact,
         )  # fmt: skip
         sizes = (self.result_size, self.step_size)
         acting = ActingTurn(
-            *common, dependencies=dependencies, answers=answers, sizes=sizes, after_step=self.after_step
-        )
+            *common, dependencies=dependencies, answers=answers, sizes=sizes, images=ImageBudget(self.images),
+            after_step=self.after_step,
+        )  # fmt: skip
         response = acting.run() if observer is None else observer.observe(acting)
         self._ignores_stored_tools = False
         if tools_head.branch == branch:

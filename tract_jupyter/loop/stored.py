@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import StoreCorruptError, TractError
-from tract_jupyter.llm import CUT
+from tract_jupyter.llm import CUT, WITHOUT_IMAGES
 from tract_jupyter.loop.events import (
     BEGIN_EVENT,
     END_EVENT,
@@ -203,6 +203,7 @@ def reply_event(reply: PastMessage) -> ReplyStored:
         str(message.generation_config.get("model") or ""),
         usage if isinstance(usage, dict) else {},
         str(reply.metadata.get(CUT) or ""),
+        str(reply.metadata.get(WITHOUT_IMAGES) or ""),
     )
 
 
@@ -270,6 +271,7 @@ def _answer_event(answer: PastMessage, known: Mapping[str, Any], ledger: Ledger)
         message.commit_hash,
         str(known.get("pending") or ""),
         _instead(known.get("instead")),
+        message.attachments,
     )
 
 

@@ -12,6 +12,7 @@ from .attachment import SentContext as SentContext
 from .attachment import anthropic_block as anthropic_block
 from .attachment import check_together as check_together
 from .attachment import has_attached_results as has_attached_results
+from .attachment import image_pixels as image_pixels
 from .attachment import inline_media as inline_media
 from .attachment import is_media as is_media
 from .attachment import media_tokens as media_tokens

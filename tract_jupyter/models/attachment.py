@@ -40,6 +40,7 @@ OF_RESULTS: Final = (
     "[These are attachments of the tool results above, in this order. The user did not send them.]"
 )
 """The text before the attachments of tool results."""
+_UNSEEN: Final = "[You do not see {}]"
 
 Kind = Literal["image", "PDF", "text"]
 PDF: Final = "application/pdf"
@@ -421,10 +422,19 @@ def with_parts(
             of_results = []
         if message.get("role") == "tool":
             of_results += named if with_results else ()
-            sent.append({name: value for name, value in message.items() if name != "attachments"})
+            sent.append(_result(message, 0 if with_results else len(named)))
         else:
             sent.append(_with_parts(message, named, read) if named else message)
     return [*sent, _of_results(of_results, read)] if of_results else sent
+
+
+def _result(message: Mapping[str, Any], unseen: int) -> dict[str, Any]:
+    """Return a tool result without its attachments, with a note about the ones that the model does not see."""
+    result = {name: value for name, value in message.items() if name != "attachments"}
+    if unseen:
+        note = _UNSEEN.format("its image" if unseen == 1 else f"its {unseen} images")
+        result["content"] = f"{message.get('content') or ''}\n\n{note}"
+    return result
 
 
 def has_attached_results(messages: Iterable[Mapping[str, Any]]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from traitlets import Bool, Dict, Enum, Float, List, TraitError, Unicode, validate
+from traitlets import Bool, Dict, Enum, Float, Int, List, TraitError, Unicode, validate
 from traitlets.config import Configurable
 
 from tract_jupyter.exceptions import TractError
@@ -27,6 +27,7 @@ class TractJupyter(Configurable):
         "on_timeout",
         "carry_grants",
         "tells_rejections",
+        "images_per_turn",
         "generated_agents_dir",
         "rules_off",
         "rule_levels",
@@ -75,6 +76,12 @@ class TractJupyter(Configurable):
     ).tag(config=True)
     tells_rejections = Bool(
         default_value=True, help="Commit the user's reason for a rejection to the context."
+    ).tag(config=True)
+    images_per_turn = Int(
+        6,
+        min=0,
+        help="The number of images in results, such as figures of scripts, that a model may receive in one turn. 0 for "
+        "none.",
     ).tag(config=True)
     rules_off = List(
         Unicode(),

@@ -453,6 +453,7 @@ class NotebookSession:
         tract.operations.carry_grants = config.carry_grants
         tract.operations.advice = self.advice
         tract.review.tells_rejections = config.tells_rejections
+        tract.loop.images = config.images_per_turn
         if self._agents_folder != config.generated_agents_dir:
             self._agents_folder = config.generated_agents_dir
             tract.agents.directory = self._agents_place()

@@ -18,7 +18,13 @@ READ_UNKNOWN: Final = (
     "its outcome is unknown: it may have begun, and the process ended. Call it again if you need it"
 )
 NOTHING: Final = "(no output)"
-FIGURES: Final = "{count} drawn for the user: the notebook shows it, and you do not see it"
+FIGURES: Final = "{count} drawn for the user in the notebook"
+NOT_SENDABLE: Final = "; {count} cannot be sent to you"
+"""The end of `FIGURES` if a figure has no image, or too large a one."""
+VALUES_HIDDEN: Final = "the user has hidden values"
+INTERRUPTED: Final = "the turn was interrupted"
+WATCHED: Final = "a handler decides about the texts of results"
+IMAGES_OFF: Final = "the user has switched images off"
 BEGUN_BEFORE: Final = (
     "it began earlier, but the process ended, so it may have run already. Check before you approve"
 )
@@ -82,6 +88,18 @@ def changed(values: Iterable[tuple[str, str, str]]) -> str:
     """
     changes = "; ".join(f"{name} = {now} (you wrote {before})" for name, now, before in values)
     return f"[The user changed the call before approving it: {changes}]"
+
+
+def images_not_sent(unseen: int, total: int, why: str) -> str:
+    """Return the note about images of a result that are not sent, with the reason."""
+    some = f"{unseen:,} of its {total:,} images"
+    which = some if unseen < total else "its image" if total == 1 else f"its {total:,} images"
+    return f"[You do not see {which}: {why}]"
+
+
+def over_budget(images: int, size: str) -> str:
+    """Return the reason for images that exceed the budget of a turn."""
+    return f"the results of one turn can send at most {images:,} image{'s' * (images > 1)} of {size} in total"
 
 
 def unknown_tool(name: str, near: Iterable[str]) -> str:

@@ -7,7 +7,8 @@
 * `limits`: limits on calls, time and memory. `stopper`: stops a script from another thread. `call_log`: prevents a
   second run from repeating calls. `pendings`: paused scripts, and scripts that need approval.
 * `tools`: the tools that let a model run scripts. `instructions`: the model's instructions about scripts.
-* `rehearsing`: rehearsals of scripts for the kernel, and scripts that only look.
+* `rehearsing`: rehearsals of scripts for the kernel, and scripts that only look. `figures`: a script's figures for
+  a model.
 
 Knows `loop`, `toolkit`, `rehearsal`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.
 """

@@ -1,4 +1,5 @@
 from .call_log import StoredLog as StoredLog
+from .figures import figure_files as figure_files
 from .limits import ScriptLimits as ScriptLimits
 from .pendings import RUN_SCRIPT as RUN_SCRIPT
 from .pendings import PendingScript as PendingScript

@@ -19,8 +19,6 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tract_jupyter.exceptions import ScriptFailedError, ToolDeniedError, ToolExecutionError, nearest
-from tract_jupyter.models import counted
-from tract_jupyter.prompts import FIGURES
 from tract_jupyter.review import captured
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.script import MAIN, OWN
@@ -71,7 +69,7 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
             run.calls.end()
     new = open_figures() - figures
     if new and not was_left():
-        run.notes = (*run.notes, FIGURES.format(count=counted(len(new), "figure")))
+        run.drawn = sorted(new, key=lambda figure: getattr(figure, "number", 0))
 
 
 def was_left() -> bool:

@@ -10,6 +10,7 @@ from tract_jupyter.exceptions import ScriptRaisedError
 from tract_jupyter.models import counted, cut_middle, one_line, safe_repr
 
 if TYPE_CHECKING:
+    from tract_jupyter.models import AttachedFile
     from tract_jupyter.rehearsal import Change, Effects
     from tract_jupyter.toolkit import Savings
 
@@ -100,6 +101,7 @@ class ScriptResult:
         change: The change of variables and files, with its undo. None if there is none, or if it is unknown.
         effects: The effects of the rehearsal. None if the script was not rehearsed.
         is_kept: True if the effects of the rehearsal were kept, so the script did not run in the kernel.
+        figures: The figures of an agent's script in the kernel, as PNG.
     """
 
     code: str
@@ -120,6 +122,7 @@ class ScriptResult:
     change: Change | None = None
     effects: Effects | None = None
     is_kept: bool = False
+    figures: tuple[AttachedFile, ...] = ()
 
     @property
     def succeeded(self) -> bool:

@@ -16,6 +16,7 @@ from tract_jupyter.exceptions import UndecidedError
 from tract_jupyter.models import left_out, safe_repr
 from tract_jupyter.prompts import OF_A_TRACT_ABOVE, SCRIPT_ENDED
 from tract_jupyter.review import checking, code_range, origins
+from tract_jupyter.scripts.figures import figure_files
 from tract_jupyter.scripts.limits import ScriptMeter
 from tract_jupyter.scripts.result import ScriptCall, ScriptError, ScriptOutput, ScriptResult, ScriptStatus
 from tract_jupyter.scripts.stopper import ScriptPaused, Stopper
@@ -193,6 +194,10 @@ class ScriptRun:
         """The effects of its rehearsal. None if it was not rehearsed."""
         self.is_kept = False
         """True if the effects of the rehearsal are the result. The script does not run in the kernel then."""
+        self.drawn: list[Any] = []
+        """The open figures that it drew and that no display has shown."""
+        self.figures: list[bytes] = []
+        """The figures that the user saw, as PNG."""
 
     def result(self) -> ScriptResult:
         """Return the result, without its savings."""
@@ -216,6 +221,7 @@ class ScriptRun:
             change=self.change,
             effects=self.effects,
             is_kept=self.is_kept,
+            figures=figure_files(self.figures),
         )
 
 

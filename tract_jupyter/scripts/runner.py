@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tract_jupyter.exceptions import RehearsalError, ScriptFailedError
 from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_repr
 from tract_jupyter.scripts.call_log import CallLog
+from tract_jupyter.scripts.figures import keep_figures
 from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel
 from tract_jupyter.scripts.limits import ScriptLimits
@@ -177,6 +178,7 @@ class Scripts:
             else:
                 run.effects = effects
                 self._run_in_kernel(run, fresh=fresh)
+        keep_figures(run)
         return self._recorded(run)
 
     def rehearse(self, code: str, *, notebook_id: str | None = None) -> PendingScript:
@@ -229,6 +231,7 @@ class Scripts:
         self.notebooks.note(run.notebook_id, run.script.code)
         with self.shown(run):
             replay(run, rehearsal.effects)
+        keep_figures(run)
         self.notebooks.restore(namespace)
         return self._recorded(run)
 

@@ -100,12 +100,11 @@ class _ScriptTools:
         if pending.status is not PendingStatus.APPROVED:
             pending.discard()
             return ToolResult("notebook_execute", success=False, error=refused(refusal(pending)), denied=True)
-        answer: dict[str, Any] = pending.result.to_dict()
-        return (
-            answer
-            if pending.result.code == code
-            else {"changed_by_the_person": pending.result.code, **answer}
-        )
+        result = pending.result
+        answer: dict[str, Any] = result.to_dict()
+        if result.code != code:
+            answer = {"changed_by_the_person": result.code, **answer}
+        return ToolResult("notebook_execute", success=True, output=answer, images=result.figures)
 
     def notebook_create(self, notebook_id: NotebookId, backend: Where = "sandbox") -> dict[str, Any]:
         """Make another script notebook, by a name: a namespace that keeps its variables from script to script.

@@ -417,6 +417,10 @@ class TurnLog:
         self._stream = None
         self._streamed.clear()
         self._thought.clear()
+        if event.without_images:
+            for part in self._calls_made():
+                if part.images:
+                    self._change(part.call.id, without_images=event.without_images)
         if event.reasoning.strip():
             self._parts.append(Thought(f"t{number}", event.reasoning))
         if event.text.strip():
@@ -456,7 +460,7 @@ class TurnLog:
             self._works |= {} if work is None else {event.call_id: [work]}
         self._change(
             event.call_id, ended=self._without_waiting(event, stored.values()), is_open=False, asked=script_request,
-            questions=tuple(known.values()),
+            questions=tuple(known.values()), images=tuple(map(self.source.image, event.images)),
         )  # fmt: skip
 
     def _take_end(self, event: TurnEnded) -> None:

@@ -9,7 +9,7 @@ import base64
 import re
 import sys
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from IPython.core.interactiveshell import InteractiveShell
 
+    from tract_jupyter.models import AttachedFile
     from tract_jupyter.scripts import ScriptRun
 
 MOST_OUTPUTS: Final = 50
@@ -60,6 +61,13 @@ class Output:
     text: str
     data: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
+
+    @classmethod
+    def of_image(cls, image: AttachedFile) -> Output:
+        """Return an image of a call's result."""
+        attachment = image.attachment
+        data = {attachment.media_type: base64.b64encode(image.data).decode()}
+        return cls("display", attachment.name, data)
 
     @cached_property
     def html(self) -> Html:
@@ -247,6 +255,15 @@ class ScriptOutputs:
                 outputs.append(Output("note", f"… {what} not shown. A script shows at most {MOST_OUTPUTS}."))
             return tuple(outputs)
 
+    def figures(self) -> list[bytes]:
+        """Return the PNG images on display, in order."""
+        figures = []
+        for output in self.now():
+            image = (output.data or {}).get("image/png")
+            with suppress(ValueError):  # a display may have any content
+                figures += [base64.b64decode(image, validate=True)] if isinstance(image, str) else []
+        return figures
+
     def write(self, kind: str, text: str) -> None:
         """Add text of a stream."""
         with self._lock:
@@ -375,7 +392,9 @@ class TurnOutputs:
             yield
             with captured(run.capture):
                 self._show_value(run, outputs)
-                _show_figures()
+                if _show_figures():
+                    run.drawn = []
+        run.figures = outputs.figures()
         if run.error is not None:
             outputs.fail(run.error.traceback)
 
@@ -430,11 +449,13 @@ class TurnOutputs:
                 outputs.show(data, metadata)
 
 
-def _show_figures() -> None:
-    """Show the open figures like the end of a cell. Without an inline backend, do nothing."""
+def _show_figures() -> bool:
+    """Show the open figures like the end of a cell. Without an inline backend, do nothing and return False."""
     inline: Any = sys.modules.get("matplotlib_inline.backend_inline")
     pyplot: Any = sys.modules.get("matplotlib.pyplot")
     if inline is None or pyplot is None or not pyplot.get_fignums():
-        return
-    if "inline" in pyplot.get_backend():
+        return False
+    is_inline = "inline" in pyplot.get_backend()
+    if is_inline:
         inline.flush_figures()
+    return is_inline

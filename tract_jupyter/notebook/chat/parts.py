@@ -10,6 +10,7 @@ from tract_jupyter.agents import call_title
 from tract_jupyter.concurrency import BY_PERSON
 from tract_jupyter.models import counted, one_line, printable, shortened, size_text
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
+from tract_jupyter.notebook.chat.outputs import Output
 from tract_jupyter.notebook.chat.rows import (
     LONGEST_RESULT,
     AskedQuestion,
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tract_jupyter.loop import CallEnded
-    from tract_jupyter.models import Attachment, SentContext, ToolCall
-    from tract_jupyter.notebook.chat.outputs import Output
+    from tract_jupyter.models import AttachedFile, Attachment, SentContext, ToolCall
     from tract_jupyter.notebook.views.html import HtmlPart
     from tract_jupyter.review import Decision, Ticket
 
@@ -55,6 +55,7 @@ _LEAST_CONTEXT: Final = 2_000
 _NOTE: Final = 2_000
 _ERROR: Final = 160
 _NOT_RUN: Final = "Script not run"
+_SENT: Final = "sent to the model"
 _SCRIPT_STATES: Final = {
     "completed": "done",
     "interrupted": "stopped",
@@ -213,6 +214,10 @@ class CallPart:
     """The outputs of its script so far."""
     elapsed: float | None = None
     """Whole seconds since its script started; None if no script runs."""
+    images: tuple[AttachedFile, ...] = ()
+    """The images of its answer."""
+    without_images: str = ""
+    """The reason if the images were not sent; else empty."""
 
     @property
     def is_script(self) -> bool:
@@ -318,7 +323,20 @@ class CallPart:
             row = row._replace(aside=short, aside_title=full, seconds=None)
         elif decision is not None:
             row = _with_decision(row, decision, name)
-        return row
+        return row._replace(took=self._images_text) if self.images else row
+
+    @property
+    def _images_text(self) -> str:
+        """Return the number of images, and whether the model received them."""
+        images = counted(len(self.images), "figure" if self.is_script else "image")
+        return f"{images} not sent: {self.without_images}" if self.without_images else f"{images} {_SENT}"
+
+    @property
+    def _images_html(self) -> HtmlPart:
+        if not self.images:
+            return None
+        heading = rows.sub(one_line(self._images_text, _ERROR))
+        return heading, [Output.of_image(image).html for image in self.images]
 
     def _call_row(self, limit: int, title: str) -> Row:
         brief, text = brief_arguments(self.arguments)
@@ -358,8 +376,8 @@ class CallPart:
             self.state, what, "", (Html(place_html(place)), " ", brief_html), brief, self._badge,
             aside=script_saved(script), seconds=self._seconds,
             body=(
-                inner_rows(self.work, limit), self._change, script_html(code, script, answer, tokens, limit),
-                self._how_to_decide,
+                inner_rows(self.work, limit), self._change,
+                script_html(code, script, answer, tokens, limit, self._images_html), self._how_to_decide,
             ),
         )  # fmt: skip
 
@@ -416,7 +434,8 @@ class CallPart:
         if ended is None:
             note = "Running. The result will appear here." if self.is_begun else "Not run yet."
             return rows.dim(note), self._how_to_decide
-        return rows.sub("What the model saw", tokens_text(ended.tokens)), result_html(ended.text, limit)
+        saw = rows.sub("What the model saw", tokens_text(ended.tokens)), result_html(ended.text, limit)
+        return *saw, self._images_html
 
 
 def _is_unfinished(text: str) -> bool:

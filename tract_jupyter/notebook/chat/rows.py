@@ -215,15 +215,17 @@ def script_saved(script: Mapping[str, Any]) -> str:
     return f"{100 * saved / all_:.0f}\u2009% fewer tokens"
 
 
-def script_html(code: str, script: Mapping[str, Any], answer: str, tokens: int, limit: int) -> Html:
-    """Return the tabs of a script: its code with its calls, and the text that the model received."""
+def script_html(
+    code: str, script: Mapping[str, Any], answer: str, tokens: int, limit: int, images: HtmlPart = None
+) -> Html:
+    """Return the tabs of a script: its code with its calls, and the text and the images that the model received."""
     by_line, by_tool = _numbers(script.get("by_line")), _numbers(script.get("by_tool"))
     kept_tokens = round(sum(counts[3] for counts in by_tool.values()))
     results = [
         (name, counted(round(counts[0]), "result"), cell(f"{counts[3]:,.0f}", class_="num"))
         for name, counts in sorted(by_tool.items())
     ]
-    saw = element("div", result_html(answer, limit))
+    saw = element("div", result_html(answer, limit), images)
     stayed = (
         rows.sub("Kept in the notebook", f"about {tokens_text(kept_tokens)}"),
         table(results, has_names=True),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, RehearsalError, TractError
 from tract_jupyter.loop import TurnEnded
-from tract_jupyter.models import counted
+from tract_jupyter.models import AttachedFile, counted
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.rows import AskedQuestion
 from tract_jupyter.notebook.chat.work import AgentWork, WorkSource, number_in
@@ -17,6 +17,7 @@ from tract_jupyter.scripts import RUN_SCRIPT
 if TYPE_CHECKING:
     from tract_jupyter.agents import AgentCall
     from tract_jupyter.loop import PastTurn
+    from tract_jupyter.models import Attachment
     from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
@@ -33,6 +34,10 @@ class TractSource:
     def count(self, text: str) -> int:
         """Return the tokens of a text."""
         return self._tract.corrected(self._tract.tokenizer.count_text(text))
+
+    def image(self, attachment: Attachment) -> AttachedFile:
+        """Return an image of a call's result with its bytes."""
+        return AttachedFile(attachment, self._tract.models.read(attachment.sha256))
 
     def asked(self, pending_id: str) -> AskedQuestion | None:
         """Return a stored request; None if it is missing or cannot be read."""
