@@ -252,6 +252,9 @@ class ChatOptions(MagicOptions):
         "--vars", "Attach variables. A table is attached as columns and first rows.",
         "NAME", nargs="+", default=(), words=_list_variables,
     )  # fmt: skip
+    schema_only: bool = option(
+        "--schema-only", "Hide the values of the variables in --vars in everything that the model receives."
+    )
     files: tuple[str, ...] = option(
         "--files", "Attach files of this folder: text, images, PDF.", "PATH", nargs="+", default=(),
     )  # fmt: skip

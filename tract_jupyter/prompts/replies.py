@@ -31,6 +31,12 @@ Only plan this time. You have no tools now, and nothing runs. List the steps tha
 the tool calls with their arguments, the changes of each step, possible problems, and information that you need \
 first. Leave out all else. The user reads the plan and decides whether you carry it out."""
 
+SCHEMA_ONLY: Final = """\
+The user hides the values of these variables from you: {names}. Results show [hidden] in their place, and you see no \
+figures. Work with names, types, counts and aggregates. Print aggregates with all digits. Do not try to reveal values \
+in another form."""
+"""The context of `--schema-only`."""
+
 
 RETRY: Final = """\
 That reply was not accepted{colon}

@@ -1,10 +1,10 @@
 """The cell `%%tract_chat`: a turn of a model with tools, shown live and redrawn from the store.
 
-`cell` carries a turn out, and `board` shows it during that time; `context` is sent with the text. `log` records the
-events of a turn and returns its state: a `turn`, whose `parts` are drawn as `rows` and as the safe HTML
-of `markdown` and its `formulas`, with the `work` of agents that it calls and the `outputs` of its scripts. `source`
-reads turns from the store. `view` is the interface for showing a turn, with the displays without widgets; `widget` is
-the live page. `standing` updates finished turns after changes by other cells.
+`cell` carries a turn out, and `board` shows it during that time; `context` is sent with the text, and `hidden` hides
+values in it and in results. `log` records the events of a turn and returns its state: a `turn`, whose `parts` are drawn
+as `rows` and as the safe HTML of `markdown` and its `formulas`, with the `work` of agents that it calls and the
+`outputs` of its scripts. `source` reads turns from the store. `view` is the interface for showing a turn, with the
+displays without widgets; `widget` is the live page. `standing` updates finished turns after changes by other cells.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 from .context import cell_context as cell_context
 from .context import file_context as file_context
 from .context import variable_context as variable_context
+from .hidden import HiddenValues as HiddenValues
 from .log import TurnLog as TurnLog
 from .markdown import MarkdownStream as MarkdownStream
 from .markdown import markdown_html as markdown_html

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import HOW_TO_CHOOSE
-from tract_jupyter.models import SentContext, TurnOutcome, message_with
+from tract_jupyter.models import SentContext, TurnOutcome, message_with, parse_message
 from tract_jupyter.notebook.chat.board import (
     TurnBoard,
     check_ended,
@@ -24,6 +24,7 @@ from tract_jupyter.notebook.chat.context import (
     file_context,
     variable_context,
 )
+from tract_jupyter.notebook.chat.hidden import HiddenValues
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.source import (
     TractSource,
@@ -34,7 +35,7 @@ from tract_jupyter.notebook.chat.source import (
 )
 from tract_jupyter.notebook.chat.undo import UndoCard, carry_out, plan_undo, undo_conversation
 from tract_jupyter.notebook.options import CHAT_PROFILES, ChatOptions
-from tract_jupyter.prompts import EXPLAIN, PLAN
+from tract_jupyter.prompts import EXPLAIN, PLAN, SCHEMA_ONLY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from tract_jupyter.tract import Tract
 
 _IN_CODE: Final = " in code"
+_SCHEMA_ONLY: Final = "--schema-only"
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -> None:
@@ -72,7 +74,8 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
         await _retry(notebook, options)
         return
     tools = _tools(options)
-    sent, files = _contexts(notebook, options)
+    hidden = HiddenValues(notebook.shell.user_ns, options.variables) if options.schema_only else None
+    sent, files = _contexts(notebook, options, hidden)
     message = message_with(sent, text)
     check_model(notebook.tract, options.model)
     log = TurnLog(
@@ -80,7 +83,7 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
         replayed=replayed_from(notebook.tract),
         continues=notebook.take_continued(),
     )
-    await _carry_out(notebook, message, log, options, tools, attachments=files)
+    await _carry_out(notebook, message, log, options, tools, hidden, attachments=files)
 
 
 async def resume(notebook: NotebookSession, options: ChatOptions | None = None) -> None:
@@ -100,7 +103,7 @@ async def _resume_turn(notebook: NotebookSession, turn: PastTurn, options: ChatO
     log = stored_log(tract, turn, to_go_on=True)
     if not turn.messages:  # it failed before a reply arrived
         log.ask_again(turn.text)
-    await _carry_out(notebook, None, log, options, tools)
+    await _carry_out(notebook, None, log, options, tools, _hidden_again(notebook, turn))
 
 
 async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
@@ -115,7 +118,8 @@ async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
     log = TurnLog(TractSource(tract), replayed=replayed_from(tract), has_earlier=True)
     log.begin(turn.text, turn.attachments)
     log.ask_again(turn.text)
-    await _carry_out(notebook, None, log, options, tools, within=_without_answer(tract, turn))
+    hidden = _hidden_again(notebook, turn)
+    await _carry_out(notebook, None, log, options, tools, hidden, within=_without_answer(tract, turn))
 
 
 @contextmanager
@@ -146,6 +150,10 @@ def _check(text: str, options: ChatOptions) -> None:
     if not (text or options.retry):
         raise OperationError(
             "the cell is empty, so nothing was sent. Write a message below %%tract_chat, or use --retry"
+        )
+    if options.schema_only and not options.variables:
+        raise OperationError(
+            "--schema-only hides the values of the variables in --vars, and there is none. Nothing was sent"
         )
     attached = options.cells or options.variables or options.files or options.error
     if options.retry and (attached or options.plan):
@@ -200,8 +208,14 @@ def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
     return get_profile(base) if base == name else get_profile(base).as_code_mode()
 
 
+def _hidden_again(notebook: NotebookSession, turn: PastTurn) -> HiddenValues | None:
+    """Return the values that a turn hides, for its resumption or repetition; None if it hides none."""
+    names = [context.name for context in parse_message(turn.text)[0]]
+    return HiddenValues(notebook.shell.user_ns, names) if _SCHEMA_ONLY in names else None
+
+
 def _contexts(
-    notebook: NotebookSession, options: ChatOptions
+    notebook: NotebookSession, options: ChatOptions, hidden: HiddenValues | None
 ) -> tuple[list[SentContext], list[AttachedFile]]:
     """Return the context that goes with the text, and the images and PDFs among the files."""
     shell, decided = notebook.shell, {"send_anyway": options.send_anyway}
@@ -209,13 +223,22 @@ def _contexts(
     texts, files = (
         file_context(notebook.tract.workspace, options.files, **decided) if options.files else ([], [])
     )
-    return [
-        *sent,
+    others = [
         *(cell_context(shell, options.cells, **decided) if options.cells else ()),
         *(error_context(shell, **decided) if options.error else ()),
-        *variable_context(shell.user_ns, options.variables, **decided),
-        *texts,
-    ], files
+    ]
+    variables = variable_context(shell.user_ns, options.variables, **decided, schema_only=hidden is not None)
+    if hidden is not None:
+        if files:
+            raise OperationError(
+                f"--schema-only sends no images and no PDFs: leave out {files[0].attachment.name}. Nothing was sent"
+            )
+        text = SCHEMA_ONLY.format(names=", ".join(hidden.names))
+        sent.append(SentContext(_SCHEMA_ONLY, "values are hidden", text))
+        others, texts = (
+            [one._replace(text=hidden.redact(one.text)) for one in each] for each in (others, texts)
+        )
+    return [*sent, *others, *variables, *texts], files
 
 
 def check_model(tract: Tract, model: str | None) -> None:
@@ -237,6 +260,7 @@ async def _carry_out(
     log: TurnLog,
     options: ChatOptions,
     tools: Any,
+    hidden: HiddenValues | None,
     *,
     attachments: Sequence[AttachedFile] = (),
     within: AbstractContextManager[None] | None = None,
@@ -259,6 +283,7 @@ async def _carry_out(
                     gathering(notebook, board),
                     showing_outputs(notebook, board),
                     notebook.agent_watch.shown_on(board),
+                    _hiding(tract, hidden),
                     within or nullcontext(),
                 ):
                     return tract.chat(
@@ -281,6 +306,17 @@ async def _carry_out(
     if options.out:
         notebook.shell.user_ns[options.out] = response
     check_ended(response.outcome)
+
+
+@contextmanager
+def _hiding(tract: Tract, hidden: HiddenValues | None) -> Iterator[None]:
+    """Hide values in the results of a turn."""
+    before = tract.loop.redact
+    tract.loop.redact = before if hidden is None else hidden.redact
+    try:
+        yield
+    finally:
+        tract.loop.redact = before
 
 
 def _model_name(tract: Tract) -> str:

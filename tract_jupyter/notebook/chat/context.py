@@ -33,6 +33,8 @@ _HEAD: Final = 5
 _MOST_COLUMNS: Final = 40
 _CELL: Final = 80
 _FEW: Final = 20
+_FIRST: Final = "the first"
+"""The beginning of the line before the values of a table or an array."""
 _KIB: Final = 1024
 _LONGEST_SECRET: Final = 8_000
 _LONGEST_NAME: Final = 100  # of a secret, with its separator
@@ -82,7 +84,7 @@ def _shortened(text: str) -> str:
 
 
 def variable_context(
-    namespace: dict[str, Any], names: Sequence[str], *, send_anyway: bool = False
+    namespace: dict[str, Any], names: Sequence[str], *, send_anyway: bool = False, schema_only: bool = False
 ) -> list[SentContext]:
     """Return descriptions of variables.
 
@@ -90,6 +92,7 @@ def variable_context(
         namespace: the variables by name.
         names: the variables to describe.
         send_anyway: send texts that may hold a secret.
+        schema_only: describe only types, shapes, columns and gaps.
 
     Raises:
         OperationError: a variable does not exist, or its text seems to have a secret.
@@ -102,7 +105,7 @@ def variable_context(
                 f"there is no variable {shortened(name, 60)!r}.{nearest(name, known)} Nothing was sent"
             )
         try:
-            what, text = _describe_in_time(namespace[name])
+            what, text = _describe_in_time(namespace[name], schema_only=schema_only)
         except (KeyboardInterrupt, OperationError):
             raise
         except TimeoutError:
@@ -117,7 +120,7 @@ def variable_context(
     return contexts
 
 
-def _describe_in_time(value: Any) -> tuple[str, str]:
+def _describe_in_time(value: Any, *, schema_only: bool) -> tuple[str, str]:
     """Describe a value in a thread: its code runs, and may never end.
 
     Raises:
@@ -127,7 +130,7 @@ def _describe_in_time(value: Any) -> tuple[str, str]:
 
     def describe() -> None:
         try:
-            result.append(_describe_known(value))
+            result.append(_describe_known(value, schema_only=schema_only))
         except BaseException as error:  # noqa: BLE001 # the waiting cell raises it
             result.append(error)
 
@@ -146,7 +149,7 @@ def _describe_in_time(value: Any) -> tuple[str, str]:
     return result[0]
 
 
-def _describe_known(value: Any) -> tuple[str, str]:
+def _describe_known(value: Any, *, schema_only: bool) -> tuple[str, str]:
     """Return the kind of a value, and its description for the model."""
     for library, kind, describe in (
         ("pandas", "DataFrame", _pandas_table),
@@ -157,8 +160,11 @@ def _describe_known(value: Any) -> tuple[str, str]:
         library_type = getattr(sys.modules.get(library), kind, None)
         if library_type is not None and type(value) is library_type:
             what, text = describe(value)
+            if schema_only:
+                what, text = what.partition(";")[0], text.partition(f"\n{_FIRST}")[0]
             return what, _cut(text)
-    return _plain(value)
+    what, text = _plain(value)
+    return what, what if schema_only else text
 
 
 def _pandas_table(value: Any) -> tuple[str, str]:
@@ -180,7 +186,7 @@ def _pandas_table(value: Any) -> tuple[str, str]:
 def _pandas_series(value: Any) -> tuple[str, str]:
     size = int(value.shape[0])
     head = [_cell(item) for item in value.iloc[:_FEW].tolist()]
-    text = f"pandas Series of {value.dtype}, {counted(size, 'value')}\nthe first: {', '.join(head)}"
+    text = f"pandas Series of {value.dtype}, {counted(size, 'value')}\n{_FIRST}: {', '.join(head)}"
     return f"Series, {counted(size, 'value')}; {_sent_count(min(size, _FEW))}", text
 
 
@@ -199,7 +205,7 @@ def _polars_table(value: Any) -> tuple[str, str]:
 def _numpy_array(value: Any) -> tuple[str, str]:
     shape = " x ".join(f"{item:,}" for item in value.shape) or "a single value"
     head = ", ".join(_cell(item) for item in value.ravel()[:_FEW].tolist())
-    return f"array, {shape} of {value.dtype}", f"numpy array, {shape} of {value.dtype}\nthe first: {head}"
+    return f"array, {shape} of {value.dtype}", f"numpy array, {shape} of {value.dtype}\n{_FIRST}: {head}"
 
 
 def _plain(value: Any) -> tuple[str, str]:
@@ -235,7 +241,7 @@ def _bounded(value: Any) -> str:
 
 def _first_rows(rows: int) -> str:
     head = min(rows, _HEAD)
-    return "the first row" if head == 1 else f"the first {head} rows"
+    return f"{_FIRST} row" if head == 1 else f"{_FIRST} {head} rows"
 
 
 def _sent_count(count: int) -> str:
