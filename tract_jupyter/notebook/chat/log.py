@@ -460,7 +460,7 @@ class TurnLog:
             self._works |= {} if work is None else {event.call_id: [work]}
         self._change(
             event.call_id, ended=self._without_waiting(event, stored.values()), is_open=False, asked=script_request,
-            questions=tuple(known.values()), images=tuple(map(self.source.image, event.images)),
+            questions=tuple(known.values()), images=tuple(self.source.image(one) for one in event.images),
         )  # fmt: skip
 
     def _take_end(self, event: TurnEnded) -> None:
