@@ -1,7 +1,8 @@
 """Rehearsal: run code in a contained copy of the kernel, show its effects, keep them or not, and undo them.
 
 * `rehearser`: rehearses code, and keeps its effects. `probe`: the level of containment of this machine.
-* `fork`: the engine: a fork of the kernel. `parent`: the kernel's side of it. `report`: the frames that the copy sends.
+* `engines`: chooses the engine. `fork`: a fork of the kernel. `worker`: a fresh process with copies of variables.
+* `parent`: the kernel's side of a rehearsal. `report`: the frames that the copy sends.
 * `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `limits`: time and memory.
 * `inside`: runs the code in the copy. `refusals`: reports refused attempts. `copy_tools`: `tools` in the copy.
   `redaction`: removes secrets.

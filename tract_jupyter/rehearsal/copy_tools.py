@@ -13,6 +13,7 @@ from tract_jupyter.rehearsal.report import FrameReader
 if TYPE_CHECKING:
     from tract_jupyter.rehearsal.inside import Channel
 
+TOOLS: Final = "tools"
 _LARGEST_ANSWER: Final = 1 << 30
 _AT_ONCE: Final = 1 << 16
 
@@ -95,6 +96,11 @@ def _named(function: Any, path: str, values: tuple[Any, ...], arguments: dict[st
 
 def use_kernel_for_tools(namespace: dict[str, Any], channel: Channel, answers: int) -> None:
     """Replace `tools` in a namespace, unless the user has another variable with this name."""
-    original = namespace.get("tools")
-    if original is None or type(original).__name__ == "ToolsModule":
-        namespace["tools"] = CopyTools(Caller(channel, answers), original)
+    if has_own_tools(namespace):
+        namespace[TOOLS] = CopyTools(Caller(channel, answers), namespace.get(TOOLS))
+
+
+def has_own_tools(namespace: dict[str, Any]) -> bool:
+    """Return True if the copy gets its own `tools`, because the user has no other variable with this name."""
+    original = namespace.get(TOOLS)
+    return original is None or type(original).__name__ == "ToolsModule"

@@ -15,7 +15,7 @@ import random
 import signal
 import socket
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal import linux
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tract_jupyter.rehearsal.contain import Containment
     from tract_jupyter.rehearsal.limits import Limits
 
-    Buffers = Sequence[bytes | memoryview]
+    Buffers = Sequence[bytes | bytearray | memoryview]
     Collector = Callable[[], Iterable[tuple[dict[str, Any], Buffers]]]
     Observer = Callable[[dict[str, Any]], Collector]
 
@@ -52,6 +52,7 @@ class Job:
         observe: Called with the namespace before the code; returns a function that yields effects after it.
         shell: IPython's shell of the namespace, if there is one.
         hidden: Names that the copy must not have.
+        ignored: Names whose changes are not effects.
         secrets: Texts that are removed from the copy.
         prepare: Called in the contained copy before the code, to create the variables.
     """
@@ -62,7 +63,8 @@ class Job:
     limits: Limits
     observe: Observer
     shell: Any = None
-    hidden: frozenset[str] = field(default_factory=frozenset)
+    hidden: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
     secrets: tuple[str, ...] = ()
     prepare: Callable[[], None] | None = None
 

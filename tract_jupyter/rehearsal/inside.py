@@ -95,7 +95,7 @@ class Channel:
         self.send({})
         self._output(kind, data)
 
-    def send(self, header: dict[str, Any], *buffers: bytes | memoryview) -> None:
+    def send(self, header: dict[str, Any], *buffers: bytes | bytearray | memoryview) -> None:
         """Send the text that waits, then a frame."""
         with self._lock:
             self.flush()
@@ -270,10 +270,8 @@ class Runner:
             tree = ast.parse(code, _NAME)
             last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
             self._run_part(_compiled(tree))
-            if isinstance(last, ast.Expr) and not code.rstrip().endswith(";"):
+            if isinstance(last, ast.Expr):
                 self._show_result(self._run_part(_compiled(ast.Expression(last.value))))
-            elif isinstance(last, ast.Expr):
-                self._run_part(_compiled(ast.Expression(last.value)))
         except BaseException as error:  # noqa: BLE001 # the code may raise anything
             self.show_error(error)
             return error
@@ -288,7 +286,7 @@ class Runner:
     # outputs
 
     def _show_result(self, value: Any = None) -> None:
-        if value is None:
+        if value is None or self._code.rstrip().endswith(";"):
             return
         if self._shell is not None:
             data, _ = self._shell.display_formatter.format(value)

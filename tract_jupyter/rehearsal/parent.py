@@ -67,6 +67,8 @@ class Outcome:
         calls: Tool calls in order.
         upper: A descriptor of the folder with changed files, or None. The owner of the outcome closes it.
         failure: The reason why nothing ran; empty if something ran.
+        is_timeout: True if the ending is the limit of seconds.
+        signal: The number of the signal that ended the copy, unless a limit did; 0 if none.
     """
 
     level: LevelName
@@ -78,6 +80,8 @@ class Outcome:
     calls: list[AskedCall] = field(default_factory=list)
     upper: int | None = None
     failure: str = ""
+    is_timeout: bool = False
+    signal: int = 0
 
     def close(self) -> None:
         """Free the changed files."""
@@ -127,7 +131,7 @@ def attend(
         if stop is not None:
             stack.callback(stop.on_set(lambda: os.write(waker, b"x")))
         follower = _Follower(control, report, answers, wake, level, limits, tools)
-        outcome = follower.follow(started)
+        outcome = follower.follow()
     outcome.seconds = time.monotonic() - started
     return outcome
 
@@ -171,14 +175,15 @@ class _Follower:
         self._is_over = False
         self._open = {control.fileno(), report, wake}
 
-    def follow(self, started: float) -> Outcome:
+    def follow(self) -> Outcome:
         """Read until the supervisor reports the end, or does not answer."""
-        self._until = started + self._limits.seconds
+        self._until = time.monotonic() + self._limits.seconds
         while {self._control.fileno(), self._report} & self._open:
             ready = linux.ready(self._open, self._until - time.monotonic())
             if not ready and self._is_over:
                 break
             if not ready:
+                self._outcome.is_timeout = True
                 self._finish("limit", f"more than {self._limits.seconds:g} seconds")
             for descriptor in ready:
                 self._read(descriptor)
@@ -273,6 +278,7 @@ class _Follower:
                 f"more than {self._limits.cpu_seconds} CPU seconds",
             )
         elif status < 0:
+            self._outcome.signal = -status
             self._outcome.note = f"the copy ended with signal {signal.Signals(-status).name}"
         elif status:
             self._outcome.note = f"the copy ended with exit code {status}"

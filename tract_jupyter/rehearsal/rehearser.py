@@ -6,18 +6,19 @@ import os
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal.adopt import keep
 from tract_jupyter.rehearsal.baseline import Baseline
 from tract_jupyter.rehearsal.collect import observe
 from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
+from tract_jupyter.rehearsal.copy_tools import TOOLS, has_own_tools
 from tract_jupyter.rehearsal.effects import Effects, Output, Refusal, ToolCall
-from tract_jupyter.rehearsal.fork import Job, fork_of
+from tract_jupyter.rehearsal.engines import EngineName, Engines
+from tract_jupyter.rehearsal.fork import Job
 from tract_jupyter.rehearsal.found import Findings, find_effects
 from tract_jupyter.rehearsal.limits import Limits
-from tract_jupyter.rehearsal.parent import Outcome, ToolReply, attend
 from tract_jupyter.rehearsal.probe import probe
 from tract_jupyter.rehearsal.redaction import Redactor, secret_variables
 from tract_jupyter.rehearsal.report import PLAIN
@@ -29,11 +30,8 @@ if TYPE_CHECKING:
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.rehearsal.backups import Backups
     from tract_jupyter.rehearsal.change import Change
+    from tract_jupyter.rehearsal.parent import Outcome, ToolReply
     from tract_jupyter.rehearsal.report import ReceivedOutput, ReceivedRefusal
-
-Engine = Literal["fork", "worker"]
-
-_TOOLS: Final = "tools"  # the copy has its own
 
 
 class Rehearsal:
@@ -127,6 +125,7 @@ class Rehearser:
         self._secrets = secrets
         self._hidden = hidden
         self._level = level
+        self._engines = Engines()
 
     def rehearse(
         self,
@@ -153,27 +152,33 @@ class Rehearser:
         containment = self._containment(limits)
         secrets = {*self._secrets(), *secret_variables(os.environ).values()}
         hidden = frozenset(self._hidden())
-        baseline = Baseline.take(code, namespace, {*hidden, _TOOLS})
+        ignored = hidden | ({TOOLS} if has_own_tools(namespace) else set())
+        baseline = Baseline.take(code, namespace, ignored)
         since = time.time_ns()
         job = Job(
             code,
             namespace,
             containment,
             limits,
-            observe=observe(code, {*hidden, _TOOLS}),
+            observe=observe(code, ignored),
             shell=_shell_of(namespace),
             hidden=hidden,
+            ignored=ignored,
             secrets=tuple(secrets),
         )
-        outcome = attend(fork_of(job), containment.level, limits, tools=tools, stop=stop)
+        engine, outcome = self._engines.run(job, tools=tools, stop=stop)
         if outcome.failure:
             outcome.close()
             raise RehearsalError(
                 f"The code cannot be contained: {outcome.failure}. Run it in the kernel instead."
             )
         findings = _findings_of(outcome, baseline, self.workspace, since)
-        effects = Redactor(secrets).value(_effects_of(outcome, findings, "fork"))
+        effects = Redactor(secrets).value(_effects_of(outcome, findings, engine))
         return Rehearsal(effects, outcome, findings, namespace, self.backups)
+
+    def close(self) -> None:
+        """End the worker process, if there is one."""
+        self._engines.worker.close()
 
     def _containment(self, limits: Limits) -> Containment:
         level: Any = self._level
@@ -205,7 +210,7 @@ def _findings_of(outcome: Outcome, baseline: Baseline, workspace: Path, since: i
         return Findings(baseline, workspace)
 
 
-def _effects_of(outcome: Outcome, findings: Findings, engine: Engine) -> Effects:
+def _effects_of(outcome: Outcome, findings: Findings, engine: EngineName) -> Effects:
     report = outcome.report
     return replace(
         findings.effects,

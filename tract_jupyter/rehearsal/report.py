@@ -39,14 +39,14 @@ class Frame(NamedTuple):
     payload: bytearray
 
 
-def frame_bytes(header: dict[str, Any], *buffers: bytes | memoryview) -> list[bytes | memoryview]:
+def frame_bytes(header: dict[str, Any], *buffers: bytes | bytearray | memoryview) -> list[bytes | memoryview]:
     """Return the buffers of a frame."""
     text = json.dumps(header, ensure_ascii=True, allow_nan=False).encode("ascii")
     views = [memoryview(one).cast("B") for one in buffers if memoryview(one).nbytes]
     return [_PREFIX.pack(len(text), sum(map(len, views))) + text, *views]
 
 
-def write_frame(descriptor: int, header: dict[str, Any], *buffers: bytes | memoryview) -> None:
+def write_frame(descriptor: int, header: dict[str, Any], *buffers: bytes | bytearray | memoryview) -> None:
     """Write a frame to a pipe.
 
     Raises:

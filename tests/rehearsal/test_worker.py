@@ -1,0 +1,182 @@
+"""The worker: chosen for libraries that do not survive a fork, with copies of the variables that the code reads."""
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from tract_jupyter.rehearsal import Engines, Limits
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def engines():
+    """Engines whose worker the tests of this file share."""
+    made = Engines()
+    yield made
+    made.worker.close()
+
+
+@pytest.fixture
+def in_worker(rehearser, engines, monkeypatch):
+    """Rehearses code in the worker."""
+
+    def run(code, namespace=None, level="full", **options):
+        monkeypatch.setattr(engines, "_is_unsafe", lambda _used: True)
+        made = rehearser(level, **options)
+        monkeypatch.setattr(made, "_engines", engines)
+        rehearsal = made.rehearse(code, {} if namespace is None else namespace)
+        assert rehearsal.effects.engine == "worker"
+        return rehearsal
+
+    return run
+
+
+def triple(number):
+    return FACTOR * number
+
+
+FACTOR = 3
+
+
+def test_the_copy_gets_the_variables_that_the_code_reads(in_worker, level):
+    shared = [1, 2]
+    namespace = {"numbers": shared, "same": shared, "unused": object(), "os": os, "Path": Path, "text": "é"}
+    code = "numbers.append(3)\nprint(same, text, os.sep, Path('x').name)\n'unused' in globals()"
+    effects = in_worker(code, namespace, level).effects
+    assert effects.ending == "finished", effects.ending_note
+    assert effects.text() == "[1, 2, 3] é / x\nFalse"
+    assert {one.name for one in effects.variables} >= {"numbers"}
+    assert shared == [1, 2]
+
+
+def test_effects_are_kept_as_from_a_fork(in_worker, workspace):
+    namespace = {"table": {"a": [1]}}
+    rehearsal = in_worker("table['b'] = 2\nnew = len(table)\nopen('out.txt', 'w').write('x')", namespace)
+    change = rehearsal.keep()
+    assert namespace["table"] == {"a": [1], "b": 2}
+    assert namespace["new"] == 2
+    assert (workspace / "out.txt").read_text() == "x"
+    change.undo()
+    assert namespace == {"table": {"a": [1]}}
+    assert not (workspace / "out.txt").exists()
+
+
+def test_functions_of_the_notebook_arrive_as_source(in_worker, monkeypatch):
+    monkeypatch.setattr(triple, "__module__", "__main__")
+    effects = in_worker("triple(2)", {"triple": triple, "FACTOR": FACTOR}).effects
+    assert effects.outputs[-1].text == "6"
+
+
+def test_a_variable_without_a_form_is_missing(in_worker):
+    effects = in_worker("lock", {"lock": threading.Lock()}).effects
+    assert effects.ending_note == "NameError: name 'lock' is not defined"
+
+
+def test_settings_of_the_kernel_hold_in_the_worker(in_worker, monkeypatch, workspace):
+    (workspace / "sub").mkdir()
+    monkeypatch.chdir(workspace / "sub")
+    monkeypatch.setenv("REHEARSAL_TEST", "here")
+    monkeypatch.setenv("REHEARSAL_TOKEN", "not-in-the-worker")
+    effects = in_worker(
+        "import os, random\nprint(os.environ['REHEARSAL_TEST'], os.environ.get('REHEARSAL_TOKEN'), os.path.basename(os.getcwd()))"
+    ).effects
+    assert effects.text() == "here None sub\n"
+    assert effects.is_empty
+
+
+def test_random_numbers_are_those_of_a_run_in_the_kernel(in_worker):
+    import random
+
+    effects = in_worker("import random\nrandom.random()").effects
+    assert effects.outputs[-1].text == repr(random.random())
+
+
+def test_the_worker_is_contained(in_worker, level):
+    code = "import socket\ntry: socket.create_connection(('192.0.2.1', 80))\nexcept OSError: pass\nopen('/etc/hosts', 'a')"
+    effects = in_worker(code, level=level).effects
+    assert [(one.action, one.line) for one in effects.refused] == [
+        ("connect to 192.0.2.1:80", 2),
+        ("write /etc/hosts", 4),
+    ]
+
+
+def test_a_hang_in_the_worker_ends(in_worker):
+    effects = in_worker("import time; time.sleep(60)", limits=Limits(seconds=0.5)).effects
+    assert effects.ending == "limit"
+    assert in_worker("1").effects.ending == "finished"
+
+
+def test_a_killed_worker_is_started_again(in_worker, engines):
+    in_worker("1")
+    os.kill(engines.worker._process.pid, signal.SIGKILL)
+    engines.worker._process.wait()
+    assert in_worker("1").effects.outputs[-1].text == "1"
+
+
+def test_polars_runs_in_the_worker(rehearser):
+    pl = pytest.importorskip("polars")
+    frame = pl.DataFrame({"g": [1, 2, 1], "v": [1.0, 2.0, 3.0]})
+    frame.lazy().group_by("g").agg(pl.col("v").mean()).collect()  # the threads start
+    made = rehearser()
+    try:
+        rehearsal = made.rehearse(
+            "out = frame.lazy().group_by('g').agg(pl.col('v').sum()).sort('g').collect()",
+            {"frame": frame, "pl": pl},
+        )
+        assert rehearsal.effects.engine == "worker"
+        assert rehearsal.effects.headline.startswith("Creates `out` (2 × 2).")
+        rehearsal.discard()
+    finally:
+        made.close()
+
+
+# the choice
+
+
+def test_plain_code_uses_the_fork():
+    assert Engines().choose("import json\nx = [1]", {"text": "polars"}) == "fork"
+
+
+def test_code_that_uses_an_unsafe_library_uses_the_worker():
+    pl = pytest.importorskip("polars")
+    assert Engines().choose("import polars", {}) == "worker"
+    assert Engines().choose("frame.head()", {"frame": pl.DataFrame()}) == "worker"
+    assert Engines().choose("other", {"frame": pl.DataFrame(), "other": 1}) == "fork"
+    assert Engines().choose("f()", {"frame": pl.DataFrame(), "f": _uses_frame}) == "worker"
+
+
+def _uses_frame():
+    return frame  # noqa: F821 # the namespace has it
+
+
+def test_a_hang_is_remembered_and_tried_in_the_worker(rehearser, tmp_path, monkeypatch):
+    """A library that hangs in a fork, but not in a fresh process."""
+    (tmp_path / "hanging.py").write_text("import os\nPID = os.getpid()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import hanging
+
+    made = rehearser(limits=Limits(seconds=1.5), roots=lambda: [tmp_path])
+    code = f"import hanging, time\nif hanging.PID == {hanging.PID}: time.sleep(60)\n'done'"
+    try:
+        for _ in range(2):
+            rehearsal = made.rehearse(code, {})
+            assert (rehearsal.effects.engine, rehearsal.effects.text()) == ("worker", "'done'")
+            rehearsal.discard()
+        assert made._engines._unsafe == {"hanging"}
+        rehearsal = made.rehearse("1", {})
+        assert rehearsal.effects.engine == "fork"
+        rehearsal.discard()
+    finally:
+        made.close()
+
+
+def test_a_loop_that_never_ends_blames_no_library(rehearser):
+    made = rehearser(limits=Limits(seconds=0.6))
+    rehearsal = made.rehearse("import json\nwhile True: pass", {})
+    assert (rehearsal.effects.engine, rehearsal.effects.ending) == ("fork", "limit")
+    rehearsal.discard()
+    made.close()
