@@ -30,6 +30,7 @@ GROUPS = (
     "kill",
     "storm",
     "damage",
+    "rehearsal",
 )
 # smaller sizes for a run of all groups
 _SHORTER: dict[str, tuple[object, ...]] = {
@@ -40,6 +41,7 @@ _SHORTER: dict[str, tuple[object, ...]] = {
     "storm": (1, 100),
     "damage": (40,),
     "fuzz": (20,),
+    "rehearsal": (40, 512),
 }
 
 

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import os
 import threading
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal.report import FrameReader
@@ -81,6 +82,9 @@ class CopyTools:
             arguments = _named(self._original, self._path, values, arguments)
         return self._caller.call(self._path, arguments)
 
+    def __repr__(self) -> str:
+        return f"<tools{'.' * bool(self._path)}{self._path}>"
+
     def __dir__(self) -> list[str]:
         return dir(self._original)
 
@@ -103,4 +107,5 @@ def use_kernel_for_tools(namespace: dict[str, Any], channel: Channel, answers: i
 def has_own_tools(namespace: dict[str, Any]) -> bool:
     """Return True if the copy gets its own `tools`, because the user has no other variable with this name."""
     original = namespace.get(TOOLS)
-    return original is None or type(original).__name__ == "ToolsModule"
+    is_ours = isinstance(original, ModuleType) and getattr(original, "__spec__", None) is None  # it was not imported
+    return original is None or is_ours

@@ -173,12 +173,15 @@ class Runner:
         self._namespace = namespace
         self._shell = shell
         self._code = ""
+        self._skipped = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self.refuse: Callable[[str], object] = _raise_refusal
 
     def run(self, code: str) -> tuple[str, str]:
         """Run the code. Return its ending, and the error in one line."""
         self._code = code
+        if self._shell is not None:  # IPython removes empty lines at the start
+            self._skipped = len(code) - len(code.lstrip("\n"))
         self._loop = asyncio.new_event_loop()
         asyncio.set_event_loop(self._loop)
         try:
@@ -196,7 +199,7 @@ class Runner:
         line = None
         while frame is not None and frame.f_code is not Runner.run.__code__:
             if frame.f_globals is self._namespace:
-                line = frame.f_lineno
+                line = frame.f_lineno + self._skipped
             frame = frame.f_back
         return line
 
@@ -320,9 +323,10 @@ class Runner:
             if not is_cell and (name.startswith(_OWN) or "site-packages" in name):
                 continue
             function = frame.f_code.co_name
+            shown = line + self._skipped * is_cell
             place = "cell" if is_cell else name
             inside = "" if function == "<module>" else f", in {function}"
-            yield f"  {place}, line {line}{inside}"
+            yield f"  {place}, line {shown}{inside}"
             text = linecache.getline(name, line, frame.f_globals).strip()
             if not text and is_cell and function == "<module>" and line <= len(source):
                 text = source[line - 1].strip()
