@@ -40,7 +40,9 @@ PLAIN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("value", PLAIN, ids=lambda value: repr(value)[:40])
+@pytest.mark.parametrize(
+    "value", PLAIN, ids=[f"{number} {type(value).__name__}" for number, value in enumerate(PLAIN)]
+)
 def test_plain_values_are_read_back(value):
     copy = copy_of(value)
     assert type(copy) is type(value)
