@@ -180,3 +180,22 @@ def test_the_number_of_processes_has_a_limit(rehearse):
     code = "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(60)"
     effects = rehearse(code, limits=Limits(processes=10))
     assert (effects.ending, effects.ending_note) == ("limit", "more than 10 processes")
+
+
+@pytest.mark.parametrize(
+    ("code", "action"),
+    [
+        ("c.connect(c.socket(2, 1, 0), b'\\x02\\0\\x01\\xbb\\xc0\\0\\x02\\x01' + bytes(8), 16)", "connect to 192.0.2.1:443"),
+        ("c.execl(b'/bin/sh', b'sh', None)", "start a process: /bin/sh"),
+        ("c.ptrace(0, 0, 0, 0)", "trace a process"),
+    ],
+    ids=["connect", "exec", "ptrace"],
+)  # fmt: skip
+def test_attempts_that_python_does_not_see_are_reported(rehearse, level, code, action):
+    effects = rehearse(
+        f"import ctypes\nc = ctypes.CDLL(None, use_errno=True)\nprint({code}, ctypes.get_errno())",
+        level=level,
+    )
+    assert effects.text() == "-1 1\n"
+    assert [(one.action, one.line) for one in effects.refused] == [(action, None)]
+    assert not effects.is_empty

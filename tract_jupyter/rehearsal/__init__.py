@@ -2,7 +2,7 @@
 
 * `rehearser`: rehearses code, and keeps its effects. `probe`: the level of containment of this machine.
 * `engines`: chooses the engine. `fork`: a fork of the kernel. `worker`: a fresh process with copies of variables.
-* `parent`: the kernel's side of a rehearsal. `report`: the frames that the copy sends.
+* `parent`: the kernel's side of a rehearsal. `supervisor`: ends the copy. `report`: the frames that the copy sends.
 * `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `limits`: time and memory.
 * `inside`: runs the code in the copy. `refusals`: reports refused attempts. `copy_tools`: `tools` in the copy.
   `redaction`: removes secrets.

@@ -95,8 +95,11 @@ class Containment:
         linux.make_read_only("/")
         return self._mount()
 
-    def confine(self) -> None:
+    def confine(self) -> int | None:
         """Give up everything that the code does not need. This cannot be undone.
+
+        Returns:
+            A descriptor for the supervisor, which receives refused attempts. None if the kernel does not have it.
 
         Raises:
             OSError: this machine does not permit a part.
@@ -109,7 +112,11 @@ class Containment:
         linux.drop_capabilities()
         linux.landlock(self._rules())
         process = 1 if is_full else os.getpid()
-        linux.seccomp(program(process, can_write=is_full))
+        try:
+            return linux.seccomp(program(process, can_write=is_full, has_listener=True), linux.NEW_LISTENER)
+        except OSError:  # another filter of this process has a listener already
+            linux.seccomp(program(process, can_write=is_full, has_listener=False))
+            return None
 
     def _mount(self) -> int:
         """Mount the overlay and the private folders. Return a descriptor of the overlay's upper folder."""

@@ -107,5 +107,7 @@ def use_kernel_for_tools(namespace: dict[str, Any], channel: Channel, answers: i
 def has_own_tools(namespace: dict[str, Any]) -> bool:
     """Return True if the copy gets its own `tools`, because the user has no other variable with this name."""
     original = namespace.get(TOOLS)
-    is_ours = isinstance(original, ModuleType) and getattr(original, "__spec__", None) is None  # it was not imported
+    is_ours = (
+        isinstance(original, ModuleType) and getattr(original, "__spec__", None) is None
+    )  # it was not imported
     return original is None or is_ours

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 ALLOW: Final = 0x7FFF0000
 _ERRNO: Final = 0x00050000
 REFUSE: Final = _ERRNO | errno.EPERM
+REPORT: Final = 0x7FC00000
+"""The supervisor refuses the call, and reports it."""
 MISSING: Final = _ERRNO | errno.ENOSYS
 _NO_TERMINAL: Final = _ERRNO | errno.ENOTTY
 _NEWEST: Final = 456  # later calls are unknown here
@@ -69,14 +71,15 @@ def _if(argument: int, *values: int) -> list[Clause]:
 
 
 _ALWAYS: Final = [Clause((), REFUSE)]
+_REPORTED: Final = "execve execveat ptrace process_vm_writev connect bind mount"
 _REFUSED: Final = (
-    # other programs, other processes and their memory
-    "execve execveat ptrace process_vm_readv process_vm_writev process_madvise process_mrelease kcmp pidfd_getfd"
+    # other processes and their memory
+    "process_vm_readv process_madvise process_mrelease kcmp pidfd_getfd"
     " pidfd_send_signal rt_sigqueueinfo rt_tgsigqueueinfo tkill migrate_pages move_pages"
     # the network; sockets that exist are pairs, or cannot reach anything
-    " connect bind listen accept accept4"
+    " listen accept accept4"
     # mounts and namespaces
-    " mount umount2 pivot_root chroot unshare setns open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr"
+    " umount2 pivot_root chroot unshare setns open_tree move_mount fsopen fsconfig fsmount fspick mount_setattr"
     " name_to_handle_at open_by_handle_at quotactl quotactl_fd fanotify_init fanotify_mark"
     # the machine
     " reboot swapon swapoff kexec_load kexec_file_load init_module finit_module delete_module acct settimeofday"
@@ -161,14 +164,16 @@ def _without_processes(process: int) -> dict[str, list[Clause]]:
     }
 
 
-def program(process: int, *, can_write: bool) -> list[bytes]:
+def program(process: int, *, can_write: bool, has_listener: bool) -> list[bytes]:
     """Return the filter as BPF instructions.
 
     Args:
         process: The id of the process. 1 if it has its own process namespace.
         can_write: False to refuse all changes of files.
+        has_listener: True if the supervisor reports attempts that Python did not announce.
     """
     rules: dict[str, Sequence[Clause]] = dict.fromkeys(_REFUSED.split(), _ALWAYS)
+    rules.update(dict.fromkeys(_REPORTED.split(), [Clause((), REPORT)] if has_listener else _ALWAYS))
     rules.update(_conditional(process))
     if not can_write:
         rules.update(dict.fromkeys(_CHANGES_OF_FILES.split(), _ALWAYS))

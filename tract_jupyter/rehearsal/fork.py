@@ -7,9 +7,7 @@ the first process of its namespace, so no process survives it. If the kernel die
 
 from __future__ import annotations
 
-import contextlib
 import gc
-import json
 import os
 import random
 import signal
@@ -21,21 +19,20 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.copy_tools import use_kernel_for_tools
 from tract_jupyter.rehearsal.inside import Channel, Runner, capture_streams
-from tract_jupyter.rehearsal.limits import Meter, limit_this_process
+from tract_jupyter.rehearsal.limits import Limits, limit_this_process
 from tract_jupyter.rehearsal.redaction import remove_secrets
 from tract_jupyter.rehearsal.refusals import report_refusals
+from tract_jupyter.rehearsal.supervisor import Supervisor, hand_over
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.rehearsal.contain import Containment
-    from tract_jupyter.rehearsal.limits import Limits
 
     Buffers = Sequence[bytes | bytearray | memoryview]
     Collector = Callable[[], Iterable[tuple[dict[str, Any], Buffers]]]
     Observer = Callable[[dict[str, Any]], Collector]
 
-_PULSE: Final = 0.05  # seconds between two looks at the meter
 _LONGEST_NOTE: Final = 500
 _EXIT: Final = 70  # EX_SOFTWARE
 
@@ -116,22 +113,25 @@ def _supervise(make_job: Callable[[], Job], ends: Ends) -> None:
     state = random.getstate()
     try:
         job = make_job()
-        meter = Meter(job.limits)
+        supervisor = Supervisor(control, job.limits)
         upper = job.containment.enter()
         linux.die_with_parent()  # new credentials clear it
-        ready, started = os.pipe()
+        link, other = socket.socketpair()
         copy = os.fork()
         if copy == 0:
-            _be_the_copy(job, ends, control, ready, started, state)
+            link.close()
+            control.close()
+            _be_the_copy(job, ends, other, state)
     except BaseException as error:  # noqa: BLE001 # the kernel reports it
-        _tell(control, {"kind": "failed", "problem": f"{type(error).__name__}: {error}"})
+        Supervisor(control, Limits()).tell({"kind": "failed", "problem": f"{type(error).__name__}: {error}"})
         return
-    for descriptor in (ready, ends.report, ends.answers):
-        os.close(descriptor)
+    other.close()
+    os.close(ends.report)
+    os.close(ends.answers)
     linux.hide_from_debuggers()
-    _tell(control, {"kind": "started"}, [] if upper is None else [upper])
-    os.write(started, b"x")
-    _tell(control, _watch(copy, control, meter))
+    supervisor.tell({"kind": "started"}, [] if upper is None else [upper])
+    link.send(b"x")
+    supervisor.watch(copy, link)
 
 
 def _detach(ends: Ends) -> None:
@@ -156,47 +156,23 @@ def _detach(ends: Ends) -> None:
         os.closerange(low + 1, high)
 
 
-def _tell(control: socket.socket, message: dict[str, Any], descriptors: Sequence[int] = ()) -> None:
-    """Send a message to the kernel, with descriptors."""
-    with contextlib.suppress(OSError):
-        socket.send_fds(control, [json.dumps(message).encode()], list(descriptors))
-
-
-def _watch(copy: int, control: socket.socket, meter: Meter) -> dict[str, Any]:
-    """Wait for the end of the copy, the kernel's wish to stop, or a limit. Return the message about the end."""
-    process = os.pidfd_open(copy)
-    limit = ""
-    while not linux.ready([process, control.fileno()], _PULSE):
-        limit = meter.exceeded(copy)
-        if limit:
-            break
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(copy, signal.SIGKILL)
-    _, status, usage = os.wait4(copy, 0)
-    seconds = usage.ru_utime + usage.ru_stime
-    return {"kind": "ended", "status": os.waitstatus_to_exitcode(status), "cpu": seconds, "limit": limit}
-
-
-def _be_the_copy(job: Job, ends: Ends, control: socket.socket, ready: int, started: int, state: Any) -> None:
+def _be_the_copy(job: Job, ends: Ends, link: socket.socket, state: Any) -> None:
     """Give up all rights, run the code, and send its effects. Never returns."""
     try:
         linux.die_with_parent()
         os.setsid()  # a signal to its group must not reach the supervisor
         random.setstate(state)
-        os.close(started)
-        control.close()
-        if os.read(ready, 1) == b"x":  # else the supervisor has died
-            os.close(ready)
-            channel = Channel(ends.report, job.limits.output)
-            _run(job, channel, ends.answers)
+        if link.recv(1) == b"x":  # else the supervisor has died
+            _run(job, Channel(ends.report, job.limits.output), ends.answers, link)
     finally:
         os._exit(0)
 
 
-def _run(job: Job, channel: Channel, answers: int) -> None:
+def _run(job: Job, channel: Channel, answers: int, link: socket.socket) -> None:
     try:
         remove_secrets(job.secrets)
-        job.containment.confine()
+        hand_over(job.containment.confine(), link)
+        link.close()
         limit_this_process(job.limits)
         if job.prepare is not None:
             job.prepare()

@@ -7,6 +7,8 @@ decides what seccomp refuses, `contain` uses the rest.
 from __future__ import annotations
 
 import ctypes
+import errno
+import fcntl
 import os
 import platform
 import select
@@ -265,13 +267,47 @@ def _add_rule(ruleset: int, rule: Rule, handled: int) -> None:
 # seccomp
 
 _SET_FILTER: Final = 1
+NEW_LISTENER: Final = 8
+_RECEIVE: Final = 0xC0502100
+_ANSWER: Final = 0xC0182101
+_NOTIFICATION: Final = struct.Struct("QIIiIQ6Q")
+
+
+class Attempt(NamedTuple):
+    """A system call that waits for the answer of a listener."""
+
+    attempt_id: int
+    process: int
+    number: int
+    arguments: tuple[int, ...]
 
 
 def seccomp(program: Sequence[bytes], flags: int = 0) -> int:
-    """Apply a filter program to this process, its threads and its children. Return a listener if `flags` ask for one.
+    """Apply a filter program to this process, its threads and its children.
 
     Needs `forbid_new_privileges`.
+
+    Returns:
+        With the flag `NEW_LISTENER`, a descriptor that receives the calls to report.
     """
     code = ctypes.create_string_buffer(b"".join(program))
     header = struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code))
     return _syscall("seccomp", _SET_FILTER, ctypes.c_uint(flags), header)
+
+
+def receive_attempt(listener: int) -> Attempt:
+    """Return the next call that the filter reports. Blocks until there is one."""
+    buffer = bytearray(_NOTIFICATION.size)
+    fcntl.ioctl(listener, _RECEIVE, buffer)
+    attempt_id, process, _, number, _, _, *arguments = _NOTIFICATION.unpack(buffer)
+    return Attempt(attempt_id, process, number, tuple(arguments))
+
+
+def refuse_attempt(listener: int, attempt: Attempt) -> None:
+    """Let a reported call fail with `EPERM`."""
+    fcntl.ioctl(listener, _ANSWER, struct.pack("QqiI", attempt.attempt_id, 0, -errno.EPERM, 0))
+
+
+def take_descriptor(process: int, number: int) -> int:
+    """Return a copy of a descriptor of another process, which `pidfd_open` opened."""
+    return _syscall("pidfd_getfd", process, number, 0)

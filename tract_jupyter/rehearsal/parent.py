@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.fork import Ends
-from tract_jupyter.rehearsal.report import FrameReader, MalformedReportError, Report, read_json, write_frame
+from tract_jupyter.rehearsal.report import (
+    FrameReader,
+    MalformedReportError,
+    ReceivedRefusal,
+    Report,
+    read_json,
+    write_frame,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -254,6 +261,8 @@ class _Follower:
         message = read_json(data)
         if message["kind"] == "failed":
             self._outcome.failure = message["problem"]
+        elif message["kind"] == "refused":
+            self._outcome.report.refused.append(ReceivedRefusal(message["action"], None))
         elif message["kind"] == "ended":
             self._add_end(message)
             self._drain()
