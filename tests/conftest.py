@@ -16,6 +16,7 @@ from hypothesis import settings
 from tests import postgres
 from tract_jupyter import Tract
 from tract_jupyter.operations import ActionDef, OperationSpec
+from tract_jupyter.scripts import Rehearsing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,6 +58,12 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(folder))
     monkeypatch.delenv("TRACT_JUPYTER_SECRET", raising=False)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def no_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scripts of this process are not rehearsed: a rehearsal forks it. Tests of rehearsals switch them on."""
+    monkeypatch.setattr(Rehearsing, "is_on", False)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tract_jupyter.operations import Handlers, Hooks, Operations, OperationSpec
     from tract_jupyter.orchestrator import TractOrchestrator
     from tract_jupyter.policy import Policies
-    from tract_jupyter.rehearsal import Backups
+    from tract_jupyter.rehearsal import Backups, Rehearser
     from tract_jupyter.review import Firing, Pending, Review, Settings, Trust
     from tract_jupyter.review.builtin import HistoryVerbs, ToolResults
     from tract_jupyter.runs import Costs, Forks, Profiles, RunEngine, Runs
@@ -605,8 +605,22 @@ class Parts:
         counted = self._repository.corrections.count
         return Scripts(
             self.executor, tools=lambda: self.tools, pool=lambda: self.sandboxes,
-            stored_log=stored_log, record=record, count_tokens=counted,
+            stored_log=stored_log, record=record, count_tokens=counted, rehearser=lambda: self.rehearser,
         )  # fmt: skip
+
+    @part
+    def rehearser(self) -> Rehearser:
+        """The rehearsals of code on a contained copy of this kernel; `scripts.rehearse` uses it."""
+        from pathlib import Path
+
+        from tract_jupyter.rehearsal import Rehearser
+
+        return Rehearser(
+            Path.cwd(),
+            self.backups,
+            secrets=lambda: self.models.secrets(),  # noqa: PLW0108 # mutual reference
+            hidden=lambda: self.scripts.hidden_names,
+        )
 
     # --- models and runs
 

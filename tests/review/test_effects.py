@@ -49,7 +49,7 @@ def test_a_line_says_what_changes():
     assert refused.text == "refused, 2 times, line 4"
     call = replace(LOOK, ending="asked", calls=(ToolCall("notify", "'x'", is_answered=False),))
     assert [line.text for line in list_effects(call).lines] == [
-        "('x') needs approval; the rehearsal ended here"
+        "needs approval to be called with 'x'; the rehearsal ended here"
     ]
     model = VariableEffect(
         "fit", "changed", "int 1", "Model", problem="a Model has no safe form", aliases=("m",)

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import digest
-from tract_jupyter.rehearsal import Change, Effects, VariableEffect
+from tract_jupyter.rehearsal import Effects, VariableEffect
 from tract_jupyter.scripts import Rehearsing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tract_jupyter import Tract
+
+
+@dataclass(frozen=True)
+class FakeChange:
+    """A change that a test chooses."""
+
+    change_id: str
+    variables: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
+    certainty: str = "exact"
 
 
 class FakeRehearsal:
@@ -31,10 +42,10 @@ class FakeRehearsal:
     def changed_since(self) -> tuple[str, ...]:
         return self.changed
 
-    def keep(self) -> Change:
+    def keep(self) -> FakeChange:
         assert not self.is_discarded
         self._namespace.update(self._values)
-        return Change("change-1", variables=tuple(self._values))
+        return FakeChange("change-1", variables=tuple(self._values))
 
     def discard(self) -> None:
         self.is_discarded = True
@@ -72,4 +83,5 @@ def rehearse_in(tract: Tract) -> FakeRehearser:
     """Rehearse the scripts of a tract with a fake."""
     fake = FakeRehearser()
     tract.scripts.rehearsing = Rehearsing(tract.executor, lambda: fake)  # type: ignore[arg-type, return-value]
+    tract.scripts.rehearsing.is_on = True
     return fake

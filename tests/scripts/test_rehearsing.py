@@ -8,10 +8,10 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tests.review.rehearsed import CLEANING, FAILED, LOOK, REFUSED
-from tests.scripts.rehearsals import rehearse_in
+from tests.scripts.rehearsals import FakeChange, rehearse_in
 from tract_jupyter.exceptions import GrantError, PendingStateError, RehearsalError
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.rehearsal import Change, Effects, Output, VariableEffect
+from tract_jupyter.rehearsal import Effects, Output, VariableEffect
 from tract_jupyter.review import KEEP, deciding
 from tract_jupyter.scripts import LOOKS, MOST_LOOKED, PendingScript, looking
 from tract_jupyter.toolkit import CHAT, CallNotes, changed_context
@@ -34,7 +34,7 @@ class Watched:
     """The watch of a run that changed `n`."""
 
     def finish(self):
-        return Change("change-2", variables=("n",), certainty="named only")
+        return FakeChange("change-2", variables=("n",), certainty="named only")
 
 
 @pytest.fixture
@@ -205,6 +205,20 @@ def test_reading_tools_are_answered_and_others_end_the_rehearsal(tract, rehearse
     assert "no tool" in nothing.error
     assert written == []
     assert pending.keep().call_count == 1
+
+
+def test_code_that_uses_objects_of_this_package_is_not_rehearsed(tract, user, rehearser, call):
+    user["t"] = tract
+    channel = answers(tract, "reject")
+    call("t.user('x')")
+    assert channel.shown[0][0].why.startswith("Not rehearsed: the code uses `t`")
+    assert rehearser.made == []
+    assert tract.scripts.hidden_names == {"t"}
+
+
+def test_imports_of_tools_are_assignments_in_the_copy(tract, rehearser):
+    assert tract.scripts.rehearse("from tools import status\nimport json").effects
+    assert rehearser.made[0].code == "status = tools.status\nimport json"
 
 
 # --- looking

@@ -160,11 +160,11 @@ def _setting(effect: SettingEffect) -> EffectLine:
 
 
 def _called(call: ToolCall) -> EffectLine:
-    arguments = f"({call.arguments})" if call.arguments else "()"
+    given = "" if call.arguments in {"", "{}"} else f" with {call.arguments}"
     if call.is_answered:
-        return EffectLine(">", printable(call.tool), _parts(f"{arguments} was called"))
+        return EffectLine(">", printable(call.tool), _parts(f"was called{given}"))
     return EffectLine(
-        "?", printable(call.tool), _parts(f"{arguments} needs approval; the rehearsal ended here")
+        "?", printable(call.tool), _parts(f"needs approval to be called{given}", "the rehearsal ended here")
     )
 
 

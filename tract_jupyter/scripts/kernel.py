@@ -190,6 +190,10 @@ class ScriptNotebooks:
             elif name != "tools":  # the extension's own is there, if the user wants it
                 namespace.setdefault(name, value)
 
+    def namespaces(self) -> list[dict[str, Any]]:
+        """Return all namespaces."""
+        return [self.user_namespace or {}, *self._notebooks.values()]
+
     def note(self, notebook_id: str, code: str) -> None:
         """Record the code of a script."""
         cells = len(self.user_cells()) if notebook_id == USER else 0

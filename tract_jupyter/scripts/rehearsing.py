@@ -48,6 +48,16 @@ def is_failed(effects: Effects) -> bool:
     )
 
 
+def own_names(namespace: Mapping[str, Any]) -> frozenset[str]:
+    """Return the names of objects of this package, except `tools`. They hold open stores, so a copy has none."""
+    package = __name__.partition(".")[0]
+    return frozenset(
+        name
+        for name, value in namespace.items()
+        if type(value).__module__.partition(".")[0] == package and name != "tools"
+    )
+
+
 class Rehearsed(NamedTuple):
     """The rehearsal of a script, or the reason why there is none.
 
@@ -97,9 +107,15 @@ class Rehearsing:
         code, rehearser, notes = run.script.code, self.rehearser, call_context().notes
         if rehearser is None:
             return Rehearsed(code, run, None)
+        own = sorted(own_names(namespace) & run.script.names)
+        if own:
+            return Rehearsed(
+                code, run, None, f"the code uses `{own[0]}`, which a copy of the kernel does not have"
+            )
+        stop = None if notes is None else notes.stop
         try:
             rehearsal = rehearser.rehearse(
-                code, namespace, tools=self._answering(run), stop=None if notes is None else notes.stop
+                run.script.without_tool_imports, namespace, tools=self._answering(run), stop=stop
             )
         except RehearsalError as error:
             level = probe()

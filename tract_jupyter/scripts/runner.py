@@ -15,7 +15,7 @@ from tract_jupyter.scripts.figures import keep_figures
 from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel
 from tract_jupyter.scripts.limits import ScriptLimits
-from tract_jupyter.scripts.rehearsing import Rehearsing, only_looked, replay
+from tract_jupyter.scripts.rehearsing import Rehearsing, only_looked, own_names, replay
 from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
 from tract_jupyter.scripts.sandbox import Sandbox, restore_run
@@ -256,6 +256,11 @@ class Scripts:
         return result
 
     @property
+    def hidden_names(self) -> frozenset[str]:
+        """The names of objects of this package in the notebooks of the kernel, which a copy must not have."""
+        return frozenset().union(*map(own_names, self.notebooks.namespaces()))
+
+    @property
     def savings(self) -> Savings:
         """The savings of all runs, as in `tools.savings()`."""
         return self._executor.savings
@@ -268,6 +273,7 @@ class Scripts:
         self.results.append(result)
         self._executor.count_savings(result.savings)
         self._record(_event(result))
+        _record_change(run)
         notes = call_context().notes
         if notes is not None:
             notes.script = result.to_note()
@@ -399,6 +405,17 @@ class Scripts:
         text = instructions(self._executor, bound, self._count_tokens, max_tokens, query)
         self._instruction_tokens[bound.name] = self._count_tokens(text)
         return text
+
+
+def _record_change(run: ScriptRun) -> None:
+    """Record the change of a script under its turn, for the undo of the turn."""
+    turn = call_context().effects
+    if turn is None or run.backend != "kernel":
+        return
+    if run.change is not None:
+        turn.changed(run.change)
+    elif not run.is_kept:
+        turn.left("changes of a script in the kernel")
 
 
 def _not_shown(_run: ScriptRun) -> AbstractContextManager[None]:

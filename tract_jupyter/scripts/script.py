@@ -74,6 +74,21 @@ class Script:
             raise ScriptSyntaxError.of(error) from None
         return body, value
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names that the code uses or binds."""
+        return frozenset(node.id for node in ast.walk(ast.parse(self.code)) if isinstance(node, ast.Name))
+
+    @property
+    def without_tool_imports(self) -> str:
+        """The text for a copy of the kernel, where `tools` is only a name: imports from it become assignments."""
+        tree = ast.parse(self.code)
+        if not any(
+            isinstance(node, ast.Import | ast.ImportFrom) and _imports_tools(node) for node in ast.walk(tree)
+        ):
+            return self.code
+        return ast.unparse(ast.fix_missing_locations(_ToolImports().visit(tree)))
+
     def register(self) -> None:
         """Register the lines for tracebacks and `inspect`."""
         lines = list(io.StringIO(self.padded, newline=None))
@@ -125,6 +140,12 @@ class _ToolImports(ast.NodeTransformer):
         for part in (part for each in statements for part in ast.walk(each)):
             ast.copy_location(part, node)
         return statements
+
+
+def _imports_tools(node: ast.Import | ast.ImportFrom) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return not node.level and _is_of_tools(node.module or "")
+    return any(_is_of_tools(alias.name) for alias in node.names)
 
 
 def _is_of_tools(module: str) -> bool:
