@@ -10,8 +10,11 @@ import zlib
 import pytest
 
 from tests.attachments import png
-from tests.review.fakes import FakeChannel, answering
+from tests.review.fakes import FakeChannel, answering, click
 from tests.review.scripted import ScriptedClient, call, reply
+from tests.scripts.rehearsals import rehearse_in
+from tract_jupyter import Tract
+from tract_jupyter.rehearsal import Effects, Output
 from tract_jupyter.scripts import figure_files
 
 pytest.importorskip("matplotlib")
@@ -93,3 +96,34 @@ def test_a_model_sees_the_figures_of_its_script(tract):
     assert image["image_url"]["url"].startswith("data:image/png;base64,")
     assert "[figure 1.png, image/png, " in text["text"]
     assert "1 figure drawn for the user in the notebook" in client.last_messages[-2]["content"]
+
+
+def test_figures_of_a_kept_rehearsal_are_sent_as_they_are(tract, monkeypatch):
+    tract.scripts.notebooks.user_namespace = {}
+    monkeypatch.setattr("PIL.Image.open", None)
+    figures = [
+        Output("figure", "", {"image/png": data}) for data in (png(5, 4), b"\x89PNG no image", png(2_000, 1))
+    ]
+    rehearse_in(tract).default = Effects(
+        outputs=(Output("text", "12 rows\n"), *figures, Output("result", "7", {}))
+    )
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "keep"))
+    arguments = {"code": "draw()", "backend": "kernel", "notebook_id": "user"}
+    result = tract.executor.execute("notebook_execute", arguments, actor="agent:chat")
+    assert [image.data for image in result.images] == [png(5, 4), png(2_000, 1)]
+    assert result.output["notes"] == ["3 figures drawn for the user in the notebook; 1 cannot be sent to you"]
+
+
+def test_figures_on_a_cassette_are_replayed(tract, tmp_path):
+    arguments = {"code": DRAWS.format((6,)), "backend": "kernel"}
+
+    def chat(tract):
+        tract.reviewer.channel = FakeChannel(answering("approve"))
+        tract.chat("Draw.", tools="code")
+
+    tract.configure_llm(ScriptedClient(reply(None, call("notebook_execute", arguments)), "A line."))
+    with tract.cassette.record(tmp_path / "a.jsonl"):
+        chat(tract)
+    with Tract.open(replay=tmp_path / "a.jsonl") as again:
+        chat(again)
+        assert again.cassette.report.is_same
