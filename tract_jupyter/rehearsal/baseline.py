@@ -41,6 +41,7 @@ _MOST_OBJECTS: Final = 20_000
 _MOST_OPAQUE: Final = 5_000
 _SCALARS: Final = frozenset({str, int, float, bool, complex, bytes, NoneType, type(...)})
 _STILL: Final = (ModuleType, type, BuiltinFunctionType, CodeType)
+_SHARED: Final = ("Index", "Array", "Categorical")  # of pandas, which shares or copies them as it likes
 _OPAQUE_LIBRARIES: Final = frozenset(
     {"matplotlib", "IPython", "ipywidgets", "sqlite3", "_sqlite3", "duckdb", "logging", "_io"}
 )
@@ -275,6 +276,13 @@ class _Digester(Encoder):
     def __init__(self) -> None:
         super().__init__()
         self._opaque = 0
+
+    def part(self, value: Any) -> Any:
+        if _library(value) == "pandas" and type(value).__name__.endswith(
+            "Index"
+        ):  # pandas copies it as it likes
+            self.forget(value)
+        return super().part(value)
 
     def node(self, value: Any) -> Node:
         try:

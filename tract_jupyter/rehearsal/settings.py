@@ -35,6 +35,9 @@ _UNSAFE_PARAMETERS: Final = (
     "keymap",
     "args",
 )
+_SET_BY_LIBRARIES: Final = frozenset(
+    {"MPLCONFIGDIR", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"}
+)  # at their import
 _CALLS: Final = {"plt.rcParams": "matplotlib", "pd.options": "pandas", "np.printoptions": "numpy"}
 
 
@@ -58,7 +61,7 @@ class Setting(NamedTuple):
 
 
 def _environ() -> dict[str, Any]:
-    return dict(os.environ)
+    return {name: value for name, value in os.environ.items() if name not in _SET_BY_LIBRARIES}
 
 
 def _folder() -> dict[str, Any]:

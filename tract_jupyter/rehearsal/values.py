@@ -109,6 +109,10 @@ class Encoder:
             self._pending.append((number, value))
         return [number]
 
+    def forget(self, value: Any) -> None:
+        """Write a value again, although it was written before."""
+        self._numbers.pop(id(value), None)
+
     def parts(self, values: Sequence[Any]) -> list[Any]:
         """Return the part of each value."""
         if _are_plain(values):

@@ -1,0 +1,116 @@
+"""Notebook tasks: their effects are exact, keeping equals a direct run, and undo restores everything."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from tests.rehearsal.folders import tree_of, write_files
+from tests.rehearsal.tasks import FILES, SETUP, TASKS, Task
+from tract_jupyter.rehearsal import Encoder, UnsafeValueError, digest
+
+pytest.importorskip("pandas")
+MARKS = {"created": "+", "changed": "~", "deleted": "-"}
+
+
+@pytest.fixture(autouse=True)
+def restored_settings(monkeypatch):
+    """The settings that tasks change are those before."""
+    import numpy as np
+    import pandas as pd
+
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    monkeypatch.delenv("MODE", raising=False)
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    with (
+        pd.option_context("display.max_rows", 60),
+        np.printoptions(precision=8),
+        contextlib.chdir(Path.cwd()),
+    ):
+        yield
+    random.setstate(states[0])
+    np.random.set_state(states[1])  # noqa: NPY002
+
+
+def started(folder):
+    """Return the namespace and the files before a task."""
+    write_files(folder, FILES)
+    os.chdir(folder)
+    random.seed(1)
+    namespace = {"__name__": "__main__"}
+    exec(SETUP, namespace)
+    namespace["np"].random.seed(1)
+    return namespace
+
+
+def content(namespace):
+    """Return a digest of each variable with a safe form, and the type of the others."""
+    found = {}
+    for name, value in namespace.items():
+        if name.startswith("__"):
+            continue
+        try:
+            Encoder().encode(value)
+        except UnsafeValueError:
+            found[name] = type(value).__name__
+        else:
+            found[name] = digest(value)
+    return found
+
+
+def marked(effects, name):
+    return " ".join(sorted(f"{MARKS[effect.action]}{getattr(effect, name)}" for effect in effects))
+
+
+def in_order(text):
+    return " ".join(sorted(text.split()))
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_effects_keep_and_undo(rehearser, workspace, tmp_path, name):
+    task = TASKS[name]
+    if task.needs and importlib.util.find_spec(task.needs) is None:
+        pytest.skip(f"{task.needs} is not installed")
+    namespace = started(workspace)
+    before, files = content(namespace), tree_of(workspace)
+    rehearsal = rehearser().rehearse(task.code, namespace)
+    effects = rehearsal.effects
+    assert effects.ending == task.ending, effects.ending_note
+    assert marked([effect for effect in effects.variables if not effect.is_import], "name") == in_order(
+        task.variables
+    )
+    assert marked(effects.files, "path") == in_order(task.files)
+    assert (
+        tuple(one.name for one in effects.settings if not one.name.startswith("random state"))
+        == task.settings
+    )
+    assert {problem.partition(":")[0] for problem in effects.problems} == set(task.problem.split())
+    assert bool(effects.refused) == task.refused
+    assert (content(namespace), tree_of(workspace)) == (before, files)
+    assert effects.is_empty == (task == Task(task.code))
+    if effects.can_be_kept:
+        keep_and_undo(rehearsal, namespace, workspace, tmp_path, before, files)
+    else:
+        rehearsal.discard()
+
+
+def keep_and_undo(rehearsal, namespace, workspace, tmp_path, before, files):
+    change = rehearsal.keep()
+    kept = content(namespace), tree_of(workspace)
+    folder = Path.cwd().relative_to(workspace)
+    kept_random = random.random()
+    items = change.undo()
+    assert {item.state for item in items} <= {"restorable"}
+    assert (content(namespace), tree_of(workspace)) == (before, files)
+    assert Path.cwd() == workspace
+    direct_folder = tmp_path / "direct"
+    direct = started(direct_folder)
+    exec(rehearsal.code, direct)
+    assert (content(direct), tree_of(direct_folder)) == kept
+    assert Path.cwd().relative_to(direct_folder) == folder
+    assert random.random() == kept_random
