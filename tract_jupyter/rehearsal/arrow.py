@@ -31,7 +31,7 @@ _SIMPLE: Final = {
 _UNITS: Final = frozenset({"s", "ms", "us", "ns"})
 _MOST_COLUMNS: Final = 100_000
 _DEEPEST: Final = 20
-_SLACK: Final = 1_000  # bytes of padding
+_SLACK: Final = 64  # bytes of padding
 
 
 # ---- types
@@ -138,9 +138,7 @@ def _array_form(encoder: Encoder, array: pa.Array) -> dict[str, Any]:
             "indices": _array_form(encoder, array.indices),
             "dictionary": _array_form(encoder, array.dictionary),
         }
-    if array.get_total_buffer_size() > _SLACK + 1.25 * array.nbytes or (
-        pa.types.is_nested(kind) and array.offset
-    ):
+    if array.offset or array.get_total_buffer_size() > _SLACK + 1.25 * array.nbytes:
         array = pa.concat_arrays([array, array.slice(0, 0)])  # a copy without the values outside a slice
     own = _buffers_of(array)
     form = {"length": len(array), "offset": array.offset, "buffers": [_number(encoder, one) for one in own]}

@@ -278,9 +278,7 @@ class _Digester(Encoder):
         self._opaque = 0
 
     def part(self, value: Any) -> Any:
-        if _library(value) == "pandas" and type(value).__name__.endswith(
-            "Index"
-        ):  # pandas copies it as it likes
+        if _library(value) == "pandas" and type(value).__name__.endswith(_SHARED):
             self.forget(value)
         return super().part(value)
 
