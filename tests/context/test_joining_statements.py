@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
-from sqlalchemy import Engine, event
 
+from tests.statements import traced
 from tract_jupyter import Tract
 from tract_jupyter.models import Resolution
-
-
-@contextmanager
-def traced(seen):
-    """Note what SQLite runs on connections that are made meanwhile, whoever wrote it."""
-
-    def trace(connection, _):
-        connection.set_trace_callback(lambda statement: seen.append(" ".join(statement.split()[:3])))
-
-    event.listen(Engine, "connect", trace)
-    try:
-        yield
-    finally:
-        event.remove(Engine, "connect", trace)
 
 
 def prepare(tract, size):

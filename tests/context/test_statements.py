@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
-from sqlalchemy import Engine, event
 
+from tests.statements import traced
 from tract_jupyter import Tract
 from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.models import TokenBudget
@@ -17,7 +15,7 @@ class Counted:
 
     def __init__(self, size, path=":memory:", budget=None):
         self.seen = []
-        with _traced(self.seen):
+        with traced(self.seen):
             self.tract = Tract.open(path, tokenizer=ApproximateCounter(), budget=budget)
             self.first = self.tract.user("0").commit_hash
             with self.tract.batch():
@@ -29,18 +27,6 @@ class Counted:
         self.seen.clear()
         OPERATIONS[operation](self.tract, self.first)
         return [statement for statement in self.seen if not statement.startswith(("BEGIN", "COMMIT"))]
-
-
-@contextmanager
-def _traced(seen):
-    def trace(connection, _):
-        connection.set_trace_callback(lambda statement: seen.append(" ".join(statement.split()[:3])))
-
-    event.listen(Engine, "connect", trace)
-    try:
-        yield
-    finally:
-        event.remove(Engine, "connect", trace)
 
 
 def afresh(use):

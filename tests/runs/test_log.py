@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
 from pydantic import model_serializer
-from sqlalchemy import event, text
-from sqlalchemy.engine import Engine
+from sqlalchemy import text
 
 from tests.runs.stories import AFTER, BEFORE, RUN, START, after, before, whole
+from tests.statements import counted
 from tract_jupyter.exceptions import ContentError, StoreCorruptError, StoreError, UnknownRunError
 from tract_jupyter.runs import (
     MAX_PROGRESS,
@@ -46,21 +46,6 @@ def rows():
 @pytest.fixture
 def log(database, rows):
     return RunLog(database, rows, RUN, clock=lambda: START)
-
-
-@contextmanager
-def counted():
-    """The statements that are run meanwhile."""
-    seen = []
-
-    def note(_connection, _cursor, statement, *_):
-        seen.append(statement)
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield seen
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
 
 
 def fill(log, told):

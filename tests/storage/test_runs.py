@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
-from sqlalchemy import event
-from sqlalchemy.engine import Engine
 
+from tests.statements import counted
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.storage import (
     Database,
@@ -29,21 +28,6 @@ TRACT, RUN, TIME = "1" * 32, "a" * 32, "2026-01-01T00:00:00.000000+00:00"
 def database(store_url):
     with closing(Database(url=store_url)) as database:
         yield database
-
-
-@contextmanager
-def counted():
-    """The statements that are run meanwhile."""
-    seen = []
-
-    def note(_connection, _cursor, statement, *_):
-        seen.append(statement)
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield seen
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
 
 
 def events(size):
