@@ -3,6 +3,8 @@
 import gc
 import os
 import random
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -310,3 +312,29 @@ def test_the_kernel_is_not_blocked(rehearser):
         ticks.append(time.monotonic())
         time.sleep(0.01)
     assert len(ticks) > 10
+
+
+IMPORTS = """
+from pathlib import Path
+from tract_jupyter.rehearsal import Backups, Rehearser
+rehearser = Rehearser(Path.cwd() / "work", Backups(Path.cwd() / "backups"), level="full")
+effects = rehearser.rehearse("import matplotlib.pyplot as plt; plt.plot([1, 2])", {}).effects
+print(effects.ending, [one.name for one in effects.settings], [one.kind for one in effects.outputs])
+"""
+
+
+@pytest.mark.slow
+def test_the_first_import_of_a_library_is_no_effect(level, tmp_path):
+    if level != "full":
+        pytest.skip("at this level matplotlib has no folder for its caches")
+    (tmp_path / "work").mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "MPLCONFIGDIR"}
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTS],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path,
+        env=environment,
+    )
+    assert done.stdout.split("\n")[0] == "finished [] ['figure']", done.stdout + done.stderr

@@ -12,8 +12,10 @@ import os
 import random
 import signal
 import socket
+import sys
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal import linux
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     Observer = Callable[[dict[str, Any]], Collector]
 
 _LONGEST_NOTE: Final = 500
+_FOLDER_VARIABLE: Final = "MPLCONFIGDIR"
 _EXIT: Final = 70  # EX_SOFTWARE
 
 
@@ -174,6 +177,8 @@ def _run(job: Job, channel: Channel, answers: int, link: socket.socket) -> None:
         hand_over(job.containment.confine(), link)
         link.close()
         limit_this_process(job.limits)
+        if job.containment.level == "full":
+            _give_matplotlib_a_folder()
         if job.prepare is not None:
             job.prepare()
     except BaseException as error:  # noqa: BLE001 # the kernel reports it
@@ -194,3 +199,14 @@ def _run(job: Job, channel: Channel, answers: int, link: socket.socket) -> None:
     for header, buffers in collector():
         channel.send({"kind": "effect", "effect": header}, *buffers)
     channel.send({"kind": "end", "ending": ending, "note": note})
+
+
+def _give_matplotlib_a_folder() -> None:
+    """Let matplotlib be imported without a warning, a changed setting, or a search for fonts: its own is read-only."""
+    if "matplotlib" in sys.modules or _FOLDER_VARIABLE in os.environ:
+        return
+    folder = Path("/tmp/matplotlib")  # noqa: S108 # `/tmp` is private in the copy
+    folder.mkdir(exist_ok=True)
+    for fonts in Path.home().glob(".cache/matplotlib/fontlist-*.json"):
+        (folder / fonts.name).symlink_to(fonts)
+    os.environ[_FOLDER_VARIABLE] = str(folder)
