@@ -144,11 +144,12 @@ def test_a_link_that_replaced_a_folder_is_not_followed(make, tmp_path):
 
 def test_the_budget_removes_the_oldest_changes(make):
     workspace, upper, backups = make()
-    backups = Backups(backups.folder, budget=1)
     first = kept(workspace, upper, backups)
+    backups = Backups(backups.folder, budget=backups.size)
     write_files(upper, {"a.txt": "x" * 100})
     second = keep(findings_with(upper, workspace), {}, backups)
     assert backups.change_ids() == (second.change_id,)
+    assert backups.size == len("new a") + 100
     with pytest.raises(RehearsalError, match="removed to save space"):
         backups.change(first.change_id)
     second.undo()

@@ -114,3 +114,40 @@ def test_code_that_raises_is_watched_too(workspace, tmp_path):
         exec("x.append(2)\n1/0", namespace)
     watching.finish().undo()
     assert namespace["x"] == [1]
+
+
+def test_a_path_in_a_variable_names_a_file(run, workspace):
+    (workspace / "a.txt").write_text("old")
+    change = run("target.write_text('new')", {"target": workspace / "a.txt"})
+    change.undo()
+    assert (workspace / "a.txt").read_text() == "old"
+
+
+def test_a_new_folder_is_removed_again(run, workspace):
+    change = run(
+        "import pathlib\np = pathlib.Path('out/deep')\np.mkdir(parents=True)\n(p / 'a.txt').write_text('a')",
+        {},
+    )
+    assert change.files == ("out/deep/a.txt",)
+    change.undo()
+    assert list(workspace.iterdir()) == []
+
+
+def test_the_files_are_saved_before_the_code_runs(workspace, tmp_path):
+    (workspace / "a.txt").write_text("old")
+    backups = Backups(tmp_path / "backups")
+    watch("x = 'a.txt'", {}, workspace, backups)
+    (workspace / "a.txt").write_text("lost")  # and the process ends
+    (change_id,) = backups.change_ids()
+    again = Backups(backups.folder)
+    again.recover()
+    change = again.change(change_id)
+    assert [item.state for item in change.undo()] == ["changed since"]
+    change.undo(force=["a.txt"])
+    assert (workspace / "a.txt").read_text() == "old"
+
+
+def test_a_run_without_changes_leaves_no_backup(run, workspace, tmp_path):
+    (workspace / "a.txt").write_text("old")
+    run("x = 'a.txt'", {})
+    assert Backups(tmp_path / "backups").change_ids() == ()

@@ -22,7 +22,7 @@ from tract_jupyter.models import make_private_folder, size_text
 from tract_jupyter.rehearsal.files import State, open_below, state_below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from tract_jupyter.rehearsal.change import Change
@@ -131,6 +131,7 @@ class Backups:
                 with self._lock(record.change_id) as is_free:
                     if is_free:
                         self._complete(self.read(record.change_id))
+        self._remove_unused()
 
     # ---- writing
 
@@ -157,15 +158,28 @@ class Backups:
         """Return True if the content of a state is here, or the state is a missing file."""
         return state is None or self._object(state.sha256).exists()
 
-    def add(self, workspace: Path, files: list[FileRecord], *, change_id: str) -> Record:
+    def add(
+        self,
+        workspace: Path,
+        files: list[FileRecord],
+        *,
+        change_id: str,
+        folders: Collection[str] | None = None,
+    ) -> Record:
         """Write the journal of a new change. Its contents must be stored already.
+
+        Args:
+            workspace: The folder of the files.
+            files: The files.
+            change_id: 16 hexadecimal digits.
+            folders: The folders that existed before the change. By default, the present folders.
 
         Raises:
             OSError: it cannot be written.
         """
         self._make_folders()
         record = Record(
-            change_id, os.fspath(workspace), time.time(), files, _missing_folders(workspace, files)
+            change_id, os.fspath(workspace), time.time(), files, _missing_folders(workspace, files, folders)
         )
         self.write(record)
         return record
@@ -331,22 +345,23 @@ class Backups:
         """Remove the oldest changes until the contents are within the budget. The newest change stays."""
         records = self._records()
         while len(records) > 1 and self.size > self.budget and records[0].moving is None:
-            self._journal(records.pop(0).change_id).unlink(missing_ok=True)
-            self._remove_unused(records)
+            self._drop(records.pop(0), records)
 
     def forget(self, change_id: str) -> None:
-        """Remove a change and the contents that no other change needs."""
-        self._journal(change_id).unlink(missing_ok=True)
-        self._remove_unused(self._records())
+        """Remove a change, if there is one, and the contents that no other change needs."""
+        records = self._records()
+        for record in records:
+            if record.change_id == change_id:
+                self._drop(record, [other for other in records if other is not record])
 
-    def _remove_unused(self, records: Sequence[Record]) -> None:
-        used = {
-            state.sha256
-            for record in records
-            for file in record.files
-            for state in (file.before, file.after)
-            if state is not None
-        }
+    def _drop(self, record: Record, others: Sequence[Record]) -> None:
+        self._journal(record.change_id).unlink(missing_ok=True)
+        for name in _contents([record]) - _contents(others):
+            self._object(name).unlink(missing_ok=True)
+
+    def _remove_unused(self) -> None:
+        """Remove contents of changes that were never made, because a process ended."""
+        used = _contents(self._records())
         for path in self._objects():
             if path.name not in used and path.stat().st_mtime < time.time() - _FRESH:
                 path.unlink(missing_ok=True)
@@ -390,7 +405,13 @@ class Backups:
             os.close(descriptor)
 
 
-_FRESH: Final = 60.0  # seconds in which another process may write the journal of a content
+_FRESH: Final = 3_600.0  # seconds in which another process may write the journal of a content
+
+
+def _contents(records: Sequence[Record]) -> set[str]:
+    """Return the hashes of all contents that changes need."""
+    files = [file for record in records for file in record.files]
+    return {state.sha256 for file in files for state in (file.before, file.after) if state is not None}
 
 
 def _record(data: dict[str, Any]) -> Record:
@@ -428,7 +449,9 @@ def _check_path(path: str) -> None:
         raise ValueError(f"the path {path!r} is not below the workspace")
 
 
-def _missing_folders(workspace: Path, files: Sequence[FileRecord]) -> list[str]:
+def _missing_folders(
+    workspace: Path, files: Sequence[FileRecord], folders: Collection[str] | None
+) -> list[str]:
     """Return the folders that do not exist and that new files need."""
     missing: dict[str, None] = {}
     for file in files:
@@ -437,7 +460,7 @@ def _missing_folders(workspace: Path, files: Sequence[FileRecord]) -> list[str]:
         parents = file.path.rstrip("/").split("/")
         for count in range(1, len(parents)):
             path = "/".join(parents[:count])
-            if not os.path.lexists(workspace / path):
+            if path not in folders if folders is not None else not os.path.lexists(workspace / path):
                 missing[path] = None
     return list(missing)
 

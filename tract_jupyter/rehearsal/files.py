@@ -36,6 +36,8 @@ _AT_ONCE: Final = 1 << 20
 _MOST_DIFFED: Final = 1_000_000  # bytes
 _MOST_TABLE: Final = 20_000_000
 _MOST_DETAILED: Final = 200  # files with a diff
+_MOST_DETAILS: Final = 400_000  # characters of all diffs
+_TABLE_SIZE: Final = 5_000  # characters of a sample, about
 _MOST_LINES: Final = 200
 _LONGEST_DIFF: Final = 20_000
 _LONGEST_LINE: Final = 300
@@ -346,9 +348,12 @@ def file_effects(upper: Upper, workspace: Path) -> Iterator[FileEffect]:
     """Yield the effect of each change, with a diff or a table for the first files."""
     lower = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
+        left = _MOST_DETAILS
         for number, change in enumerate(upper.changes):
-            is_detailed = number < _MOST_DETAILED and not change.problem and not change.is_folder
-            yield _effect(change, upper.folder, lower) if is_detailed else _plain_effect(change)
+            is_detailed = left > 0 and number < _MOST_DETAILED and not change.problem and not change.is_folder
+            effect = _effect(change, upper.folder, lower) if is_detailed else _plain_effect(change)
+            left -= len(effect.diff) + (_TABLE_SIZE if effect.table is not None else 0)
+            yield effect
     finally:
         os.close(lower)
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 200
 _LONGEST_NAME: Final = 200
+_MOST_VARIABLES: Final = 5_000
+_MOST_TABLES: Final = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +208,7 @@ class _Receiver:
         )
         assert isinstance(name, str)  # noqa: S101 # for the type checker
         check(name not in self._seen, "two effects on one variable")
+        check(len(self._seen) < _MOST_VARIABLES, f"more than {_MOST_VARIABLES:,} effects")
         self._seen.add(name)
         findings, values = self._findings, self._findings.baseline.values
         has_old = name in values
@@ -223,7 +226,7 @@ class _Receiver:
         if has_old and value is values[name]:
             return
         findings.values[name] = value
-        table = compare_frames(values.get(name), value)
+        table = compare_frames(values.get(name), value) if len(self._seen) <= _MOST_TABLES else None
         detail = "" if table is None or not has_old else table.summary
         aliases = self._aliases(name) if header.get("in_place") is True else ()
         findings.variables.append(

@@ -45,12 +45,18 @@ class Watch:
         self._namespace = namespace
         self._workspace = workspace.resolve()
         self._backups = backups
+        self._change_id = secrets.token_hex(8)
         self._before = variables_of(namespace)
         names = touched(code, self._before)
         self._digests = {name: digest(self._before[name]) for name in names}
         self._copies = _copies({name: self._before[name] for name in sorted(names)})
-        self._files = self._save_files(code)
+        texts = [
+            *_texts(code),
+            *(str(self._before[name]) for name in names if isinstance(self._before[name], str | Path)),
+        ]
         self._stamps = _stamps(self._workspace)
+        self._folders = _folders(self._workspace)
+        self._files = self._save_files(texts)
         self._settings = settings_now()
 
     def finish(self) -> Change:
@@ -59,19 +65,23 @@ class Watch:
         Raises:
             RehearsalError: the journal of the change cannot be written.
         """
-        change_id = secrets.token_hex(8)
         files, lost = self._changed_files()
         record = None
-        if files:
-            try:
-                record = self._backups.add(self._workspace, files, change_id=change_id)
-            except OSError as error:
-                raise RehearsalError(
-                    f"The backups cannot be written: {error.strerror or error}. The run cannot be undone."
-                ) from None
+        try:
+            if files:
+                record = self._backups.add(
+                    self._workspace, files, change_id=self._change_id, folders=self._folders
+                )
+                self._backups.trim()
+            else:
+                self._backups.forget(self._change_id)
+        except OSError as error:
+            raise RehearsalError(
+                f"The backups cannot be written: {error.strerror or error}. The run cannot be undone."
+            ) from None
         settings = [SettingRecord(*pair) for pair in changed_settings(self._settings)]
         return Change(
-            change_id,
+            self._change_id,
             record=record,
             backups=self._backups,
             namespace=self._namespace,
@@ -99,34 +109,45 @@ class Watch:
 
     # ---- files
 
-    def _save_files(self, code: str) -> dict[str, State | None]:
-        """Store the files that the code names. Return their states; None for a missing file."""
+    def _save_files(self, texts: list[str]) -> dict[str, State | None]:
+        """Store the files that the code names. Return their states; None for a missing file.
+
+        Their journal is written before the code runs. So their contents are there also if the process ends meanwhile.
+        """
         saved: dict[str, State | None] = {}
         folder = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            for path in sorted(self._named_files(code))[:_MOST_NAMED]:
+            for path in sorted(self._named_files(texts))[:_MOST_NAMED]:
                 with suppress(OSError, RehearsalError):
                     state = state_below(folder, path)
                     store_below(self._backups, folder, path, state)
                     saved[path] = state
         finally:
             os.close(folder)
+        present = [
+            FileRecord(path, state, state, at="after") for path, state in saved.items() if state is not None
+        ]
+        if present:
+            with suppress(OSError):
+                self._backups.add(self._workspace, present, change_id=self._change_id)
         return saved
 
-    def _named_files(self, code: str) -> Iterator[str]:
-        for text in _texts(code):
+    def _named_files(self, texts: list[str]) -> Iterator[str]:
+        for text in texts:
+            if not 0 < len(text) < _LONGEST_PATH or {"\n", "\0"} & set(text):
+                continue
             with suppress(OSError, ValueError):
                 path = Path(os.path.abspath(Path.cwd() / text))  # noqa: PTH100 # a link is not followed
-                if not path.is_relative_to(self._workspace) or path == self._workspace:
-                    continue
-                if path.is_dir() and not path.is_symlink():
-                    yield from (
-                        self._relative(each)
-                        for each in sorted(path.iterdir())[:_MOST_NAMED]
-                        if _is_regular(each)
-                    )
-                elif _is_regular(path) or not os.path.lexists(path):
-                    yield self._relative(path)
+                if path.is_relative_to(self._workspace) and path != self._workspace:
+                    yield from self._files_at(path)
+
+    def _files_at(self, path: Path) -> Iterator[str]:
+        if path.is_dir() and not path.is_symlink():
+            yield from (
+                self._relative(each) for each in sorted(path.iterdir())[:_MOST_NAMED] if _is_regular(each)
+            )
+        elif not os.path.lexists(path) or _is_regular(path):
+            yield self._relative(path)
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self._workspace).as_posix()
@@ -182,9 +203,8 @@ def _texts(code: str) -> Iterator[str]:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return
     for node in ast.walk(tree):
-        text = node.value if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and 0 < len(text) < _LONGEST_PATH and "\n" not in text:
-            yield text
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
 
 
 def _is_regular(path: Path) -> bool:
@@ -210,3 +230,14 @@ def _stamps(workspace: Path) -> dict[str, Stamp]:
                         status.st_ino,
                     )
     return found
+
+
+def _folders(workspace: Path) -> frozenset[str]:
+    """Return the folders of the workspace, up to a maximum."""
+    found: set[str] = set()
+    for folder, folders, _ in os.walk(workspace):
+        found.update(Path(folder, name).relative_to(workspace).as_posix() for name in folders)
+        folders[:] = sorted(name for name in folders if name[0] != "." and name not in _IGNORED)
+        if len(found) >= _MOST_FILES:
+            break
+    return frozenset(found)
