@@ -318,7 +318,7 @@ IMPORTS = """
 from pathlib import Path
 from tract_jupyter.rehearsal import Backups, Rehearser
 rehearser = Rehearser(Path.cwd() / "work", Backups(Path.cwd() / "backups"), level="full")
-effects = rehearser.rehearse("import matplotlib.pyplot as plt; plt.plot([1, 2])", {}).effects
+effects = rehearser.rehearse("import matplotlib.pyplot as plt; plt.plot([1, 2]);", {}).effects
 print(effects.ending, [one.name for one in effects.settings], [one.kind for one in effects.outputs])
 """
 
