@@ -131,6 +131,7 @@ def test_a_turn_is_read_changed_decided_in_place_and_undone(open_lab, model, app
     assert "<button" not in saved["text/html"]
     assert "**41 of 1,245 rows**" in saved["text/plain"]
     page.get_by_role("button", name="Undo this turn").click()
+    page.get_by_role("button", name="Undo all of this").click()
     lab.output(1).locator(".foot").get_by_text("Undone").wait_for()
     lab.wait_output(1, "Undone")
     assert lab.execute("print(len(tract.log()))").strip() == "0"

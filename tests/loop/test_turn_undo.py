@@ -13,6 +13,7 @@ from tests.review.fakes import FakeChannel, answering
 from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import CodeDecisionError, HistoryError, SpecError
+from tract_jupyter.rehearsal import watch
 from tract_jupyter.toolkit import Permission
 
 
@@ -294,39 +295,56 @@ def test_rows_of_another_writer_are_not_used(tmp_path, world):
 
 
 JOB = """
-import os, signal, sys
+import os, sys
 from pathlib import Path
 from tests.loop.test_turn_undo import finish
 
 folder = Path(sys.argv[1])
-finish(folder / "whole", 0)  # imports everything, and counts the steps
-for store in sorted(folder.glob("*.db"), key=lambda one: int(one.stem)):
-    for stop in (int(store.stem), 0):  # killed at this step, and then undone to the end
+finish(folder / "0", 0)  # imports everything
+for stop in range(1, int(sys.argv[2])):
+    for step in (stop, 0):  # killed at this step, and then undone to the end
         if os.fork() == 0:
-            finish(store, stop)
+            finish(folder / str(stop), step)
             os._exit(0)
         print(os.wait()[1])
 """
+_STEPS = 14
+"""Before and after each of these rows: two for each call and for the change, and one for the turn."""
 
 
-def cancel_of(log):
+def cancel_of(folder):
     def cancel(room: str) -> None:
         """Cancel a booking."""
-        with log.open("a") as file:
+        with (folder / "log").open("a") as file:
             file.write(f"{room}\n")
 
     return cancel
 
 
-def with_tools(tract, log):
+def with_tools(tract, folder):
     tract.loop.tools, tract.executor.permission = "self", lambda tool, actor: Permission.ALLOW
 
-    @tract.tool(revert=cancel_of(log))
+    @tract.tool(revert=cancel_of(folder))
     def book(room: str) -> None:
         """Book a room."""
 
 
-def finish(store, stop):
+def prepared(folder):
+    """Have a turn that books two rooms and overwrites a file."""
+    (folder / "work").mkdir(parents=True)
+    path = folder / "work" / "a.csv"
+    path.write_text("old")
+    with Tract.open(folder / "t.db") as tract:
+        with_tools(tract, folder)
+        tract.user("before")
+        turn = chat(tract, "Book", call("book", {"room": "A"}), call("book", {"room": "B"}, "c2"))
+        code = f"open({str(path)!r}, 'w')"
+        watched = watch(code, {}, path.parent, tract._parts.backups)
+        path.write_text("new")
+        tract.effects.recorder(lambda: turn.question).changed(watched.finish())
+
+
+def finish(folder, stop):
     """Undo the last turn, and kill this process before or after a step is recorded."""
     steps = iter(range(1, 100))
 
@@ -334,8 +352,8 @@ def finish(store, stop):
         if next(steps) == stop:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    with Tract.open(store) as tract:
-        with_tools(tract, store.with_suffix(".log"))
+    with Tract.open(folder / "t.db") as tract:
+        with_tools(tract, folder)
         write = tract.effects.write
 
         def writes(*arguments, **options):
@@ -350,23 +368,19 @@ def finish(store, stop):
 
 @pytest.mark.slow
 def test_killed_between_the_steps_of_an_undo(tmp_path):
-    with Tract.open(tmp_path / "0.db") as tract:
-        with_tools(tract, tmp_path / "none.log")
-        tract.user("before")
-        chat(tract, "Book", call("book", {"room": "A"}), call("book", {"room": "B"}, "c2"))
-    whole = (tmp_path / "0.db").rename(tmp_path / "whole").read_bytes()
-    for stop in range(1, 11):
-        (tmp_path / f"{stop}.db").write_bytes(whole)
-    done = subprocess.run(
-        [sys.executable, "-c", JOB, str(tmp_path)], capture_output=True, text=True, check=True
-    )
-    assert [int(code) for code in done.stdout.split()] == [signal.SIGKILL, 0] * 10
-    for stop in range(1, 11):
-        lines = (tmp_path / f"{stop}.log").read_text().split("\n")[:-1]
+    for stop in range(_STEPS + 1):
+        prepared(tmp_path / str(stop))
+    command = [sys.executable, "-c", JOB, str(tmp_path), str(_STEPS + 1)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [int(code) for code in done.stdout.split()] == [signal.SIGKILL, 0] * _STEPS
+    for stop in range(_STEPS + 1):
+        folder = tmp_path / str(stop)
+        assert (folder / "work" / "a.csv").read_text() == "old", stop
+        lines = (folder / "log").read_text().split("\n")[:-1]
         assert len(lines) == len(set(lines)), stop  # nothing twice
-        with Tract.open(tmp_path / f"{stop}.db") as tract:
+        with Tract.open(folder / "t.db") as tract:
             assert said(tract) == [("user", "before")], stop
-            effects = tract.effects.of(tract.effects.undone()[0].question)
+            calls = [one for one in tract.effects.of(tract.effects.undone()[0].question) if one.tool]
             # a revert with an unknown end does not run again by itself
-            assert [one.state for one in effects].count("unknown") <= 1
-            assert all(one.state in {"undone", "unknown"} for one in effects), stop
+            assert [one.state for one in calls].count("unknown") <= 1
+            assert all(one.state in {"undone", "unknown"} for one in calls), stop

@@ -33,6 +33,7 @@ TurnItemKind = Literal["conversation", "variable", "file", "setting", "call"]
 TurnItemState = Literal["restorable", "changed since", "impossible", "failed"]
 _CONVERSATION: Final = "conversation"
 _TEXT: Final = 60
+_LOST: Final = "the code does not name it, so it was not saved"
 _GONE: Final = "its earlier value is gone, because the kernel was restarted"
 _DROPPED: Final = "its earlier value was dropped, because the memory for earlier values is full"
 
@@ -182,6 +183,7 @@ class TurnUndoer:
             said = tuple(item._replace(state="changed since", detail=_STAYS) for item in said)
         elif any(item.state == "restorable" for item in said) or (redo and not said):
             self._move(plan.question, redo=redo, moves=bool(said))
+            said = tuple(item._replace(detail=_done(item.detail)) for item in said)
         items = (*said, *_merged(done, is_done=True))
         return replace(plan, items=items, is_done=True, memory_used=self._records.memory_used)
 
@@ -290,7 +292,9 @@ class TurnUndoer:
             item.state == "restorable" or (item.state == "changed since" and item.name in force)
             for item in step.items
         )
-        if not is_chosen or step.run is None:
+        # an interrupted move of a change is completed, also if only its record is missing
+        is_open = bool(step.effect.change_id) and step.effect.state == "unknown"
+        if step.run is None or not (is_chosen or is_open):
             return step.items
         self._records.moves(step.effect, redo=redo)
         try:
@@ -304,22 +308,9 @@ class TurnUndoer:
     # --- a change of a script
 
     def _change_step(self, effect: RecordedEffect, *, redo: bool) -> _Step:
-        live = self._records.change(effect)
-        change = live
-        try:
-            change = live or self._backups().change(effect.change_id)
-            items = _items_of(change.preview())
-        except TractError as error:
-            items, change = (), None
-            why = one_line(str(error), 200)
-        else:
-            why = ""
-        known = {item.name for item in items}
-        lost = why or (_DROPPED if self._records.was_dropped(effect) else _GONE)
-        missing = [("variable", name, lost) for name in effect.variables if name not in known]
-        missing += [("setting", name, lost) for name in effect.settings if name not in known]
-        missing += [("file", name, why) for name in effect.files if why and name not in known]
-        gone = tuple(TurnItem(kind, name, "impossible", why) for kind, name, why in missing)  # type: ignore[arg-type] # of three kinds
+        change, why = self._change_of(effect)
+        items = () if change is None else _items_of(change.preview(redo=redo))
+        gone = () if redo else tuple(self._gone(effect, {item.name for item in items}, change, why))
         if change is None:
             return _Step(effect, gone)
 
@@ -329,6 +320,29 @@ class TurnUndoer:
             return (*done, *gone)
 
         return _Step(effect, (*items, *gone), run)
+
+    def _change_of(self, effect: RecordedEffect) -> tuple[Change | None, str]:
+        """Return the change, or the reason why its files cannot be restored."""
+        live = self._records.change(effect)
+        if live is not None or not effect.files:
+            return live, ""
+        try:
+            return self._backups().change(effect.change_id), ""
+        except TractError as error:
+            return None, one_line(str(error), 200)
+
+    def _gone(
+        self, effect: RecordedEffect, known: Collection[str], change: Change | None, why: str
+    ) -> Iterator[TurnItem]:
+        """Yield the items of a change that is not in the memory of this process any more."""
+        lost = _DROPPED if self._records.was_dropped(effect) else _GONE
+        is_live = change is not None and self._records.change(effect) is change
+        if not is_live:
+            yield from (TurnItem("variable", name, "impossible", lost) for name in effect.variables)
+            yield from (TurnItem("setting", name, "impossible", lost) for name in effect.settings)
+        if change is None:
+            yield from (TurnItem("file", name, "impossible", why) for name in effect.files)
+        yield from (TurnItem("file", name, "impossible", _LOST) for name in effect.lost if name not in known)
 
     # --- a call
 
@@ -377,6 +391,15 @@ def open_backups(database: Database, private: Path) -> Backups:
     if backups.folder.exists():
         backups.recover()
     return backups
+
+
+def _done(detail: str) -> str:
+    """Return the detail of the conversation after its undo or redo."""
+    return (
+        detail.replace("leaves the", "left the")
+        .replace("leave the", "left the")
+        .replace("return to", "are back in")
+    )
 
 
 _STAYS: Final = "its messages stay until every step is done; undo it again"

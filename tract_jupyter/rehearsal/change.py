@@ -116,15 +116,20 @@ class Change:
         return tuple(setting.after.name for setting in self._settings)
 
     @property
+    def lost(self) -> tuple[str, ...]:
+        """The names of changed files that were not saved, so they cannot be restored."""
+        return tuple(item.name for item in self._lost)
+
+    @property
     def memory(self) -> int:
         """The size of the earlier values that it keeps in memory, in bytes."""
         return sum(
             memory_of(variable.before) for variable in self._variables if variable.before is not ABSENT
         )
 
-    def preview(self) -> tuple[UndoItem, ...]:
-        """Return the items that `undo` would restore, without changing anything."""
-        return self._items("before")
+    def preview(self, *, redo: bool = False) -> tuple[UndoItem, ...]:
+        """Return the items that `undo`, or `redo`, would restore. Changes nothing."""
+        return self._items("after" if redo else "before")
 
     def undo(self, *, force: Collection[str] = ()) -> tuple[UndoItem, ...]:
         """Restore the state before the change.

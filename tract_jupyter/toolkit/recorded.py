@@ -71,6 +71,7 @@ class RecordedEffect:
         variables: the variables of the change.
         files: the files of the change.
         settings: the settings of the change.
+        lost: its files that were not saved.
         is_own: True if this user signed all its rows.
     """
 
@@ -89,6 +90,7 @@ class RecordedEffect:
     variables: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     is_own: bool = True
 
 
@@ -290,7 +292,7 @@ class TurnRecorder:
 
     def changed(self, change: Change) -> None:
         """Record a change of variables, files and settings by a script."""
-        if not self._question or not (change.variables or change.files or change.settings):
+        if not self._question or not (change.variables or change.files or change.settings or change.lost):
             return
         self._records.write(
             _CHANGED,
@@ -300,6 +302,7 @@ class TurnRecorder:
             variables=list(change.variables),
             files=list(change.files),
             settings=list(change.settings),
+            lost=list(change.lost),
         )
         self._records.keep(change)
 
@@ -372,5 +375,6 @@ def _begun(row: Event, *, is_own: bool) -> RecordedEffect:
         str(data["id"]), str(data["question"]), row.created_at, str(data.get("name") or ""),
         str(data.get("tool") or ""), arguments if isinstance(arguments, dict) else None,
         state="unknown" if row.event_type == _CALLED else "made", change_id=str(data.get("change") or ""),
-        variables=names("variables"), files=names("files"), settings=names("settings"), is_own=is_own,
+        variables=names("variables"), files=names("files"), settings=names("settings"), lost=names("lost"),
+        is_own=is_own,
     )  # fmt: skip

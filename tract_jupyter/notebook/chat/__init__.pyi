@@ -14,6 +14,7 @@ from .source import TractSource as TractSource
 from .source import find_turn as find_turn
 from .source import stored_log as stored_log
 from .source import stored_view as stored_view
+from .undo import UndoCard as UndoCard
 from .view import ACTIONS as ACTIONS
 from .view import Act as Act
 from .view import Foot as Foot

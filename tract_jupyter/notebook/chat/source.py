@@ -173,7 +173,7 @@ def find_turn(tract: Tract, name: str = "") -> PastTurn:
             )
         return turns[-number]
     commit = tract.get_commit(name).commit_hash
-    for head in [None, *(branch.name for branch in tract.list_branches())]:
+    for head in [None, *(branch.name for branch in tract.list_branches() if branch.commit_hash)]:
         turn = _turn_with(tract.loop.turns(head), commit)
         if turn is not None:
             return turn

@@ -11,7 +11,7 @@ from tract_jupyter.exceptions import CommitNotFoundError, OperationError
 from tract_jupyter.models import exact_time, one_line, printable, size_text
 from tract_jupyter.notebook.chat.view import Foot, TurnBlock
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, ago, element, root_html
+from tract_jupyter.notebook.views.html import View, ago, element, fragment, root_html
 from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class UndoPage(View):
 
     def foot(self) -> Foot:
         """Return the buttons."""
-        return Foot(element("span"), self.card.actions)
+        return Foot(fragment(), self.card.actions)
 
     def html(self) -> Html:
         """Return self-contained static HTML."""

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.session import NotebookSession
 
-_USAGE = "chat [show [N|COMMIT] | resume | undo [N|COMMIT] | redo | new]"
+_USAGE = (
+    "chat [show [N|COMMIT] | resume | undo [N|COMMIT] [--yes] [--conversation] [--force NAME] "
+    "| redo [--yes] | new]"
+)
 _MOST = 20
 _SAID = 60
 
