@@ -364,7 +364,7 @@ class TractMagics(Magics):
         %%tract_propose                a longer text below this line
         %tract_propose --template      a cell to write one yourself, with the text as its description
 
-        The code is parsed, analysed, and rehearsed in the sandbox on sample values. Then you
+        The code is parsed, analysed, and rehearsed on sample values. Then you
         activate it in a panel, or send it back with a reason.
         The code cannot run in this kernel before you activate it. The model gets problems and the reasons of your
         rejections, and tries again. Write options before the text.

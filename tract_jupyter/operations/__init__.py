@@ -2,7 +2,8 @@
 
 * `spec`: the data. `check`: its validation. `advice`: the analysis of its code. `abilities`: the abilities of its
   code, in a sentence.
-* `rehearsal`: runs its code in the sandbox on drawn values. `writing`: lets a model write one.
+* `rehearsal`: runs its code on drawn values, in the sandbox or in `contained` copies of the kernel. `writing`: lets a
+  model write one.
 * `activation`: the request to activate an operation. `lifecycle`: all operations of a tract: stored, active,
   quarantined.
 * `registry` and `action`: the classes and functions for an approved spec. `pending`: the base class of fired
@@ -10,8 +11,8 @@
 * `hooks`: the handlers of a tract (`Tract.hooks`). `handlers`: stored handlers, with the same review. `rebuilding`:
   pendings of other processes, decided in this one.
 
-Knows `review`, `context`, `storage`, `analysis`, `sandbox` for sandboxed actions, and `llm` and `prompts` for a model
-that writes an operation.
+Knows `review`, `context`, `storage`, `analysis`, `sandbox` for sandboxed actions, `rehearsal` for kernel code, and
+`llm` and `prompts` for a model that writes an operation.
 """
 
 from __future__ import annotations

@@ -207,12 +207,12 @@ class PendingActivation(Proposal):
 
     @action
     def rehearse(self) -> str:
-        """Run its code in the sandbox on drawn inputs, and show the results. This decides nothing.
+        """Run its code on drawn inputs, in the sandbox or a contained copy, and show the results. This decides nothing.
 
         Returns:
             The results, in a sentence or two.
         """
-        result = rehearse(self._spec(), self.tract.sandboxes)
+        result = rehearse(self._spec(), self.tract)
         self.fields = {**self.fields, _REHEARSAL: result.to_dict()}
         return result.summary
 

@@ -285,7 +285,7 @@ class Operations:
             spec: the operation.
             triggered_by: the source of the proposal, for the reviewer.
             actor: the author: `user`, or a model such as `agent:<id>`.
-            rehearsed: run the code in the sandbox before the review and show the results. See `rehearse`.
+            rehearsed: run the code on drawn values before the review and show the results. See `rehearse`.
             reviewed: require a review even if the operation could be active at once.
 
         Raises:
@@ -299,7 +299,7 @@ class Operations:
             with deciding("automatic", "nobody"):
                 pending.approve()
         else:
-            rehearsal = interruptible(rehearse, checked.spec, self._tract.sandboxes) if rehearsed else None
+            rehearsal = interruptible(rehearse, checked.spec, self._tract) if rehearsed else None
             pending = self.activation(checked, rehearsal=rehearsal, **about)
         return self._firing.keep(pending) if pending.status.is_open else pending
 
@@ -336,10 +336,11 @@ class Operations:
             pending.is_typed = True
 
     def rehearse(self, spec: OperationSpec) -> Rehearsal:
-        """Run an operation's actions in the sandbox on values drawn from its field types, and report the results.
+        """Run an operation's actions on values drawn from its field types, and report the results.
 
-        A rehearsal approves and stores nothing. Kernel code gets a stub in place of the tract. Code that needs more,
-        such as files or a package, is not rehearsed, and the rehearsal says so.
+        A rehearsal approves and stores nothing. Sandboxed actions run in the sandbox, and kernel code in a contained
+        copy of this kernel. If there are no such copies, kernel code runs in the sandbox with a stub in place of the
+        tract. Code that needs more is then not rehearsed, and the rehearsal says so.
 
         Raises:
             SpecError: the spec is invalid.
@@ -347,7 +348,7 @@ class Operations:
         checked = CheckedSpec.of(spec).spec
         for action in checked.actions.values():
             check_code(action)
-        return interruptible(rehearse, checked, self._tract.sandboxes)
+        return interruptible(rehearse, checked, self._tract)
 
     def write(
         self,

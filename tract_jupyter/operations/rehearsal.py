@@ -1,9 +1,10 @@
-"""Rehearsal: proposed code runs in the sandbox on a few drawn inputs before the user decides about it.
+"""Rehearsal: proposed code runs on a few drawn inputs before the user decides about it.
 
 A rehearsal shows results and decides nothing. Each action runs on values drawn from the types of its fields and
-parameters. Each run has a fresh sandbox session, with less time and memory than later. Kernel code finds a `pending`
-whose `tract` is a stub: it has a short conversation to read, and methods that only record their calls. Code that
-needs more is not rehearsed, and the rehearsal says so. Kernel code can detect a rehearsal and behave differently
+parameters. A sandboxed action runs in a fresh sandbox session, with less time and memory than later. Kernel code runs
+in a contained copy of this kernel, with the real context to read. Methods that change the tract only record their
+calls. If this machine has no such copies, kernel code runs in the sandbox with a short stand-in conversation. Code that
+needs more is then not rehearsed, and the rehearsal says so. Kernel code can detect a rehearsal and behave differently
 later. So the user approves the code itself.
 """
 
@@ -12,10 +13,10 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
-from tract_jupyter.exceptions import NoSandboxError, ParameterError, SandboxError
+from tract_jupyter.exceptions import NoSandboxError, ParameterError, RehearsalError, SandboxError
 from tract_jupyter.models import counted, digest, one_line, shortened, show_value
 from tract_jupyter.models.schema import drawn_arguments
 from tract_jupyter.operations.action import PRELUDE, placed_body, sandbox_outcome
@@ -31,9 +32,10 @@ from tract_jupyter.sandbox import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.operations.action import SandboxOutcome
+    from tract_jupyter.operations.contained import ActionCopies
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
     from tract_jupyter.sandbox import SandboxPool
 
@@ -51,6 +53,7 @@ _RETURNED: Final = ("returned", "approved", "rejected")
 _RAISED: Final = 2  # exceptions in the summary
 _LONGEST: Final = 300  # characters of the description of one run
 _VALUE: Final = 80  # characters of one value
+_PARTS: Final = 4  # of the value of `_call_of`
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +87,14 @@ class Rehearsal:
         runs: in order.
         left_out: the actions without any run and the reason, in a sentence.
         has_kernel_code: True if some of the code runs in the kernel after activation.
+        is_contained: True if this code ran in a contained copy of the kernel.
     """
 
     code_hash: str
     runs: tuple[RehearsedRun, ...]
     left_out: str = ""
     has_kernel_code: bool = False
+    is_contained: bool = False
 
     def is_of(self, spec: OperationSpec) -> bool:
         """Return True if the rehearsal used the code of this spec."""
@@ -98,20 +103,25 @@ class Rehearsal:
     @property
     def summary(self) -> str:
         """The results in one or two sentences."""
+        return self._summary(_counts)
+
+    @property
+    def summary_for_model(self) -> str:
+        """The summary without messages of exceptions, if they may have data of files that the user has not sent."""
+        return self._summary(_counts_only if self.is_contained else _counts)
+
+    def _summary(self, counts: Callable[[list[RehearsedRun]], str]) -> str:
         ran = [run for run in self.runs if run.kind != "not run"]
         needed = dict.fromkeys(run.about for run in self.runs if run.kind == "not run")
         needs = f"it needs {', '.join(needed)}" if needed else self.left_out.removesuffix(".")
-        sentences = [f"Rehearsed on {counted(len(ran), 'input')}: {_counts(ran)}."] if ran else []
+        sentences = [f"Rehearsed on {counted(len(ran), 'input')}: {counts(ran)}."] if ran else []
         if needs and (needed or not ran):
             sentences.append(f"Not rehearsed{' on others' if ran else ''}: {needs}.")
         elif not ran:
             sentences.append("Not rehearsed: no drawn values fit its fields.")
         sentences += [f"{self.left_out[:1].upper()}{self.left_out[1:]}"] if self.left_out and ran else []
-        sentences += (
-            ["It will run in the kernel, and may behave differently there."]
-            if self.has_kernel_code and ran
-            else []
-        )
+        place = _CONTAINED if self.is_contained else _ELSEWHERE
+        sentences += [place] if self.has_kernel_code and ran else []
         return " ".join(sentences)
 
     def table(self, spec: OperationSpec) -> ValueTable:
@@ -133,7 +143,13 @@ class Rehearsal:
         """Parse the data from `to_dict`. Return None for any other data, because stored data may be damaged."""
         try:
             runs = tuple(RehearsedRun(**run) for run in data["runs"])
-            read = cls(str(data["code_hash"]), runs, str(data["left_out"]), bool(data["has_kernel_code"]))
+            read = cls(
+                str(data["code_hash"]),
+                runs,
+                str(data["left_out"]),
+                bool(data["has_kernel_code"]),
+                bool(data["is_contained"]),
+            )
         except (TypeError, KeyError):
             return None
         sound = all(
@@ -147,6 +163,8 @@ class Rehearsal:
 
 
 TITLE: Final = "Rehearsal"
+_CONTAINED: Final = "It ran in a contained copy of the kernel, and may behave differently later."
+_ELSEWHERE: Final = "It will run in the kernel, and may behave differently there."
 
 
 def code_hash(spec: OperationSpec) -> str:
@@ -156,89 +174,150 @@ def code_hash(spec: OperationSpec) -> str:
     return digest([fields, data["actions"], *(["two_stage"] if spec.two_stage else [])])
 
 
-def rehearse(spec: OperationSpec, pool: SandboxPool) -> Rehearsal:
-    """Run the actions of a checked spec in the sandbox on drawn inputs.
+def rehearse(spec: OperationSpec, tract: Any) -> Rehearsal:
+    """Run the actions of a checked spec on drawn inputs.
 
     Args:
         spec: the operation. None of its code runs in this process.
-        pool: provides the sandbox processes.
+        tract: has the sandbox processes, and the rehearser of this kernel.
     """
     has_kernel_code = any(not action.is_sandboxed for action in spec.actions.values())
+    copies = _copies(tract) if has_kernel_code else None
+    place = _Place(spec, tract.sandboxes, copies, time.monotonic() + MOST_SECONDS)
+    if copies is None or any(action.is_sandboxed for action in spec.actions.values()):
+        try:
+            place.pool.opened()
+        except NoSandboxError as error:
+            return Rehearsal(code_hash(spec), (), f"{error}.", has_kernel_code)
     runs: list[RehearsedRun] = []
     skipped: list[str] = []
-    over = time.monotonic() + MOST_SECONDS
-    try:
-        pool.opened()
-    except NoSandboxError as error:
-        return Rehearsal(code_hash(spec), (), f"{error}.", has_kernel_code)
     for name, action in spec.actions.items():
-        if len(runs) >= MOST_RUNS or time.monotonic() >= over:
+        if len(runs) >= MOST_RUNS or time.monotonic() >= place.over:
             skipped.append(name)
             continue
-        runs += _rehearsed(spec, action, pool, over)
+        runs += place.rehearsed(action)
     left_out = f"Not rehearsed, for lack of time: {shortened(', '.join(skipped), _VALUE)}." if skipped else ""
     if not spec.actions:
         left_out = "it has no actions, so there is no code to rehearse."
-    return Rehearsal(code_hash(spec), tuple(runs), left_out, has_kernel_code)
+    return Rehearsal(code_hash(spec), tuple(runs), left_out, has_kernel_code, copies is not None)
 
 
-def _rehearsed(
-    spec: OperationSpec, action: ActionDef, pool: SandboxPool, over: float
-) -> Iterator[RehearsedRun]:
-    """Yield the runs of one action. Stop after a run that reached a limit."""
-    fields, parameters = spec.parameters(), action.parameters()
-    argument_sets = drawn_arguments(parameters, INPUTS)
-    for number, values in enumerate(drawn_arguments(fields, INPUTS)):
-        arguments = argument_sets[number % len(argument_sets)]
+def _copies(tract: Any) -> ActionCopies | None:
+    """Return the contained copies for kernel code; None if this machine has none, or the user has switched them off."""
+    rehearser = tract.scripts.rehearsing.rehearser
+    if rehearser is None:
+        return None
+    from tract_jupyter.operations.contained import ActionCopies
+    from tract_jupyter.rehearsal import probe
+
+    return None if probe().name == "none" else ActionCopies(rehearser, tract)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The places in which actions of an operation run.
+
+    Attributes:
+        spec: the operation.
+        pool: the sandbox processes.
+        copies: the contained copies for kernel code; None for the sandbox.
+        over: the time when no further run begins.
+    """
+
+    spec: OperationSpec
+    pool: SandboxPool
+    copies: ActionCopies | None
+    over: float
+
+    def rehearsed(self, action: ActionDef) -> Iterator[RehearsedRun]:
+        """Yield the runs of one action. Stop after a run that reached a limit."""
+        fields, parameters = self.spec.parameters(), action.parameters()
+        argument_sets = drawn_arguments(parameters, INPUTS)
+        for number, values in enumerate(drawn_arguments(fields, INPUTS)):
+            arguments = argument_sets[number % len(argument_sets)]
+            try:
+                inputs, called = fields.validate(values), parameters.validate(arguments)
+            except ParameterError:
+                continue  # a firing with these values would be invalid
+            kind, about, told = self._run(action, {"_fields": inputs, "_arguments": called})
+            yield RehearsedRun(action.name, called, inputs, kind, about, one_line(told, _LONGEST))
+            if kind == "stopped" or time.monotonic() >= self.over:
+                return
+
+    def _run(self, action: ActionDef, inputs: dict[str, Any]) -> tuple[RunKind, str, str]:
+        """Run an action once. Return the kind of the result, the text about it, and its description."""
+        filename = f"<action:{self.spec.name}.{action.name}>"
         try:
-            inputs, called = fields.validate(values), parameters.validate(arguments)
-        except ParameterError:
-            continue  # a firing with these values would be invalid
-        run = _run(spec, action, pool, inputs, called)
-        yield run
-        if run.kind == "stopped" or time.monotonic() >= over:
-            return
+            if self.copies is not None and not action.is_sandboxed:
+                return self._run_in_copy(self.copies, action, inputs, filename)
+            return self._run_in_sandbox(action, inputs, filename)
+        except SandboxError as error:
+            reason = str(error).removeprefix(f"{filename}: ").removesuffix(f". {UNCHANGED}")
+            return "misfit", "", f"left an invalid result: {reason}"
+        except ParameterError as error:
+            return "misfit", "", f"left invalid fields: {'; '.join(error.problems)}"
+        except RehearsalError as error:
+            return "not run", "a copy of the kernel", f"not rehearsed: {error}"
+
+    def _run_in_copy(
+        self, copies: ActionCopies, action: ActionDef, inputs: dict[str, Any], filename: str
+    ) -> tuple[RunKind, str, str]:
+        outcome = copies.run(_kernel_prelude(self.spec), placed_body(action), _call_of(action), inputs)
+        printed = _Printed()
+        printed.take("stdout", outcome.printed)
+        more = "".join(f"; {one_line(effect, _VALUE)}" for effect in outcome.effects) + printed.note
+        if outcome.limit:
+            limit = one_line(outcome.limit, _VALUE)
+            return "stopped", limit, f"stopped: {limit}{more}"
+        if outcome.error:
+            name, _, message = outcome.error.partition(": ")
+            return _raised(name, message, more, lacks=_ATTRIBUTE)
+        if not isinstance(outcome.output, list) or len(outcome.output) != _PARTS:
+            raise SandboxError(f"{filename}: it has no result")
+        return self._returned(outcome.output, inputs, filename, more)
+
+    def _run_in_sandbox(
+        self, action: ActionDef, inputs: dict[str, Any], filename: str
+    ) -> tuple[RunKind, str, str]:
+        printed = _Printed()
+        prelude = PRELUDE if action.is_sandboxed else _kernel_prelude(self.spec)
+        code = IsolatedCode(prelude, placed_body(action), _call_of(action), filename, _NO_HINTS)
+        try:
+            output = attempt_isolated(self.pool, code, inputs, printed.take, LIMITS)
+        except IsolatedFailure as failure:
+            name, message, _ = failure.report
+            if failure.is_stopped:
+                limit = _limit(name)
+                return "stopped", limit, f"stopped: it took more than {limit}"
+            return _raised(name, message, printed.note)
+        return self._returned(output, inputs, filename, printed.note)
+
+    def _returned(
+        self, output: list[Any], inputs: Mapping[str, Any], filename: str, more: str
+    ) -> tuple[RunKind, str, str]:
+        *result, notes = output
+        outcome = sandbox_outcome(result, filename)
+        after = self.spec.parameters().validate(outcome.fields)
+        kind: RunKind = {"approve": "approved", "reject": "rejected"}.get(outcome.decision, "returned")  # type: ignore[assignment]
+        return kind, "", _describe(outcome, inputs["_fields"], after, notes) + more
 
 
-def _run(
-    spec: OperationSpec,
-    action: ActionDef,
-    pool: SandboxPool,
-    fields: dict[str, Any],
-    arguments: dict[str, Any],
-) -> RehearsedRun:
-    printed = _Printed()
-    filename = f"<action:{spec.name}.{action.name}>"
-    prelude = PRELUDE if action.is_sandboxed else _kernel_prelude(spec)
-    notes_code = "[]" if action.is_sandboxed else "_noted"
-    call = f"[{action.name}(_pending, **_arguments), _pending.fields, _pending._decided, {notes_code}]"
+def _call_of(action: ActionDef) -> str:
+    """Return the call of an action, whose value has the return value, the fields, the decision and the notes."""
+    notes = "[]" if action.is_sandboxed else "_noted"
+    return f"[{action.name}(_pending, **_arguments), _pending.fields, _pending._decided, {notes}]"
 
-    def result(kind: RunKind, about: str, told: str) -> RehearsedRun:
-        return RehearsedRun(action.name, arguments, fields, kind, about, one_line(told, _LONGEST))
 
-    try:
-        code = IsolatedCode(prelude, placed_body(action), call, filename, _NO_HINTS)
-        inputs = {"_fields": fields, "_arguments": arguments}
-        *output, notes = attempt_isolated(pool, code, inputs, printed.take, LIMITS)
-        outcome = sandbox_outcome(output, filename)
-        after = spec.parameters().validate(outcome.fields)
-    except IsolatedFailure as failure:
-        name, message, _ = failure.report
-        if failure.is_stopped:
-            limit = _limit(name)
-            return result("stopped", limit, f"stopped: it took more than {limit}")
-        needed = _needed(name, message)
-        if needed:
-            return result("not run", needed, f"not rehearsed: it needs {needed}")
-        detail = f": {show_value(message, _VALUE)}" if message else ""
-        return result("raised", one_line(name, _VALUE) + detail, f"raised {name}{detail}{printed.note}")
-    except SandboxError as error:
-        reason = str(error).removeprefix(f"{filename}: ").removesuffix(f". {UNCHANGED}")
-        return result("misfit", "", f"left an invalid result: {reason}")
-    except ParameterError as error:
-        return result("misfit", "", f"left invalid fields: {'; '.join(error.problems)}")
-    kind: RunKind = {"approve": "approved", "reject": "rejected"}.get(outcome.decision, "returned")  # type: ignore[assignment]
-    return result(kind, "", _describe(outcome, fields, after, notes) + printed.note)
+def _raised(
+    name: str, message: str, more: str, lacks: re.Pattern[str] | None = None
+) -> tuple[RunKind, str, str]:
+    """Return the result of a run with an exception, which may say that the place of the run lacks something."""
+    is_lack = lacks is None or (name == "AttributeError" and lacks.search(message) is not None)
+    needed = _needed(name, message) if is_lack else ""
+    if needed:
+        return "not run", needed, f"not rehearsed: it needs {needed}"
+    detail = f": {show_value(message, _VALUE)}" if message else ""
+    return "raised", one_line(name, _VALUE) + detail, f"raised {one_line(name, _VALUE)}{detail}{more}"
 
 
 def _describe(
@@ -261,6 +340,11 @@ def _describe(
     )
     wanted = f"would have called {', '.join(called[:_NOTES])}" if called else ""
     return "; ".join(filter(None, [decided, returned, *changes, wanted]))
+
+
+def _counts_only(runs: list[RehearsedRun]) -> str:
+    """Count the results of runs, without the messages of exceptions."""
+    return _counts([replace(run, about=run.about.partition(":")[0]) for run in runs])
 
 
 def _counts(runs: list[RehearsedRun]) -> str:

@@ -326,7 +326,7 @@ class _Writing:
             self._version += 1
             self._left = self._tries
         rehearsal = pending.rehearsal
-        return prompts.rejected_operation(reason, "" if rehearsal is None else rehearsal.summary)
+        return prompts.rejected_operation(reason, "" if rehearsal is None else rehearsal.summary_for_model)
 
 
 def _withdraw(pending: PendingActivation) -> None:

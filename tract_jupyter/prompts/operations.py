@@ -49,9 +49,9 @@ def rejected_operation(reason: str, rehearsal: str) -> str:
 
     Args:
         reason: the user's words.
-        rehearsal: the result of the trial in the sandbox; empty if there was none.
+        rehearsal: the result of the rehearsal; empty if there was none.
     """
-    tried = f" Result of the trial: {rehearsal}" if rehearsal else ""
+    tried = f" Result of the rehearsal: {rehearsal}" if rehearsal else ""
     return f"The user rejected it: {reason}\nCorrect that, and propose the whole operation again.{tried}"
 
 
