@@ -181,6 +181,15 @@ TASKS = {
     "axes": Task("import matplotlib.pyplot as plt\nfig, ax = plt.subplots()", "+ax +fig", problem="ax fig", needs="matplotlib"),
     "parquet": Task("df.to_parquet('df.parquet')\nback = pd.read_parquet('df.parquet')", "+back", "+df.parquet", needs="pyarrow"),
     "a table of pyarrow": Task("import pyarrow as pa\ntable = pa.table({'a': [1, 2], 's': ['x', None]})", "+table", needs="pyarrow"),
+    "a frame of polars": Task("import polars as pl\nbirds = pl.DataFrame({'name': ['a', None], 'n': [1, 2]})", "+birds", needs="polars"),
+    "polars from pandas": Task(
+        "import polars as pl\ntop = pl.from_pandas(df).group_by('name').agg(pl.col('n').sum()).sort('name')", "+top", needs="polars"
+    ),
+    "polars looks": Task("import polars as pl\npl.read_csv('data/birds.csv').height", needs="polars"),
+    "polars writes": Task("import polars as pl\npl.DataFrame({'a': [1]}).write_csv('new.csv')", files="+new.csv", needs="polars"),
+    "lazy polars": Task(
+        "import polars as pl\nlate = pl.scan_csv('data/birds.csv').filter(pl.col('n') > 30).collect()", "+late", needs="polars"
+    ),
     "duckdb": Task("import duckdb\nbest = duckdb.sql('select name, max(n) as n from df group by name order by name').df()", "+best", needs="duckdb"),
     "a model": Task(
         "from sklearn.linear_model import LinearRegression\nmodel = LinearRegression().fit(arr, numbers)\nscore = model.score(arr, numbers)",

@@ -6,16 +6,38 @@ import contextlib
 import importlib.util
 import os
 import random
+import shutil
 from pathlib import Path
 
 import pytest
 
+from tests.rehearsal.conftest import skip_unless
 from tests.rehearsal.folders import tree_of, write_files
 from tests.rehearsal.tasks import FILES, SETUP, TASKS, Task
-from tract_jupyter.rehearsal import Encoder, UnsafeValueError, digest
+from tract_jupyter.rehearsal import Backups, Encoder, Rehearser, UnsafeValueError, digest
 
 pytest.importorskip("pandas")
 MARKS = {"created": "+", "changed": "~", "deleted": "-"}
+
+
+@pytest.fixture(scope="module")
+def rehearser(tmp_path_factory):
+    """A rehearser for all tasks, so that its worker starts once."""
+    folder = tmp_path_factory.mktemp("tasks")
+    (folder / "work").mkdir()
+    with contextlib.closing(
+        Rehearser(folder / "work", Backups(folder / "backups"), level=skip_unless("full"))
+    ) as one:
+        yield one
+
+
+@pytest.fixture
+def workspace(rehearser, monkeypatch):
+    """The workspace of the rehearser, empty."""
+    monkeypatch.chdir(rehearser.workspace)
+    for path in rehearser.workspace.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return rehearser.workspace
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +93,7 @@ def in_order(text):
     return " ".join(sorted(text.split()))
 
 
+@pytest.mark.xdist_group("tasks")
 @pytest.mark.parametrize("name", TASKS)
 def test_effects_keep_and_undo(rehearser, workspace, tmp_path, name):
     task = TASKS[name]
@@ -78,7 +101,7 @@ def test_effects_keep_and_undo(rehearser, workspace, tmp_path, name):
         pytest.skip(f"{task.needs} is not installed")
     namespace = started(workspace)
     before, files = content(namespace), tree_of(workspace)
-    rehearsal = rehearser().rehearse(task.code, namespace)
+    rehearsal = rehearser.rehearse(task.code, namespace)
     effects = rehearsal.effects
     assert effects.ending == task.ending, effects.ending_note
     assert marked([effect for effect in effects.variables if not effect.is_import], "name") == in_order(
@@ -92,7 +115,7 @@ def test_effects_keep_and_undo(rehearser, workspace, tmp_path, name):
     assert {problem.partition(":")[0] for problem in effects.problems} == set(task.problem.split())
     assert bool(effects.refused) == task.refused
     assert (content(namespace), tree_of(workspace)) == (before, files)
-    assert effects.is_empty == (task == Task(task.code))
+    assert effects.is_empty == (task._replace(needs="") == Task(task.code))
     if effects.can_be_kept:
         keep_and_undo(rehearsal, namespace, workspace, tmp_path, before, files)
     else:

@@ -29,6 +29,7 @@ from tract_jupyter.rehearsal.values import Encoder, Node, UnsafeValueError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+LOCAL: Final = "local "
 _INTERNAL: Final = re.compile(
     r"__.*|_+|_i+|_i?\d+|_(oh|dh|ih|exit_code|sh)|In|Out|exit|quit|get_ipython|open|display"
 )
@@ -258,16 +259,20 @@ def _state(value: Any) -> dict[str, Any]:
 
 
 def digest(value: Any) -> str:
-    """Return a digest of the value's content. It is not for security: a change in place changes it."""
+    """Return a digest of the value's content. It is not for security: a change in place changes it.
+
+    It begins with `LOCAL` if it holds only in this process and its forks, because a part has no safe form.
+    """
+    digester = _Digester()
     try:
-        buffers = _Digester().encode(value)
-    except (UnsafeValueError, Exception):  # noqa: BLE001 # the classes of the value may raise anything
-        return f"identity {id(value):x}"
+        buffers = digester.encode(value)
+    except Exception:  # noqa: BLE001 # the classes of the value may raise anything
+        return f"{LOCAL}{id(value):x}"
     total = xxhash.xxh3_128()
     for buffer in buffers:
         total.update(buffer)
         total.update(b"|")
-    return total.hexdigest()
+    return (LOCAL if digester.has_opaque else "") + total.hexdigest()
 
 
 class _Digester(Encoder):
@@ -276,6 +281,11 @@ class _Digester(Encoder):
     def __init__(self) -> None:
         super().__init__()
         self._opaque = 0
+
+    @property
+    def has_opaque(self) -> bool:
+        """True if a part has no safe form."""
+        return self._opaque > 0
 
     def part(self, value: Any) -> Any:
         if _library(value) == "pandas" and type(value).__name__.endswith(_SHARED):

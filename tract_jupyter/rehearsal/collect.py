@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.rehearsal.baseline import digest, touched, variables_of
+from tract_jupyter.rehearsal.baseline import LOCAL, digest, touched, variables_of
 from tract_jupyter.rehearsal.describe import describe
 from tract_jupyter.rehearsal.settings import Snapshot
 from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError
@@ -18,15 +18,20 @@ _NO_BUFFERS: Final[list[memoryview]] = []
 
 
 def observe(
-    code: str, hidden: Collection[str] = ()
+    code: str, hidden: Collection[str] = (), *, is_fork: bool = True
 ) -> Callable[[dict[str, Any]], Callable[[], Iterator[Frame]]]:
     """Return the observer of a rehearsal: call it before the code with the namespace, and its result after the code.
 
     Each frame is a header (JSON) and buffers. The receiver checks everything: code in the copy can write frames, too.
+
+    Args:
+        code: The code.
+        hidden: Names of variables that are no variables of the user.
+        is_fork: False if the namespace has copies of the kernel's variables.
     """
 
     def start(namespace: dict[str, Any]) -> Callable[[], Iterator[Frame]]:
-        observation = _Observation(code, namespace, frozenset(hidden))
+        observation = _Observation(code, namespace, frozenset(hidden), is_fork=is_fork)
         return observation.frames
 
     return start
@@ -35,16 +40,22 @@ def observe(
 class _Observation:
     """The state of the copy before the code."""
 
-    def __init__(self, code: str, namespace: dict[str, Any], hidden: frozenset[str]) -> None:
+    def __init__(
+        self, code: str, namespace: dict[str, Any], hidden: frozenset[str], *, is_fork: bool
+    ) -> None:
         self._namespace = namespace
         self._hidden = hidden
+        self._is_fork = is_fork
         self._before = variables_of(namespace, hidden)
         self._digests = {name: digest(self._before[name]) for name in touched(code, self._before)}
         self._settings = Snapshot()
 
     def frames(self) -> Iterator[Frame]:
         """Yield one frame for the digests, one for each effect on a variable, and one for each changed setting."""
-        yield {"what": "digests", "digests": self._digests}, _NO_BUFFERS
+        digests = {
+            name: text for name, text in self._digests.items() if self._is_fork or not text.startswith(LOCAL)
+        }
+        yield {"what": "digests", "digests": digests}, _NO_BUFFERS
         after = variables_of(self._namespace, self._hidden)
         for name in self._before.keys() - after.keys():
             yield {"what": "variable", "name": name, "action": "deleted"}, _NO_BUFFERS

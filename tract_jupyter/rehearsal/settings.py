@@ -36,7 +36,7 @@ _UNSAFE_PARAMETERS: Final = (
     "args",
 )
 _SET_BY_LIBRARIES: Final = frozenset(
-    {"MPLCONFIGDIR", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK"}
+    {"MPLCONFIGDIR", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF"}
 )  # at their import
 _CALLS: Final = {"plt.rcParams": "matplotlib", "pd.options": "pandas", "np.printoptions": "numpy"}
 

@@ -282,9 +282,8 @@ def _read_job(inputs: int, shell: Any) -> Job:
 
     ignored = frozenset(request["ignored"])
     code = request["code"]
-    return Job(
-        code, namespace, containment, limits, observe(code, ignored), shell, ignored=ignored, prepare=prepare
-    )
+    observer = observe(code, ignored, is_fork=False)
+    return Job(code, namespace, containment, limits, observer, shell, ignored=ignored, prepare=prepare)
 
 
 def _frames(inputs: int) -> Iterator[Frame]:
