@@ -6,15 +6,10 @@ import subprocess
 import sys
 
 import pytest
-from pydantic import BaseModel
 
 from tract_jupyter import Tract
-from tract_jupyter.exceptions import CommitNotFoundError, ContentError, TractError
+from tract_jupyter.exceptions import ContentError, TractError
 from tract_jupyter.models import TokenBudget
-
-
-class Ticket(BaseModel):
-    text: str
 
 
 @pytest.fixture
@@ -24,7 +19,7 @@ def talk(tract):
 
 
 def state(tract):
-    return tract.status(), tract.log(None), tract.compile(), tract.get_tools(), tract.tags.list()
+    return tract.status(), tract.log(None), tract.compile(), tract.tags.list()
 
 
 def is_refused(tract, error, told, call):
@@ -53,8 +48,7 @@ WRITES = {
     "tags": lambda t: t.user("a", tags=5),
     "tags of no texts": lambda t: t.user("a", tags=[5]),
     "tools": lambda t: t.user("a", tools=5),
-    "tools, set": lambda t: t.set_tools(5),
-    "tools that are one tool": lambda t: t.set_tools({"type": "function", "function": {"name": "f"}}),
+    "tools that are one tool": lambda t: t.user("a", tools={"type": "function", "function": {"name": "f"}}),
     "tool_calls": lambda t: t.assistant("a", tool_calls=5),
     "tool_calls that are none": lambda t: t.assistant("a", tool_calls=[5]),
     "reason": lambda t: t.annotate("HEAD", "skip", reason=5),
@@ -75,10 +69,6 @@ def test_what_cannot_be_written_is_refused(talk, call):
 
 READS = {
     "text": lambda t: t.history.query_by_text(None),
-    "conditions": lambda t: t.history.query_by_config(conditions=5),
-    "a condition of one part": lambda t: t.history.query_by_config(conditions=[("a",)]),
-    "a condition that is a text": lambda t: t.history.query_by_config(conditions=["a=b"]),
-    "a condition's operator": lambda t: t.history.query_by_config("model", ["="], 1),
     "tags": lambda t: t.history.query_by_tags(None),
     "tags of the log": lambda t: t.log(tags=5),
     "tag_match": lambda t: t.log(tags=["x"], tag_match="foo"),
@@ -110,7 +100,6 @@ LIMITED = {
     "compile_records": lambda t, limit: t.compile_records.newest(limit),
     "query_by_tags": lambda t, limit: t.history.query_by_tags(["x"], limit=limit),
     "query_by_text": lambda t, limit: t.history.query_by_text("a", limit=limit),
-    "query_by_config": lambda t, limit: t.history.query_by_config("model", limit=limit),
 }
 
 
@@ -126,11 +115,6 @@ def test_a_limit_below_one_gives_nothing(talk, call, limit):
     talk.compile_records.add(talk.compile())
     talk.annotate("HEAD", "pinned")
     assert call(talk, limit) == []
-
-
-def test_an_order_is_of_names(talk):
-    is_refused(talk, ContentError, "a list of strings", lambda t: t.compile(order=5))
-    is_refused(talk, CommitNotFoundError, "use its commit_hash", lambda t: t.compile(order=t.log()))
 
 
 @pytest.mark.parametrize(
@@ -158,20 +142,6 @@ def test_a_budget_is_a_budget(talk, budget):
     talk.user("b")
 
 
-def test_a_name_is_not_wider_than_its_column(tract):
-    with pytest.raises(ContentError, match="at most 64"):
-        tract.register_content_type("t" * 65, Ticket)
-    with pytest.raises(ContentError, match="is not a registered content type"):
-        tract.commit(Ticket(text="a"))
-    tract.register_content_type("t" * 64, Ticket)
-    assert tract.commit(Ticket(text="a")).content_type == "t" * 64
-
-
-def test_a_content_type_that_is_no_text_is_refused_beside_registered_ones(tract):
-    tract.register_content_type("ticket", Ticket)
-    is_refused(tract, ContentError, "content_type", lambda t: t.commit({"content_type": ["a"]}))
-
-
 def test_none_stands_for_what_is_left_out(talk):
     said = talk.user("b", tags=None, retain_match=None, metadata=None, generation_config=None, tools=None)
     assert talk.annotate(said.commit_hash, "skip", reason=None).message == ""
@@ -180,8 +150,6 @@ def test_none_stands_for_what_is_left_out(talk):
 
 def test_one_text_stands_for_a_list_of_it(talk):
     assert talk.user("b", tags="y", retain_match="b").tags == ("y",)
-    first = talk.log(None)[-1].commit_hash
-    assert talk.compile(order=first)[0].commit_hashes[0] == first
 
 
 def test_negative_versions_count_from_the_newest(talk):

@@ -105,21 +105,6 @@ def test_a_failed_batch_within_a_batch_fails_it_too(tract):
     assert texts(tract) == ["b"]
 
 
-def with_tools(tract):
-    with tract.batch():
-        tract.set_tools([TOOL])
-        tract.user("lost")
-        raise ZeroDivisionError
-
-
-def test_tools_that_were_set_in_a_failed_batch_are_still_offered(tract):
-    with pytest.raises(ZeroDivisionError):
-        with_tools(tract)
-    info = tract.user("a")
-    assert tract.get_tools(info.commit_hash) == list(tract.compile().tools) == [TOOL]
-    assert tract.verify() == []
-
-
 def test_an_empty_batch_is_nothing(tract):
     with tract.batch():
         pass

@@ -136,17 +136,6 @@ def test_tools_that_nobody_uses_go(tract):
     assert tract.compile().tools == (TOOL,)
 
 
-def test_tools_on_offer_stay(tract):
-    tract.user("one")
-    tract.user("two", tools=[TOOL])
-    tract.undo()
-    tract.set_tools([TOOL])
-    now(tract)
-    tract.user("three")
-    assert tract.compile().tools == (TOOL,)
-    assert tract.verify() == []
-
-
 def test_a_compile_record_keeps_what_was_sent(tract, orphan):
     tract.redo()
     record = tract.compile_records.add(tract.compile())

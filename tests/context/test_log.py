@@ -1,4 +1,4 @@
-"""Finding commits: by tags, generation config, text, priority; their annotations and versions."""
+"""Finding commits: by tags, text, priority; their annotations and versions."""
 
 from __future__ import annotations
 
@@ -19,43 +19,6 @@ def talk(tract):
 
 def texts(infos):
     return [info.message for info in infos]
-
-
-@pytest.mark.parametrize(
-    ("condition", "found"),
-    [
-        (("model", "=", "m1"), [1]),
-        (("model", "!=", "m1"), [2, 0]),
-        (("temperature", ">", 0.4), [2, 1]),
-        (("temperature", "<=", 0.5), [1, 0]),
-        (("model", "in", ["m0", "m2"]), [2, 0]),
-        (("model", "not in", ["m0", "m2"]), [1]),
-        (("temperature", "between", (0.5, 1)), [2, 1]),
-        (("temperature", "not between", (0.5, 1)), [0]),
-        (("model", ">", 3), []),  # does not compare
-        (("seed", "=", 3), []),
-    ],
-)
-def test_by_config(talk, condition, found):
-    assert texts(talk.history.query_by_config(*condition)) == [f"Answer {number}" for number in found]
-
-
-def test_several_conditions_must_all_hold(talk):
-    both = [("temperature", ">", 0.4), ("model", "!=", "m2")]
-    assert texts(talk.history.query_by_config(conditions=both)) == ["Answer 1"]
-
-
-@pytest.mark.parametrize(
-    ("condition", "told"),
-    [
-        (("model", "like", "m"), "unknown operator 'like'"),
-        (("m", "in", 3), "takes a list"),
-        (("m", "between", [1]), "pair"),
-    ],
-)
-def test_a_condition_that_is_none_is_refused(talk, condition, told):
-    with pytest.raises(ContentError, match=told):
-        talk.history.query_by_config(*condition)
 
 
 def test_by_tags(talk):
@@ -109,16 +72,6 @@ def test_compile_records_say_what_was_sent_without_listing_it(talk):
         talk.compile_records.commits("nothing")
 
 
-def test_priorities_are_counted_on_the_current_branch(tract):
-    tract.system("pinned by nature")
-    one = tract.user("one")
-    tract.branch("topic")
-    tract.annotate(one.commit_hash, "skip")
-    assert tract.history.priority_counts() == {"skip": 1, "normal": 0, "important": 0, "pinned": 1}
-    tract.switch("main")
-    assert tract.history.priority_counts() == {"skip": 0, "normal": 1, "important": 0, "pinned": 1}
-
-
 def test_a_commit_is_shown_as_text(tract):
     info = tract.user("Hello\nthere", tags=["greeting"], message="says hello")
     tract.tags.add(info.commit_hash, "seen")
@@ -155,7 +108,7 @@ def test_an_unknown_style_is_refused(tract):
         tract.compile().pprint("fancy")
 
 
-# --- another order
+# --- what was sent, also of another time
 
 
 @pytest.fixture
@@ -168,34 +121,15 @@ def turns(tract):
     }
 
 
-def test_named_messages_come_first_and_the_rest_as_it_was(tract, turns):
-    context, warnings = tract.compile(order=[turns["system"][:8], turns["call"], turns["system"]])
-    assert context.commit_hashes == tuple(turns[name] for name in ("system", "call", "ask", "answer"))
-    assert (context.token_count, warnings) == (tract.compile().token_count, [])
-    assert tract.compile(order=[]) == (tract.compile(), [])
-
-
-@pytest.mark.parametrize(("first", "kind"), [("ask", "system_not_first"), ("answer", "answer_before_call")])
-def test_an_order_that_may_break_something_is_warned_of(tract, turns, first, kind):
-    _, warnings = tract.compile(order=[turns[first]])
-    assert kind in [warning.kind for warning in warnings]
-    assert tract.compile(order=[turns[first]], check_safety=False)[1] == []
-
-
-# --- what was sent, also of another order or time
-
-
-def test_a_context_of_another_order_or_time_is_recorded_as_it_was(tract, turns):
-    ordered, _ = tract.compile(order=[turns["answer"], turns["ask"]])
+def test_a_context_of_another_time_is_recorded_as_it_was(tract, turns):
     before = tract.compile(at_time=tract.get_commit(turns["call"]).created_at)
-    records = [tract.compile_records.add(context) for context in (ordered, before, tract.compile())]
+    records = [tract.compile_records.add(context) for context in (before, tract.compile())]
     tract.user("later")
     assert [tract.compile_records.commits(record) for record in records] == [
-        ordered.commit_hashes,
         tuple(turns[name] for name in ("system", "ask", "call")),
         tuple(turns.values()),
     ]
-    assert [sorted(record.params) for record in tract.compile_records.newest()] == [[], [], ["commits"]]
+    assert [sorted(record.params) for record in tract.compile_records.newest()] == [[], []]
 
 
 # --- the log

@@ -37,13 +37,3 @@ def test_a_commit_after_anothers_undo_and_gc_goes_to_the_new_tip(two, does):
     expected = {"append": ["base", "z"], "edit": ["z"], "annotate": ["base"]}[does]
     assert said(one) == said(other) == expected
     assert one.verify() == []
-
-
-def test_offered_tools_that_anothers_gc_removed_are_stored_again(two):
-    one, other = two
-    one.user("base")
-    other.set_tools([{"type": "function", "function": {"name": "f", "parameters": {}}}])
-    one.gc(orphan_retention_days=0)
-    other.user("with tools")
-    assert [tool["function"]["name"] for tool in one.compile().tools] == ["f"]
-    assert one.verify() == []

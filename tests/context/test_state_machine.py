@@ -67,6 +67,10 @@ class Store(RuleBasedStateMachine):
             self.tract.close()
             self.folder.cleanup()
 
+    @property
+    def tools(self):
+        return None if self.offered is None else [schema(name) for name in self.offered]
+
     def is_on_branch(self):
         return self.model.current is not None
 
@@ -82,11 +86,13 @@ class Store(RuleBasedStateMachine):
         said = model.says(model.head)
         if kind == "say" or not said:
             node = Node(None, "append", text, None, priority if which % 3 == 0 else None, self.offered)
-            info = self.tract.user(text, priority=node.priority)
+            info = self.tract.user(text, priority=node.priority, tools=self.tools)
         elif kind == "edit":
             target = said[which % len(said)]
             node = Node(None, "edit", text, target, priority if which % 2 == 0 else None, self.offered)
-            info = self.tract.assistant(text, edit=target[: 40 + which % 20], priority=node.priority)
+            info = self.tract.assistant(
+                text, edit=target[: 40 + which % 20], priority=node.priority, tools=self.tools
+            )
         else:
             target = said[which % len(said)]
             node = Node(None, "annotate", "", target, priority)
@@ -151,13 +157,12 @@ class Store(RuleBasedStateMachine):
             with pytest.raises(BudgetExceededError):
                 self.tract.user(text)
         else:
-            info = self.tract.user(text)
+            info = self.tract.user(text, tools=self.tools)
             self.model.commit(info.commit_hash, Node(None, "append", text, tools=self.offered))
         self.tract.budget = None
 
     @rule(names=st.none() | st.lists(st.sampled_from("fgh"), max_size=2, unique=True).map(tuple))
-    def set_tools(self, names):
-        self.tract.set_tools(None if names is None else [schema(name) for name in names])
+    def choose_tools(self, names):
         self.offered = names
 
     @precondition(is_somewhere)

@@ -1,4 +1,4 @@
-"""Finding calls of tools with their answers, and dropping those that failed."""
+"""Finding answers of tools, and shortening them."""
 
 from __future__ import annotations
 
@@ -38,12 +38,6 @@ def talk(tract):
     return commits
 
 
-def test_calls(tract, talk):
-    assert hashes(tract.tool_turns.calls()) == [talk["good"], talk["both"], talk["open"]]
-    assert hashes(tract.tool_turns.calls("look")) == [talk["good"], talk["both"]]
-    assert tract.tool_turns.calls("nothing") == []
-
-
 def test_results(tract, talk):
     assert hashes(tract.tool_turns.results()) == [talk["good answer"], talk["look"], talk["read"]]
     assert hashes(tract.tool_turns.results("read")) == [talk["read"]]
@@ -64,91 +58,6 @@ def test_a_result_without_a_call_is_found_by_its_tool(tract):
     found = tract.commit(content).commit_hash
     tract.commit({**content, "direction": "call"})
     assert hashes(tract.tool_turns.results("look")) == [found]
-    assert tract.tool_turns.turns() == []
-
-
-def test_turns(tract, talk):
-    good, both, waiting = tract.tool_turns.turns()
-    assert good.commits == (talk["good"], talk["good answer"])
-    assert both.commits == (talk["both"], talk["look"], talk["read"])
-    assert both.tool_names == ("look", "read")
-    assert waiting.results == ()
-    assert [turn.call.commit_hash for turn in tract.tool_turns.turns("read")] == [talk["both"], talk["open"]]
-
-
-def test_ids_that_are_given_again(tract):
-    first, one = call(tract, "1:look"), answer(tract, "1:look")
-    second, two = call(tract, "1:look"), answer(tract, "1:look", error=True)
-    assert [turn.commits for turn in tract.tool_turns.turns()] == [(first, one), (second, two)]
-    assert tract.tool_turns.drop_failed().commits == (second, two)
-
-
-def test_an_edit_of_an_answer_counts(tract):
-    call(tract, "1:look")
-    failed = answer(tract, "1:look", error=True)
-    tract.tool_result("1", "look", "fine after all", edit=failed, metadata={"is_error": False})
-    assert tract.tool_turns.drop_failed().turns == ()
-
-
-def test_dropping_skips_the_whole_turn_in_one_step(tract, talk):
-    before = tract.compile()
-    result = tract.tool_turns.drop_failed()
-    assert result.commits == (talk["both"], talk["look"], talk["read"])
-    assert tract.compile().commit_hashes == tuple(c for c in before.commit_hashes if c not in result.commits)
-    assert result.tokens == before.token_count - tract.compile().token_count
-    assert {info.priority for info in tract.tool_turns.calls("look")} == {"normal", "skip"}
-    assert tract.verify() == []
-    assert tract.preview_undo().operation == "drop tool turns"
-    tract.undo()
-    assert tract.compile() == before
-
-
-def test_dropping_again_does_nothing(tract, talk):
-    tract.tool_turns.drop_failed()
-    head = tract.head
-    result = tract.tool_turns.drop_failed()
-    assert (result.turns, result.tokens, tract.head) == ((), 0, head)
-
-
-def test_dropping_only_those_of_a_tool(tract, talk):
-    call(tract, "9:write")
-    answer(tract, "9:write", error=True)
-    assert len(tract.tool_turns.drop_failed("write").turns) == 1
-    assert tract.tool_turns.drop_failed("nothing").turns == ()
-
-
-def test_a_turn_with_a_pinned_message_stays(tract, talk):
-    tract.annotate(talk["look"], "pinned")
-    assert tract.tool_turns.drop_failed().turns == ()
-
-
-def test_other_branches_keep_the_turn(tract, talk):
-    tract.branch("other", switch=False)
-    before = tract.compile()
-    tract.tool_turns.drop_failed()
-    assert tract.compile(at_commit="other").messages == before.messages
-
-
-def test_nothing_is_too_far_back(tract):
-    first = call(tract, "1:look")
-    with tract.batch():
-        for number in range(3_000):
-            tract.user(str(number))
-    assert hashes(tract.tool_turns.calls()) == [first]
-
-
-def test_an_empty_tract_and_a_detached_head(tract, talk):
-    tract.branch("empty", source=talk["good"])
-    tract.checkout(talk["read"])
-    assert len(tract.tool_turns.turns()) == 2
-    with pytest.raises(DetachedHeadError):
-        tract.tool_turns.drop_failed()
-
-
-def test_no_commits(tract):
-    assert tract.tool_turns.calls() == tract.tool_turns.results() == tract.tool_turns.turns() == []
-    with pytest.raises(HistoryError, match="no commits yet"):
-        tract.tool_turns.drop_failed()
 
 
 # --- shortening answers
@@ -228,7 +137,6 @@ def test_nothing_is_shortened_on_a_detached_head(tract, talk):
 def test_an_edit_that_answers_a_call_says_whether_it_failed(tract, talk):
     tract.tool_result("3", "read", "well now", edit=talk["read"])
     assert [m.is_error for m in tract.compile().messages] == [False] * 8
-    assert tract.tool_turns.drop_failed().turns == ()
 
 
 def failed(tract):

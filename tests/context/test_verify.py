@@ -82,8 +82,8 @@ def test_what_is_missing_is_named(store, statement, told):
 def test_damaged_tools_are_found(tmp_path, damage):
     path = tmp_path / "s.db"
     with Tract.open(path) as tract:
-        tract.set_tools([{"type": "function", "function": {"name": "f", "parameters": {}}}])
-        tools_hash = tract.user("x").tools_hash
+        tool = {"type": "function", "function": {"name": "f", "parameters": {}}}
+        tools_hash = tract.user("x", tools=[tool]).tools_hash
         assert tract.verify() == []
     connection = sqlite3.connect(path)
     connection.execute(damage, (tools_hash,))

@@ -269,13 +269,3 @@ def test_a_tool_for_anthropic():
 def test_what_is_no_tool(tool: dict[str, object]):
     with pytest.raises(ContentError, match="not a tool in OpenAI's shape"):
         anthropic_tool(tool)
-
-
-def test_request_parameters():
-    tool = {"type": "function", "function": {"name": "now"}}
-    context = CompiledContext((USER,), 0, "approximate", None, (tool,))
-    assert context.to_openai_params() == {"messages": [{"role": "user", "content": "hi"}], "tools": [tool]}
-    assert context.to_anthropic_params() == {
-        "messages": [{"role": "user", "content": "hi"}],
-        "tools": [anthropic_tool(tool)],
-    }

@@ -27,6 +27,7 @@ from tract_jupyter.models import (
     check_words,
     cut,
     named_text,
+    plain_content,
     several,
     sha256,
     text_of,
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context.tokens import Corrections
     from tract_jupyter.context.toolsets import Toolsets
     from tract_jupyter.context.writer import Writer
-    from tract_jupyter.models import AttachedFile, CommitInfo, ContentTypes, TokenBudget, TokenCounter
+    from tract_jupyter.models import AttachedFile, CommitInfo, TokenBudget, TokenCounter
     from tract_jupyter.storage import CommitRows, Database, Entry, Position
 
 
@@ -255,7 +256,6 @@ class Commits:
         refs: Refs,
         timelines: Timelines,
         writer: Writer,
-        types: ContentTypes,
         toolsets: Toolsets,
         corrections: Corrections,
         *,
@@ -267,7 +267,6 @@ class Commits:
         self._refs = refs
         self._timelines = timelines
         self._writer = writer
-        self._types = types
         self._toolsets = toolsets
         self.counter = corrections.counter
         self._corrections = corrections
@@ -289,7 +288,7 @@ class Commits:
         target = self._edit_target(operation, edit_target)
         if retain is not None or retain_match != () or retain_match_mode != "substring":
             options["retention"] = Retention.of(retain, retain_match, retain_match_mode)
-        options["tools_hash"] = self._toolsets.current if tools is None else self._toolsets.store(tools)
+        options["tools_hash"] = None if tools is None else self._toolsets.store(tools)
         return self._appended(content, target, options)
 
     def edit(self, original: str, content: dict[str, Any], **options: Any) -> CommitInfo:
@@ -300,7 +299,6 @@ class Commits:
             content: the new content.
             options: options of `draft`.
         """
-        options["tools_hash"] = self._toolsets.current
         return self._appended(content, original, options)
 
     def _appended(
@@ -433,7 +431,7 @@ class Commits:
         self, content: BaseModel | dict[str, Any], *, attachments: Sequence[Attachable] = (), **options: Any
     ) -> Draft:
         """Return a checked draft for a plan."""
-        full_content, files = self._files.attached(self._types.validated(content), attachments)
+        full_content, files = self._files.attached(plain_content(content), attachments)
         return draft(full_content, self.counter, files=files, **options)
 
     def check_target(self, name: str) -> Entry:

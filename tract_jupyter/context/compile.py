@@ -1,21 +1,19 @@
-"""Compile commits to messages: at HEAD, at another commit or time, or in another order."""
+"""Compile commits to messages: at HEAD, or at another commit or time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context.timeline import PER_CONTEXT, Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, ContentError
 from tract_jupyter.models import (
-    CommitInfo,
     CompiledContext,
     Priority,
     brief_repr,
     check_limit,
     check_text,
-    several,
 )
 from tract_jupyter.storage import APPEND, to_text, uninterrupted
 
@@ -28,16 +26,6 @@ if TYPE_CHECKING:
     from tract_jupyter.context.toolsets import Toolsets
     from tract_jupyter.models import Message, Reader
     from tract_jupyter.storage import CompileRecord, CompileRows, Database, Step
-
-
-@dataclass(frozen=True, slots=True)
-class ReorderWarning:
-    """A problem that another order may cause."""
-
-    kind: str
-    """`system_not_first`, or `answer_before_call`."""
-    commit_hash: str
-    message: str
 
 
 class Compiler:
@@ -112,35 +100,6 @@ class Compiler:
             return self._refs.resolve(at_commit)
         return self._refs.position.commit_hash if last is None else self._refs.tip_at(last)
 
-    def reorder(
-        self, context: CompiledContext, order: Sequence[str], *, check_safety: bool = True
-    ) -> tuple[CompiledContext, list[ReorderWarning]]:
-        """Return the context with the named commits first, in that order, and then the others in their order.
-
-        Raises:
-            CommitNotFoundError: a name is not a message of the context.
-            ContentError: `order` is not a list.
-        """
-        names = several(order, "order")
-        by_hash = {message.commit_hash: message for message in context.messages}
-        first = {message.commit_hash: message for message in (self._named(name, by_hash) for name in names)}
-        rest = [message for message in context.messages if message.commit_hash not in first]
-        ordered = replace(context, messages=(*first.values(), *rest)) if first else context
-        return ordered, (_warnings(ordered.messages) if check_safety else [])
-
-    def _named(self, name: object, by_hash: dict[str, Message]) -> Message:
-        if not isinstance(name, str):
-            hint = "; use its commit_hash" if isinstance(name, CommitInfo) else ""
-            raise CommitNotFoundError(
-                f"there is no commit {brief_repr(name)}: each item of order must be the name of a commit{hint}"
-            )
-        message = by_hash.get(name) or by_hash.get(self._refs.resolve(name))
-        if message is None:
-            raise CommitNotFoundError(
-                f"{name!r} is not a message of this context; compile() lists the commits of its messages"
-            )
-        return message
-
 
 def recounted(context: CompiledContext, messages: Sequence[Message]) -> CompiledContext:
     """Return the context with other messages."""
@@ -176,22 +135,6 @@ def _wanted(timeline: Timeline, step: Step, *, reasoning: bool) -> bool:
     return reasoning and step.content_type == "reasoning" and by_nature
 
 
-def _warnings(messages: Sequence[Message]) -> list[ReorderWarning]:
-    warnings = []
-    calls: set[str] = set()
-    spoken = False
-    for message in messages:
-        if message.role == "system" and spoken:
-            text = "a system message comes after the start of the conversation; some providers refuse this"
-            warnings.append(ReorderWarning("system_not_first", message.commit_hash, text))
-        spoken = spoken or message.role != "system"
-        calls |= {call.id for call in message.tool_calls}
-        if message.tool_call_id is not None and message.tool_call_id not in calls:
-            text = f"the answer to call {message.tool_call_id} comes before the call; providers refuse this"
-            warnings.append(ReorderWarning("answer_before_call", message.commit_hash, text))
-    return warnings
-
-
 _COMMITS = "commits"
 
 
@@ -206,7 +149,7 @@ class CompileRecords:
     def add(self, context: CompiledContext, **options: bool) -> str:
         """Record a context and its options of `compile`; return the id of the record.
 
-        The record lists the commits only if the head does not determine them: after another order, or for a time.
+        The record lists the commits only if the head does not determine them: for a time.
 
         Raises:
             ContentError: not a context.

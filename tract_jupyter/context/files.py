@@ -25,6 +25,7 @@ from tract_jupyter.models import (
     attachments_of,
     brief_repr,
     check_together,
+    plain_content,
     printable,
     too_large,
 )
@@ -32,7 +33,6 @@ from tract_jupyter.models import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.models import ContentTypes
     from tract_jupyter.storage import CommitRows, Database
 
 Attachable: TypeAlias = "str | Path | AttachedFile"
@@ -185,13 +185,11 @@ class Files:
     Args:
         database: the tract's database.
         rows: the tract's commits.
-        types: checks contents.
     """
 
-    def __init__(self, database: Database, rows: CommitRows, types: ContentTypes) -> None:
+    def __init__(self, database: Database, rows: CommitRows) -> None:
         self._database = database
         self._rows = rows
-        self._types = types
         self.open: Callable[[Sequence[str | Path]], list[AttachedFile]] = lambda names: read_files((), names)
         """Reads files of the workspace."""
 
@@ -245,7 +243,7 @@ class Files:
         every = [*known, *new]
         check_together(every)
         listed = [file.attachment.model_dump() for file in every]
-        return self._types.validated({**content, "attachments": listed}), every
+        return plain_content({**content, "attachments": listed}), every
 
     def tokens(self, attachments: Sequence[Attachment], count: Callable[[str], int]) -> int:
         """Return the tokens of attachments; an estimate for images and PDFs."""

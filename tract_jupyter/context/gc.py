@@ -187,9 +187,7 @@ class Choice:
 class _Garbage:
     """The removable commits and contents, collected in one transaction."""
 
-    def __init__(
-        self, connection: Connection, reach: Reach, retain: Retain, offered: str | None, choice: Choice
-    ) -> None:
+    def __init__(self, connection: Connection, reach: Reach, retain: Retain, choice: Choice) -> None:
         self._connection = connection
         self._reach = reach
         self._choice = choice
@@ -200,7 +198,7 @@ class _Garbage:
         self._parents = reach.merge_parents(connection)
         reachable = self._reachable()
         self.commits = tuple(name for name in self._nodes if name not in reachable)
-        self.blobs = self._unused([self._nodes[name] for name in reachable], offered)
+        self.blobs = self._unused([self._nodes[name] for name in reachable])
         self.moves = reach.stale_moves(connection, frozenset(self.commits))
         self.bytes = reach.size(connection, self.blobs)
         self.tokens = sum(self._nodes[name].token_count for name in self.commits)
@@ -240,12 +238,12 @@ class _Garbage:
         old = self._archives_since is not None and head.created_at < self._archives_since
         return None if old else head.commit_hash
 
-    def _unused(self, reachable: list[Node], offered: str | None) -> set[str]:
+    def _unused(self, reachable: list[Node]) -> set[str]:
         """Return contents, attachments and tools that only removed commits use."""
         removed = [self._nodes[name] for name in self.commits]
         if not removed:
             return set()
-        tools = {node.tools_hash for node in reachable if node.tools_hash} | ({offered} if offered else set())
+        tools = {node.tools_hash for node in reachable if node.tools_hash}
         old_tools = {node.tools_hash for node in removed if node.tools_hash} - tools
         contents, old_contents = ({node.content_hash for node in each} for each in (reachable, removed))
         attached = self._reach.attached(self._connection)
@@ -275,12 +273,11 @@ class GarbageCollector:
             return self._run(retain, choice, dry_run=dry_run)
 
     def _run(self, retain: Retain, choice: Choice, *, dry_run: bool) -> GCResult:
-        offered = self._repository.toolsets.current
         if dry_run:
             with self._repository.database.read() as connection:
-                return _result(_Garbage(connection, self._reach, retain, offered, choice), dry_run=True)
+                return _result(_Garbage(connection, self._reach, retain, choice), dry_run=True)
         with self._repository.database.write() as connection:
-            garbage = _Garbage(connection, self._reach, retain, offered, choice)
+            garbage = _Garbage(connection, self._reach, retain, choice)
             if garbage.commits:
                 self._remove(connection, garbage)
         if garbage.commits:

@@ -1,15 +1,13 @@
-"""Read the history of a branch, and find commits by tags, text, priority and generation config."""
+"""Read the history of a branch, and find commits by tags, text and priority."""
 
 from __future__ import annotations
 
 import json
-import operator
-from collections import Counter
 from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tract_jupyter.exceptions import ContentError, nearest
+from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import (
     CommitInfo,
     CommitOperation,
@@ -23,81 +21,12 @@ from tract_jupyter.models import (
 from tract_jupyter.storage import ANNOTATE, APPEND, EDIT, MERGE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Sequence
 
     from tract_jupyter.context.repository import Repository
-
-    Condition = tuple[str, str, Any]
-    from collections.abc import Collection, Sequence
-
     from tract_jupyter.storage import Entry, Position
 
     Match = Literal["any", "all"]
-
-
-_MISSING: Final = object()
-
-
-def _between(value: Any, bounds: Any) -> bool:
-    low, high = bounds
-    return bool(low <= value <= high)
-
-
-_OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    ">": operator.gt,
-    "<": operator.lt,
-    ">=": operator.ge,
-    "<=": operator.le,
-    "in": lambda value, many: value in many,
-    "not in": lambda value, many: value not in many,
-    "between": _between,
-    "not between": lambda value, bounds: not _between(value, bounds),
-}
-
-
-def checked_conditions(conditions: object) -> list[Condition]:
-    """Return the conditions if all are valid.
-
-    Raises:
-        ContentError: a condition is not a triple, its operator is unknown, or its value has the wrong form.
-    """
-    if not isinstance(conditions, list | tuple):
-        raise ContentError(
-            f"conditions must be a list of (field, operator, value), not {brief_repr(conditions)}"
-        )
-    for condition in conditions:
-        _check(condition)
-    return list(conditions)
-
-
-def _check(condition: object) -> None:
-    if not (isinstance(condition, list | tuple) and len(condition) == 3 and isinstance(condition[0], str)):  # noqa: PLR2004 # its parts
-        raise ContentError(
-            f"a condition is (field, operator, value), such as ('model', '=', 'm1'), not {brief_repr(condition)}"
-        )
-    _, name, value = condition
-    if not isinstance(name, str) or name not in _OPERATORS:
-        raise ContentError(
-            f"unknown operator {name!r}.{nearest(str(name), _OPERATORS)} Operators are: {', '.join(_OPERATORS)}"
-        )
-    if "in" in name.split() and not isinstance(value, list | tuple | set | frozenset):
-        raise ContentError(f"{name!r} takes a list of values, not {value!r}")
-    if "between" in name and not (isinstance(value, list | tuple) and len(value) == 2):  # noqa: PLR2004 # low, high
-        raise ContentError(f"{name!r} takes a pair of bounds, not {value!r}")
-
-
-def fits(config: Mapping[str, Any], condition: Condition) -> bool:
-    """Return True if a config meets a condition. A missing field or a value of another type never does."""
-    field, name, value = condition
-    actual = config.get(field, _MISSING)
-    if actual is _MISSING:
-        return False
-    try:
-        return bool(_OPERATORS[name](actual, value))
-    except TypeError:
-        return False
 
 
 _MATCHES: Final = ("any", "all")
@@ -211,14 +140,6 @@ class History:
         """
         return self._picked(limit, lambda _, effective: effective is Priority.SKIP)
 
-    def priority_counts(self) -> dict[str, int]:
-        """Return the number of messages of each priority on the current branch, by the priority's name."""
-        head = self._repository.refs.position.commit_hash
-        with self._repository.timelines.lock:
-            timeline = self._repository.timelines.at(head)
-            counts = Counter(timeline.priority(step) for step in timeline.steps if step.operation == APPEND)
-        return {priority.value: counts[priority] for priority in Priority}
-
     def query_by_tags(
         self, tags: Collection[str], *, match: Match = "any", limit: int = 100
     ) -> list[CommitInfo]:
@@ -247,33 +168,6 @@ class History:
                 if step.operation == APPEND and needle in timeline.message(step).told.casefold()
             ][:limit]
         return self._repository.commits.infos(self._repository.commits.entries(hashes), head)
-
-    def query_by_config(
-        self,
-        field: str = "",
-        op: str = "=",
-        value: Any = None,
-        *,
-        conditions: Sequence[Condition] = (),
-        limit: int = 100,
-    ) -> list[CommitInfo]:
-        """Return the newest commits of the current branch with a matching generation config.
-
-        Args:
-            field: such as `model` or `temperature`.
-            op: `=`, `!=`, `>`, `<`, `>=`, `<=`, `in`, `not in`, `between` or `not between`.
-            value: the value to compare with; a list for `in`, a pair for `between`.
-            conditions: several (field, op, value) instead; all must be true.
-            limit: the maximum number.
-
-        Raises:
-            ContentError: a condition is not a triple, its operator is unknown, or its value has the wrong form; or the
-                limit is not a whole number.
-        """
-        wanted = checked_conditions(conditions) or checked_conditions([(field, op, value)])
-        return self._picked(
-            limit, lambda entry, _: all(fits(entry.generation_config, condition) for condition in wanted)
-        )
 
     def contents(self, infos: Iterable[CommitInfo]) -> dict[str, dict[str, Any]]:
         """Return the contents of commits, by hash, with a few statements.

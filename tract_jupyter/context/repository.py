@@ -19,7 +19,6 @@ from tract_jupyter.context.tokens import Corrections, checked_counter
 from tract_jupyter.context.toolsets import Toolsets
 from tract_jupyter.context.writer import Writer
 from tract_jupyter.models import (
-    ContentTypes,
     check_budget,
     check_limit,
     check_text,
@@ -92,12 +91,10 @@ class Repository:
         self.refs = Refs(database, self.ref_rows, self.rows, self.reflog_rows)
         self.refs.on_move = self.writer.forget_position
         self.toolsets = Toolsets(database, self.rows)
-        self.writer.on_rollback = self.toolsets.store_again
-        self.types = ContentTypes()
         self.corrections = Corrections(database, self.events, checked_counter(tokenizer))
-        self.files = Files(database, self.rows, self.types)
+        self.files = Files(database, self.rows)
         self.commits = Commits(
-            database, self.rows, self.refs, self.timelines, self.writer, self.types, self.toolsets, self.corrections,
+            database, self.rows, self.refs, self.timelines, self.writer, self.toolsets, self.corrections,
             files=self.files,
         )  # fmt: skip
         self.commits.budget = budget

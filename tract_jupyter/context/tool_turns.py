@@ -1,4 +1,4 @@
-"""Tool calls and their answers: find them, drop failed ones, and shorten answers."""
+"""Answers of tools: find them, and shorten them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 from typing import TYPE_CHECKING
 
 from tract_jupyter.context.ancestry import BranchHistory, names_of
-from tract_jupyter.context.commits import annotation, draft
+from tract_jupyter.context.commits import draft
 from tract_jupyter.context.summaries import writer_options
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import CompressionError, HistoryError
-from tract_jupyter.models import CompressGroup, Priority, ToolCompactResult, ToolDropResult, ToolTurn
+from tract_jupyter.models import CompressGroup, Priority, ToolCompactResult
 from tract_jupyter.storage import EDIT
 
 if TYPE_CHECKING:
@@ -18,26 +18,15 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context.repository import Repository
     from tract_jupyter.context.summaries import Source
-    from tract_jupyter.models import CommitInfo, Message
+    from tract_jupyter.models import CommitInfo
     from tract_jupyter.storage import Draft, Entry
 
 
 class ToolTurns:
-    """The tool turns of one tract's current branch, oldest first."""
+    """The answers of tools on one tract's current branch, oldest first."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-
-    def calls(self, name: str | None = None) -> list[CommitInfo]:
-        """Return the messages that call tools, or one tool. Skipped messages are included; see their priority."""
-        history = self._history()
-        if history is None:
-            return []
-        return [
-            _info(history, entry)
-            for entry in history.appends()
-            if _calls(history.messages[entry.commit_hash], name)
-        ]
 
     def results(self, name: str | None = None, after: str | None = None) -> list[CommitInfo]:
         """Return the answers of all tools or one tool; with `after`, only those after that commit.
@@ -52,41 +41,6 @@ class ToolTurns:
         first = -1 if start is None else history.place[history.entry(start).commit_hash]
         later = (entry for entry in answers(history, name) if history.place[entry.commit_hash] > first)
         return [_info(history, entry) for entry in later]
-
-    def turns(self, name: str | None = None) -> list[ToolTurn]:
-        """Return the messages that call tools, or one tool, each with its answers."""
-        history = self._history()
-        return [] if history is None else list(_turns(history, name))
-
-    def drop_failed(self, name: str | None = None) -> ToolDropResult:
-        """Skip the turns with an error as an answer, as one operation for `undo`.
-
-        A turn with a pinned message stays.
-
-        Raises:
-            DetachedHeadError: there is no current branch.
-        """
-        here = self._repository.refs.on_branch("drop tool turns")
-        history = BranchHistory.read(here, self._repository)
-        failed = [turn for turn in _turns(history, name) if _is_dropped(history, turn)]
-        showing = [
-            commit
-            for turn in failed
-            for commit in turn.commits
-            if history.messages[commit].priority is not Priority.SKIP
-        ]
-        if not showing:
-            return ToolDropResult((), 0)
-        drafts = [annotation(commit, Priority.SKIP, "failed tool turn", None) for commit in showing]
-        note = f"{len(failed)} failed turn{'s' * (len(failed) > 1)}"
-        plan = Plan(history.branch, history.head, here, drafts, "drop tool turns", note, {"commits": showing})
-        head = self._repository.writer.write(plan)[-1]
-        return ToolDropResult(
-            tuple(failed),
-            self._repository.corrections.tokens(
-                here.context_tokens - head.context_tokens, history.context.token_source
-            ),
-        )
 
     def compact(self, names: Iterable[str] | None, tool: str | None, source: Source) -> ToolCompactResult:
         """Replace answers of tools with shorter texts, as one operation for `undo`.
@@ -167,41 +121,6 @@ class ToolTurns:
         if here.commit_hash is None:
             return None
         return BranchHistory.read(here, self._repository)
-
-
-def _is_dropped(history: BranchHistory, turn: ToolTurn) -> bool:
-    messages = [history.messages[commit] for commit in turn.commits]
-    priorities = {message.priority for message in messages}
-    return (
-        any(message.is_error for message in messages)
-        and Priority.PINNED not in priorities
-        and priorities != {Priority.SKIP}
-    )
-
-
-def _turns(history: BranchHistory, name: str | None) -> Iterator[ToolTurn]:
-    """Match each answer with the latest unanswered call of the same id, since providers reuse ids."""
-    waiting: dict[str, list[str]] = {}
-    answered: dict[str, list[Entry]] = {}
-    for entry in history.appends():
-        message = history.messages[entry.commit_hash]
-        if message.tool_calls and message.role == "assistant":
-            answered[entry.commit_hash] = []
-            for call in message.tool_calls:
-                waiting.setdefault(call.id, []).append(entry.commit_hash)
-        elif message.role == "tool" and waiting.get(message.tool_call_id or ""):
-            answered[waiting[message.tool_call_id or ""].pop()].append(entry)
-    for commit, answers in answered.items():
-        message = history.messages[commit]
-        if _calls(message, name):
-            names = tuple(call.name for call in message.tool_calls)
-            yield ToolTurn(_info(history, history.entry(commit)), tuple(_infos(history, answers)), names)
-
-
-def _calls(message: Message, name: str | None) -> bool:
-    if message.role != "assistant" or not message.tool_calls:
-        return False
-    return name is None or any(call.name == name for call in message.tool_calls)
 
 
 def answers(history: BranchHistory, name: str | None) -> Iterator[Entry]:

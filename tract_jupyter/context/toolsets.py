@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import threading
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models import brief_repr, canonical_json, plain
+from tract_jupyter.models import brief_repr, canonical_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,36 +15,12 @@ if TYPE_CHECKING:
 
 
 class Toolsets:
-    """The tool lists of one tract.
-
-    Attributes:
-        offered: the tools of the last `offer`.
-        current: the hash of their list, for new commits; None if there are no tools.
-    """
+    """The tool lists of one tract."""
 
     def __init__(self, database: Database, rows: CommitRows) -> None:
         self._database = database
         self._rows = rows
         self._known: dict[str, tuple[dict[str, Any], ...]] = {}
-        self.current: str | None = None
-        self.offered: tuple[dict[str, Any], ...] = ()
-        self._lock = threading.Lock()
-
-    def offer(self, tools: list[dict[str, Any]] | None) -> None:
-        """Link these tools to each new commit; None stops this.
-
-        Raises:
-            ContentError: invalid tools.
-        """
-        with self._lock:
-            self.current = None if tools is None else self.store(tools)
-            self.offered = () if tools is None else tuple(plain(tools))
-
-    def store_again(self) -> None:
-        """Store the current tools again after a rollback."""
-        with self._lock:
-            if self.current is not None:
-                self.current = self.store(self.offered)
 
     def get(self, tools_hash: str) -> tuple[dict[str, Any], ...]:
         """Return the schemas of a list of tools."""

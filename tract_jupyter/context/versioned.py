@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from tract_jupyter.context.commits import with_calls
 from tract_jupyter.context.repository import Repository
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from tract_jupyter.context.commits import CommitOptions
-    from tract_jupyter.context.compile import CompileRecords, ReorderWarning
+    from tract_jupyter.context.compile import CompileRecords
     from tract_jupyter.context.files import Attachable
     from tract_jupyter.context.log import History
     from tract_jupyter.context.spawn import Family
@@ -146,7 +146,7 @@ class VersionedContext:
             metadata: anything with a JSON form. `tool_calls`, `tool_call_id`, `name` and `is_error` become part of the
                 message.
             generation_config: the model and its parameters.
-            tools: the tools from this commit on, in OpenAI's shape, instead of the tools of `set_tools`.
+            tools: the tools from this commit on, in OpenAI's shape.
             tags: permanent labels of the commit.
             attachments: images, PDFs and texts for a user message: paths within the workspace, or results of
                 `workspace.read`.
@@ -343,36 +343,6 @@ class VersionedContext:
         """
         return self._repository.writer.batch()
 
-    def set_tools(self, tools: list[dict[str, Any]] | None) -> None:
-        """Set the tools, in OpenAI's shape, of all further commits; None stops this.
-
-        Raises:
-            ContentError: invalid tools.
-        """
-        self._repository.toolsets.offer(tools)
-
-    def get_tools(self, commit_hash: str | None = None) -> list[dict[str, Any]]:
-        """Return the tools of a commit; by default, the tools of `set_tools`.
-
-        Raises:
-            CommitNotFoundError: unknown commit.
-        """
-        toolsets = self._repository.toolsets
-        if commit_hash is None:
-            return list(toolsets.offered)
-        linked = self._repository.commits.entry(commit_hash).tools_hash
-        return [] if linked is None else list(toolsets.get(linked))
-
-    def register_content_type(self, name: str, model: type[BaseModel]) -> None:
-        """Register your own content type: a pydantic model. You can commit its instances or their dicts.
-
-        Reads need no registration.
-
-        Raises:
-            ContentError: the name is taken, too long or not an identifier, or the model is not a pydantic model.
-        """
-        self._repository.types.register(name, model)
-
     @property
     def budget(self) -> TokenBudget | None:
         """The size limit of the context; None for no limit."""
@@ -390,7 +360,6 @@ class VersionedContext:
 
     # --- reading
 
-    @overload
     def compile(
         self,
         *,
@@ -398,30 +367,7 @@ class VersionedContext:
         at_time: datetime | None = None,
         include_reasoning: bool = False,
         include_edit_annotations: bool = False,
-        order: None = None,
-        check_safety: bool = True,
-    ) -> CompiledContext: ...
-    @overload
-    def compile(
-        self,
-        *,
-        at_commit: str | None = None,
-        at_time: datetime | None = None,
-        include_reasoning: bool = False,
-        include_edit_annotations: bool = False,
-        order: Sequence[str],
-        check_safety: bool = True,
-    ) -> tuple[CompiledContext, list[ReorderWarning]]: ...
-    def compile(
-        self,
-        *,
-        at_commit: str | None = None,
-        at_time: datetime | None = None,
-        include_reasoning: bool = False,
-        include_edit_annotations: bool = False,
-        order: Sequence[str] | None = None,
-        check_safety: bool = True,
-    ) -> CompiledContext | tuple[CompiledContext, list[ReorderWarning]]:
+    ) -> CompiledContext:
         """Return the messages of the context at HEAD or another commit.
 
         Args:
@@ -429,23 +375,20 @@ class VersionedContext:
             at_time: a time (inclusive); UTC without a time zone.
             include_reasoning: include reasoning, which the context omits by default.
             include_edit_annotations: mark edited messages with `[edited]`.
-            order: commits to put first, in this order; the method then also returns warnings about broken references.
-            check_safety: check for such problems.
 
         Raises:
-            CommitNotFoundError: unknown commit in `at_commit` or `order`.
-            ContentError: `at_commit` and `at_time` are both set, the time is invalid, or `order` is not a list.
+            CommitNotFoundError: unknown commit `at_commit`.
+            ContentError: `at_commit` and `at_time` are both set, or the time is invalid.
         """
         compiler = self._repository.compiler
         if self._repository.before_compile is not None and at_commit is None and at_time is None:
             self._repository.before_compile()
-        context = compiler.compile(
+        return compiler.compile(
             at_commit=at_commit,
             at_time=at_time,
             include_reasoning=include_reasoning,
             include_edit_annotations=include_edit_annotations,
         )
-        return context if order is None else compiler.reorder(context, order, check_safety=check_safety)
 
     @property
     def tokenizer(self) -> TokenCounter:

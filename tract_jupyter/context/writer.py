@@ -129,8 +129,6 @@ class Writer:
         self._known_of: OwnHead | None = None  # the temporary HEAD of `_known`; None for the store's HEAD
         self._buffer: Buffer | None = None
         self._lock = threading.RLock()
-        self.on_rollback: Callable[[], None] = lambda: None
-        """Called after a batch failed."""
         self.on_commits: Callable[[Sequence[Entry] | None], None] | None = None
         """Called with the commits of each write, also within a batch or another transaction. Called with an empty
         tuple after a batch, and with None after a rollback."""
@@ -291,7 +289,6 @@ class Writer:
         """Clear all caches after a rollback."""
         self._known = None
         self._timelines.forget()
-        self.on_rollback()
         if self.on_commits is not None:
             self.on_commits(None)
 

@@ -38,11 +38,6 @@ class RecordedEntry:
     shared: int = 0
     count: int = 0
 
-    @property
-    def is_request(self) -> bool:
-        """True if it is a request."""
-        return "request" in self.line
-
     def messages(self) -> list[Any]:
         """Return all messages of a request. A list for each entry would take the square of their number."""
         parts: list[list[Any]] = []

@@ -233,9 +233,7 @@ class Generation:
     ) -> dict[str, Any]:
         """Return the fields that describe the request of a reply. The arguments are as for `_request_reply`."""
         options, tools = self._all_options(request)
-        offered = (
-            tools if tools is not None else list(self._repository.toolsets.offered) or list(context.tools)
-        )
+        offered = list(context.tools) if tools is None else tools
         return {
             **plain({**request.settings, "options": options, "tools": offered}),
             "branch": branch,
@@ -479,7 +477,7 @@ class Generation:
             "generation_config": reply["generation_config"],
             "metadata": {**metadata, **({"tool_calls": calls} if calls else {}), **_usage_metadata(reply)},
             "message": message,
-            "tools": tools if tools and tools != list(self._repository.toolsets.offered) else None,
+            "tools": tools or None,
         }
         content = {
             "content_type": "dialogue", "role": "assistant", "text": reply["response_text"], "name": None

@@ -57,12 +57,9 @@ from .compression import ExpandResult as ExpandResult
 from .compression import GCResult as GCResult
 from .compression import Price as Price
 from .compression import ToolCompactResult as ToolCompactResult
-from .compression import ToolDropResult as ToolDropResult
-from .compression import ToolTurn as ToolTurn
 from .content import SKIPPED as SKIPPED
 from .content import ArtifactContent as ArtifactContent
 from .content import Content as Content
-from .content import ContentTypes as ContentTypes
 from .content import DialogueContent as DialogueContent
 from .content import FreeformContent as FreeformContent
 from .content import InstructionContent as InstructionContent
@@ -73,6 +70,7 @@ from .content import SessionContent as SessionContent
 from .content import ToolIOContent as ToolIOContent
 from .content import attachments_of as attachments_of
 from .content import default_priority as default_priority
+from .content import plain_content as plain_content
 from .content import role_of as role_of
 from .content import text_of as text_of
 from .content import told_text as told_text

@@ -10,7 +10,6 @@ from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.text import counted
 
 if TYPE_CHECKING:
-    from tract_jupyter.models.commit import CommitInfo
     from tract_jupyter.models.context import CompiledContext, Message
     from tract_jupyter.models.diff import DiffResult
 
@@ -204,38 +203,6 @@ class GCResult:
         verb = "would remove" if self.dry_run else "removed"
         commits = f"{counted(len(self.commits), 'commit')} ({self.tokens:,} tokens)"
         return f"{verb} {commits} and {counted(self.blobs, 'content')} ({self.bytes:,} bytes)"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolTurn:
-    """A message that calls tools, and the existing answers, in order."""
-
-    call: CommitInfo
-    results: tuple[CommitInfo, ...]
-    tool_names: tuple[str, ...]
-    """The tools it calls, in order."""
-
-    @property
-    def commits(self) -> tuple[str, ...]:
-        """The commits of the call and its answers."""
-        return (self.call.commit_hash, *(result.commit_hash for result in self.results))
-
-
-@dataclass(frozen=True, slots=True)
-class ToolDropResult:
-    """The turns that are now skipped."""
-
-    turns: tuple[ToolTurn, ...]
-    tokens: int
-    """The tokens by which the context shrinks."""
-
-    @property
-    def commits(self) -> tuple[str, ...]:
-        """The commits that are now skipped."""
-        return tuple(commit_hash for turn in self.turns for commit_hash in turn.commits)
-
-    def __str__(self) -> str:
-        return f"skipped {counted(len(self.turns), 'tool turn')}, {self.tokens:,} tokens fewer"
 
 
 @dataclass(frozen=True, slots=True)

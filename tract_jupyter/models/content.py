@@ -1,9 +1,7 @@
 """The contents of commits: eight content types, distinguished by `content_type`.
 
-`ContentTypes.validated` is the only entrance: it takes a model or a dict and returns a plain dict. `rendering` turns
-contents into messages.
-
-Contents are read as plain dicts, so a store reads the same without the user's own types.
+`plain_content` is the only entrance: it takes a model or a dict and returns a plain dict. `rendering` turns contents
+into messages.
 """
 
 from __future__ import annotations
@@ -25,7 +23,6 @@ from pydantic import (
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.attachment import MOST_FILES, Attachment, named_text
 from tract_jupyter.models.canonical import canonical_json
-from tract_jupyter.models.text import brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -160,74 +157,22 @@ AnyContent = Annotated[
     Field(discriminator="content_type"),
 ]  # fmt: skip
 _BUILT_IN: Final = {model.model_fields["content_type"].default: model for model in Content.__subclasses__()}
-_INTERNAL = frozenset({"annotation", "merge"})
-_NAME_LENGTH = 64  # the column's width
 
 
-class ContentTypes:
-    """The content types that can be committed: the eight built-in types and the registered ones."""
+def plain_content(content: BaseModel | dict[str, Any]) -> dict[str, Any]:
+    """Return a content of one of the eight types as a plain dict with its `content_type`.
 
-    def __init__(self) -> None:
-        self._custom: dict[str, type[BaseModel]] = {}
-
-    def register(self, name: str, model: type[BaseModel]) -> None:
-        """Register a user's content type.
-
-        The text of its message is the field `text` of the model if it exists, or else all fields as JSON.
-
-        Raises:
-            ContentError: the name exists, is too long or is not an identifier, or `model` is not a pydantic model.
-        """
-        if not (isinstance(name, str) and name.isidentifier() and len(name) <= _NAME_LENGTH):
-            raise ContentError(
-                f"{brief_repr(name)} cannot be the name of a content type; use an identifier of at most {_NAME_LENGTH} "
-                "characters such as 'ticket'"
-            )
-        if name in _BUILT_IN or name in _INTERNAL:
-            raise ContentError(f"the content type {name!r} is built in; choose another name")
-        if not (isinstance(model, type) and issubclass(model, BaseModel)):
-            raise ContentError(f"a content type must be a pydantic model class, not {model!r}")
-        self._custom[name] = model
-
-    def validated(self, content: BaseModel | dict[str, Any]) -> dict[str, Any]:
-        """Return the content as a plain dict with its `content_type`.
-
-        Raises:
-            ContentError: the type is unknown, or parts are missing, unknown or of the wrong type.
-        """
-        if isinstance(content, BaseModel) and not isinstance(content, Content):
-            for name, model in self._custom.items():
-                if type(content) is model:
-                    return {**content.model_dump(mode="json"), "content_type": name}
-            raise ContentError(
-                f"{type(content).__name__} is not a registered content type; call register_content_type first"
-            )
-        if self._custom and isinstance(content, dict):
-            kind = content.get("content_type")
-            if isinstance(kind, str) and kind in self._custom:
-                return self._custom_dict(content)
-        valid = validate_content(content)
-        fields = dict(valid.__dict__)  # iterating a model takes ten times as long
-        attachments = fields.pop("attachments", ())  # without them the form has no such field
-        if attachments:
-            fields["attachments"] = [attachment.model_dump() for attachment in attachments]
-        return fields
-
-    def _custom_dict(self, content: dict[str, Any]) -> dict[str, Any]:
-        name = content["content_type"]
-        model = self._custom[name]
-        values = (
-            content
-            if "content_type" in model.model_fields
-            else {k: v for k, v in content.items() if k != "content_type"}
-        )
-        try:
-            return {**model.model_validate(values).model_dump(mode="json"), "content_type": name}
-        except ValidationError as error:
-            raise ContentError(f"this is not a valid {name}: {_problems(error)}") from None
+    Raises:
+        ContentError: the type is unknown, or parts are missing, unknown or of the wrong type.
+    """
+    fields = dict(validate_content(content).__dict__)  # iterating a model takes ten times as long
+    attachments = fields.pop("attachments", ())  # without them the form has no such field
+    if attachments:
+        fields["attachments"] = [attachment.model_dump() for attachment in attachments]
+    return fields
 
 
-def validate_content(content: Content | dict[str, Any]) -> Content:
+def validate_content(content: BaseModel | dict[str, Any]) -> Content:
     """Return a content of one of the eight types as its model.
 
     Raises:

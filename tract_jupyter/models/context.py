@@ -17,7 +17,6 @@ from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.content import Priority
 from tract_jupyter.models.provider_messages import (
     anthropic_messages,
-    anthropic_tool,
     openai_message,
     openai_messages,
 )
@@ -104,16 +103,6 @@ class CompiledContext:
         """The commit of each message."""
         return tuple(message.commit_hash for message in self.messages)
 
-    @property
-    def priorities(self) -> tuple[Priority, ...]:
-        """The priority of each message."""
-        return tuple(message.priority for message in self.messages)
-
-    @property
-    def generation_configs(self) -> tuple[Mapping[str, Any], ...]:
-        """The model and parameters of each message."""
-        return tuple(message.generation_config for message in self.messages)
-
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return the messages in the shape of OpenAI's chat completions. Each tool answer directly follows its call."""
         return openai_messages(self.messages, self.read)
@@ -125,15 +114,6 @@ class CompiledContext:
     def to_anthropic(self) -> dict[str, Any]:
         """Return `system` and `messages` for Anthropic's API, with tool_use and tool_result blocks."""
         return anthropic_messages(self.messages, self.read)
-
-    def to_openai_params(self) -> dict[str, Any]:
-        """Return keyword arguments for OpenAI's `chat.completions.create`: messages, and tools if there are any."""
-        return {"messages": self.to_dicts(), **({"tools": list(self.tools)} if self.tools else {})}
-
-    def to_anthropic_params(self) -> dict[str, Any]:
-        """Return keyword arguments for Anthropic's `messages.create`, except `model` and `max_tokens`."""
-        tools = [anthropic_tool(tool) for tool in self.tools]
-        return {**self.to_anthropic(), **({"tools": tools} if tools else {})}
 
     def pprint(self, style: Style = "table") -> None:
         """Print the context: as a `table` with a line for each message, shorter as `compact`, or in full as `chat`."""

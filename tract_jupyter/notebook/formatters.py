@@ -199,7 +199,7 @@ _VALUES: Final = {
     "models.attachment": "AttachedFile",
     "models.budget": "Allowance TokenBudget",
     "models.commit": "BranchInfo CommitInfo",
-    "models.compression": "CompressPlan CompressResult ExpandResult GCResult ToolCompactResult ToolDropResult ToolTurn",
+    "models.compression": "CompressPlan CompressResult ExpandResult GCResult ToolCompactResult",
     "models.merge": "ImportResult MergeResult RebaseResult",
     "models.spawn": "CollapseResult SpawnInfo TimelineEntry TractInfo",
     "models.status": "StatusInfo",

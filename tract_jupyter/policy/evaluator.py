@@ -167,11 +167,6 @@ class PolicyEvaluator:
             with self._count_lock:
                 self._suspensions -= 1
 
-    @property
-    def is_suspended(self) -> bool:
-        """True within `suspend`."""
-        return self._suspensions > 0
-
     def _is_free(self) -> bool:
         return not (
             self.is_paused or self._suspensions or self._holds or self.repository.database.in_transaction

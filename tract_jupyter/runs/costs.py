@@ -235,7 +235,7 @@ class Costs:
         if not with_blocks or with_blocks[-1] < place:
             return 0
         if self._models.connection("chat") is not None:
-            tools = list(self._repository.toolsets.offered) or list(context.tools)
+            tools = list(context.tools)
             with suppress(LLMError):  # for example, there is no key
                 client = self._models.client_for("chat")
                 sent = client.replies_with_blocks(sent_of(context), **({"tools": tools} if tools else {}))

@@ -46,20 +46,20 @@ def test_the_reply_is_committed_with_model_options_and_usage(ask):
 
 def test_tools_are_offered_and_their_calls_come_back_as_calls(ask):
     tract, client = ask(reply(None, call("search", {"q": "Ben Nevis"})), "1,345 metres")
-    tract.set_tools([SEARCH])
+    tract.user("Also the year.", tools=[SEARCH])
     response = tract.generate()
     assert client.asked[0][1] == {"tools": [SEARCH]}
     assert [(c.name, c.arguments) for c in response.tool_calls] == [("search", {"q": "Ben Nevis"})]
     tract.tool_result("c1", "search", "1345 m")
     tract.generate()
-    assert [m["role"] for m in client.last_messages] == ["user", "assistant", "tool"]
+    assert [m["role"] for m in client.last_messages] == ["user", "user", "assistant", "tool"]
 
 
 def test_tools_of_a_call_are_instead_of_those_of_the_context(ask):
     tract, client = ask("x")
     response = tract.generate(tools=[SEARCH])
     assert client.asked[0][1] == {"tools": [SEARCH]}
-    assert tract.get_tools(response.commit_info.commit_hash) == [SEARCH]
+    assert tract.compile(at_commit=response.commit_info.commit_hash).tools == (SEARCH,)
     assert response.generation_config == {"model": "scripted-1"}
 
 
