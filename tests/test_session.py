@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 
 import pytest
 
@@ -106,7 +105,7 @@ def test_unknown_tracts(session, parent, name):
     if name == "boss:":
         assert session.get_tract(name).tract_id == "boss"
         return
-    for ask in (session.get_tract, session.release_tract, session.compile_at):
+    for ask in (session.get_tract, session.release_tract):
         with pytest.raises(UnknownTractError, match="No tract or agent"):
             ask(name)
 
@@ -186,15 +185,12 @@ def test_a_closed_session(tmp_path):
         session.create_tract,
         session.list_tracts,
         session.resume,
-        session.timeline,
         lambda: session.get_tract("t"),
         lambda: session.release_tract("t"),
         lambda: session.spawn(tract, purpose="x"),
         lambda: session.deploy(tract, purpose="x", branch_name="b"),
         lambda: session.collapse(tract, tract, content="x"),
         lambda: session.get_child_tract("abcd"),
-        lambda: session.search("x"),
-        lambda: session.compile_at("t"),
     ):
         with pytest.raises(
             StoreClosedError, match=r"session on .* is closed. Open it again with Session.open"
@@ -281,10 +277,10 @@ def test_a_content_of_its_own_type(session, parent):
 )
 def test_a_collapse_that_is_refused_changes_nothing(session, parent, options, error):
     child = session.spawn(parent, purpose="look")
-    before = (parent.compile(), session.timeline())
+    before = (parent.compile(), parent.log(None), parent.events())
     with pytest.raises((SessionError, ContentError), match=error):
         session.collapse(child, parent, **options)
-    assert (parent.compile(), session.timeline()) == before
+    assert (parent.compile(), parent.log(None), parent.events()) == before
 
 
 def test_what_cannot_collapse(session, parent):
@@ -315,58 +311,6 @@ def test_an_ambiguous_prefix(session, parent):
     twice = next(start for start in starts if starts.count(start) > 1)
     with pytest.raises(AmbiguousPrefixError, match="Give more digits"):
         session.get_child_tract(twice)
-
-
-# all tracts at once
-
-
-def test_the_timeline_of_all_tracts(session, parent):
-    child = session.spawn(parent, purpose="look")
-    child.user("from the child")
-    parent.user("from the parent")
-    found = session.timeline()
-    assert [entry.created_at for entry in found] == sorted((e.created_at for e in found), reverse=True)
-    assert [(entry.tract_id, entry.kind, entry.text) for entry in found[:2]] == [
-        ("boss", "commit", "from the parent"),
-        (child.tract_id, "commit", "from the child"),
-    ]
-    assert found[0].commit_hash == parent.head
-    assert [entry.text for entry in found if entry.kind == "spawn"] == [
-        f"child: {child.tract_id}, inheritance: head_snapshot, purpose: look"
-    ]
-    assert session.timeline(2) == found[:2]
-    assert session.timeline(0) == []
-
-
-def test_search_in_all_tracts(session, parent):
-    child = session.create_tract(tract_id="child")
-    child.user("Äpfel\nund Birnen")
-    child.tool_result("c", "look", {"found": "äpfel"})
-    parent.user("pears", message="about ÄPFEL")
-    edited = parent.user("plums")
-    parent.user("äpfel again", edit=edited.commit_hash)
-    parent.annotate(edited.commit_hash, "skip", reason="äpfel")
-    assert [info.tract_id for info in session.search("äPFEL")] == ["boss", "boss", "child", "child"]
-    assert [info.message for info in session.search("äpfel", "boss")] == ["äpfel again", "about ÄPFEL"]
-    assert [info.operation for info in session.search("äpfel", limit=1)] == ["edit"]
-    assert session.search("Äpfel\nund") == [child.log()[1]]
-    assert session.search("nothing like it") == []
-    with pytest.raises(UnknownTractError):
-        session.search("x", "nobody")
-    with pytest.raises(SessionError, match="Empty search term"):
-        session.search(" ")
-
-
-def test_compile_at(session, parent):
-    first = parent.log()[1]
-    assert session.compile_at("boss") == parent.compile()
-    assert session.compile_at("boss", at_commit=first.short_hash) == parent.compile(
-        at_commit=first.commit_hash
-    )
-    assert len(session.compile_at("boss", at_time=first.created_at)) == 1
-    assert len(session.compile_at("boss", at_time=datetime(2000, 1, 1, tzinfo=UTC))) == 0
-    with pytest.raises(ContentError, match="got both"):
-        session.compile_at("boss", at_commit="HEAD", at_time=first.created_at)
 
 
 def test_resume(tmp_path):
@@ -539,10 +483,6 @@ WRONG = {
     "budget": (ContentError, lambda s, p: s.create_tract(budget=5)),
     "inheritance": (SessionError, lambda s, p: s.spawn(p, purpose="x", inheritance=[])),
     "summarizer": (SessionError, lambda s, p: s.collapse(s.spawn(p, purpose="x"), p, summarizer=5)),
-    "term": (SessionError, lambda s, p: s.search(None)),
-    "limit of a search": (SessionError, lambda s, p: s.search("a", limit="x")),
-    "limit of the timeline": (SessionError, lambda s, p: s.timeline("a")),
-    "at_time": (ContentError, lambda s, p: s.compile_at("boss", at_time="x")),
 }
 
 

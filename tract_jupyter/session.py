@@ -30,10 +30,7 @@ from tract_jupyter.models import (
     agent_id,
     brief_repr,
     check_budget,
-    check_limit,
-    check_text,
     repr_of_whole,
-    text_of,
 )
 from tract_jupyter.open_tracts import OpenTracts
 from tract_jupyter.storage import (
@@ -45,17 +42,14 @@ from tract_jupyter.storage import (
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from pathlib import Path
 
     from pydantic import BaseModel
 
     from tract_jupyter.context import Family
     from tract_jupyter.models import (
-        CommitInfo,
         CompiledContext,
         Summarizer,
-        TimelineEntry,
         TokenBudget,
         TokenCounter,
         TractInfo,
@@ -206,56 +200,6 @@ class Session:
                 f"Nothing to resume: {self.location} has no tracts yet. Create one with create_tract."
             )
         return self.get_tract(newest)
-
-    def timeline(self, limit: int = 100) -> list[TimelineEntry]:
-        """Return the newest commits and events of all tracts, newest first.
-
-        Raises:
-            SessionError: the limit is not a whole number.
-        """
-        self._tracts.check_open()
-        limit = check_limit(limit, error=SessionError)
-        with self._database.read() as connection:
-            return self._rows.newest(connection, limit) if limit else []
-
-    def search(self, term: str, tract_id: str | None = None, *, limit: int = 100) -> list[CommitInfo]:
-        """Return the newest messages and edits whose text or log line contains a term. Ignores case.
-
-        Args:
-            term: the text to find.
-            tract_id: search only this tract.
-            limit: the maximum number of results.
-
-        Raises:
-            UnknownTractError: unknown tract.
-            SessionError: the term is empty or not a text, or the limit is not a whole number.
-        """
-        self._tracts.check_open()
-        limit = check_limit(limit, error=SessionError)
-        needle = check_text(term, "term", error=SessionError).casefold()
-        if not needle.strip():
-            raise SessionError("Empty search term. Give a text to find.")
-        matches: list[CommitInfo] = []
-        with self._database.read() as connection:
-            within = None if tract_id is None else self._tracts.find(connection, tract_id)[0]
-            for entry in self._rows.contents(connection, within):
-                if len(matches) >= limit:
-                    break
-                if needle in entry.message.casefold() or needle in text_of(entry.content).casefold():
-                    matches.append(entry.info(entry.starting_priority()))
-        return matches
-
-    def compile_at(
-        self, tract_id: str, *, at_time: datetime | None = None, at_commit: str | None = None
-    ) -> CompiledContext:
-        """Return the context of a tract at a time or a commit; the current context by default.
-
-        Raises:
-            UnknownTractError: unknown tract.
-            CommitNotFoundError: unknown commit.
-            ContentError: time and commit are both set, or the time is invalid.
-        """
-        return self.get_tract(tract_id).compile(at_time=at_time, at_commit=at_commit)
 
     # --- agents
 

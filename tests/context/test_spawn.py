@@ -68,6 +68,12 @@ def state(tract):
     return tract.compile(), tract.head, tract.log(None), tract.current_branch, tract.status().token_count
 
 
+def records(session):
+    """All commits and events of the store."""
+    tracts = [session.get_tract(info.tract_id) for info in session.list_tracts()]
+    return [(tract.log(None), tract.events()) for tract in tracts]
+
+
 def named(tract, text):
     return next(m.commit_hash for m in tract.compile().messages if m.content == text)
 
@@ -205,10 +211,10 @@ def test_parents_and_children_know_each_other(session, parent):
     ],
 )
 def test_a_spawn_that_is_refused_makes_nothing(session, parent, options, error):
-    before = (session.list_tracts(), session.timeline())
+    before = (session.list_tracts(), records(session))
     with pytest.raises(SessionError, match=error):
         session.spawn(parent, **{"purpose": "try", **options})
-    assert (session.list_tracts(), session.timeline(), parent.family.children()) == (*before, [])
+    assert (session.list_tracts(), records(session), parent.family.children()) == (*before, [])
 
 
 def test_an_empty_parent_has_nothing_to_give(session):
@@ -231,14 +237,14 @@ def test_a_failure_in_the_middle_of_a_spawn_leaves_nothing(session, parent, monk
         raise RuntimeError("in the middle")
 
     monkeypatch.setattr(SpawnRows, "add", broken)
-    before = (session.list_tracts(), session.timeline(), state(parent), parent.list_branches())
+    before = (session.list_tracts(), records(session), state(parent), parent.list_branches())
     for make in (
         lambda: session.spawn(parent, purpose="try"),
         lambda: session.deploy(parent, purpose="try", branch_name="topic"),
     ):
         with pytest.raises(RuntimeError, match="in the middle"):
             make()
-    assert (session.list_tracts(), session.timeline(), state(parent), parent.list_branches()) == before
+    assert (session.list_tracts(), records(session), state(parent), parent.list_branches()) == before
 
 
 # a batch that is rolled back
@@ -267,7 +273,7 @@ def test_what_was_made_in_a_batch_that_is_rolled_back_is_closed(tmp_path, place,
         other.user("y")
         session.create_tract(tract_id="late")
         session.release_tract("late")
-        before = (session.list_tracts(), session.timeline(), state(parent), parent.list_branches())
+        before = (session.list_tracts(), records(session), state(parent), parent.list_branches())
         with pytest.raises(RuntimeError, match="rolled back"), parent.batch():  # noqa: PT012
             late = session.get_tract("late")  # it was there before, though it was not open
             child = make(session, parent)
@@ -275,7 +281,7 @@ def test_what_was_made_in_a_batch_that_is_rolled_back_is_closed(tmp_path, place,
             assert session.get_tract(child.family.agent_id) is child
             raise RuntimeError("rolled back")
 
-        assert (session.list_tracts(), session.timeline(), state(parent), parent.list_branches()) == before
+        assert (session.list_tracts(), records(session), state(parent), parent.list_branches()) == before
         for use in (child.compile, child.status, child.log, lambda: child.user("z")):
             with pytest.raises(StoreClosedError, match="was closed"):
                 use()

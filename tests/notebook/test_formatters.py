@@ -81,7 +81,7 @@ def test_a_result_is_shown_as_a_sentence_without_its_hashes(registered, tract, c
     """t.status(); t.user("One"); t.verify(); t.history.log(); t.list_branches(); t.reflog(); t.events(); t.tags.list()
     t.preview_undo(); t.undo(); t.costs(); t.costs.turns(); t.costs.set_budget(usd=1); t.costs.of_rewrite(t.head)
     t.runs.roots(); t.runs.events(t.runs.roots()[0].run_id); t.runs.preview(); t.runs(); t.loop.turns()
-    t.session.list_tracts(); t.session.timeline(); t.orchestrate("now"); t.orchestrator.config; t.scripts.run("1 + 1")
+    t.session.list_tracts(); t.orchestrate("now"); t.orchestrator.config; t.scripts.run("1 + 1")
     t.scripts.savings; t.preview_merge("side"); t.merge("side"); t.compress(content="S"); t.gc(); t.policies.list()
     t.review.decisions(); t.executor.tools(); t.executor.execute("status", {}); t.agents.limits; t.tool_turns.results()
     t.compile_records.newest(); t.cassette.record(p); t.fork(at="HEAD", name="f"); t.get_commit("HEAD"); t.compile()

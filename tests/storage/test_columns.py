@@ -94,7 +94,6 @@ def readings(session, tract):
     yield lambda: [tract.runs.events(run.run_id) for run in tract.runs()]
     yield tract.family.children
     yield session.list_tracts
-    yield session.timeline
     yield lambda: tract.fire("citation_check", {"urls": ["b"]})
     yield lambda: tract.user("more")
     yield tract.verify

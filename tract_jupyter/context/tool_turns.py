@@ -134,10 +134,6 @@ def answers(history: BranchHistory, name: str | None) -> Iterator[Entry]:
                 yield entry
 
 
-def _infos(history: BranchHistory, entries: Iterable[Entry]) -> list[CommitInfo]:
-    return [_info(history, entry) for entry in entries]
-
-
 def _info(history: BranchHistory, entry: Entry) -> CommitInfo:
     return entry.info(history.priority(entry))
 

@@ -131,7 +131,6 @@ from .spawn import AGENT_MARK as AGENT_MARK
 from .spawn import CollapseResult as CollapseResult
 from .spawn import Inheritance as Inheritance
 from .spawn import SpawnInfo as SpawnInfo
-from .spawn import TimelineEntry as TimelineEntry
 from .spawn import TractInfo as TractInfo
 from .spawn import agent_id as agent_id
 from .status import PendingStatus as PendingStatus

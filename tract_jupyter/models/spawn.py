@@ -68,17 +68,6 @@ class TractInfo:
 
 
 @dataclass(frozen=True, slots=True)
-class TimelineEntry:
-    """Something that happened in one tract of a store: `kind` is `commit`, or the type of an event."""
-
-    created_at: datetime
-    tract_id: str
-    kind: str
-    text: str
-    commit_hash: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class CollapseResult:
     """A child's outcome as a commit of another tract. Tokens are counts of whole messages."""
 

@@ -201,7 +201,7 @@ _VALUES: Final = {
     "models.commit": "BranchInfo CommitInfo",
     "models.compression": "CompressPlan CompressResult ExpandResult GCResult ToolCompactResult",
     "models.merge": "ImportResult MergeResult RebaseResult",
-    "models.spawn": "CollapseResult SpawnInfo TimelineEntry TractInfo",
+    "models.spawn": "CollapseResult SpawnInfo TractInfo",
     "models.status": "StatusInfo",
     "models.turn": "ChatResponse",
     "operations.rehearsal": "Rehearsal",

@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import and_, func, literal, or_, select
 
-from tract_jupyter.storage.columns import from_json, from_text, now_text, optional
-from tract_jupyter.storage.commits import Entry, checked
+from tract_jupyter.storage.columns import from_text, now_text, optional
+from tract_jupyter.storage.commits import Entry
 from tract_jupyter.storage.refs import BRANCHES, HEAD
-from tract_jupyter.storage.schema import blobs, commits, events, refs, spawns, tracts
+from tract_jupyter.storage.schema import commits, refs, spawns, tracts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from sqlalchemy import ColumnElement, Connection, Select
 
-    from tract_jupyter.models import Inheritance, SpawnInfo, TimelineEntry, TractInfo
+    from tract_jupyter.models import Inheritance, SpawnInfo, TractInfo
 
 
 _DEEPEST = 1_000  # generations; limits the search in a damaged store with a cycle
@@ -67,43 +65,9 @@ class TractRows:
         query = select(*_columns()).where(commits.c.commit_hash.between(prefix, prefix + "g")).limit(2)
         return [Entry._make((*row, b"")) for row in connection.execute(query)]
 
-    def newest(self, connection: Connection, limit: int) -> list[TimelineEntry]:
-        """Return the newest commits and events of all tracts, newest first."""
-        from tract_jupyter.models import TimelineEntry
-
-        newest_commits = connection.execute(select(*_columns()).order_by(commits.c.id.desc()).limit(limit))
-        newest_events = connection.execute(select(events).order_by(events.c.id.desc()).limit(limit))
-        entries = [
-            TimelineEntry(from_text(row.created_at), row.tract_id, "commit", row.message, row.commit_hash)
-            for row in newest_commits
-        ]
-        entries += [
-            TimelineEntry(from_text(row.created_at), row.tract_id, row.event_type, _format(row.data_json))
-            for row in newest_events
-        ]
-        return sorted(entries, key=lambda entry: entry.created_at, reverse=True)[:limit]
-
-    def contents(self, connection: Connection, tract_id: str | None) -> Iterator[Entry]:
-        """Yield the commits with a content, of one tract or of all, newest first. Read rows lazily."""
-        query = select(*_columns(), blobs.c.payload).join(
-            blobs, blobs.c.content_hash == commits.c.content_hash
-        )
-        query = query.where(commits.c.operation.in_(("append", "edit"))).order_by(commits.c.id.desc())
-        if tract_id is not None:
-            query = query.where(commits.c.tract_id == tract_id)
-        with connection.execute(query) as rows:
-            for row in rows:
-                entry = Entry._make(row)
-                checked(entry.content_hash, entry.payload)
-                yield entry
-
 
 def _columns() -> tuple[Any, ...]:
     return tuple(commits.c[name] for name in Entry._fields[:-1])
-
-
-def _format(data_json: str) -> str:
-    return ", ".join(f"{key}: {value}" for key, value in from_json(data_json, dict).items())
 
 
 def _root(connection: Connection, tract_id: str) -> str:
