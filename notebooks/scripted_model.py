@@ -65,9 +65,8 @@ REFUSED: Final = "I rejected "
 # --- what it says in quickstart.ipynb
 
 LOOK = """\
-spellings = sightings["species"].value_counts()
-print(len(sightings), "rows,", sightings["date"].isna().sum(), "without a date,", len(spellings), "species")
-print(spellings.to_string())"""
+print(len(sightings), "rows,", sightings["date"].isna().sum(), "without a date")
+print(sightings["species"].value_counts().to_string())"""
 
 RENAMED = """\
 names = {
@@ -83,19 +82,19 @@ clean["species"] = clean["species"].str.strip().str.lower().replace(names)
 IN_PLACE = f'{RENAMED}clean.to_csv("data/sightings.csv", index=False)'
 
 PLOT = """\
-top = 3
-months = clean["date"].dt.strftime("%B")
-counts = clean.pivot_table(index=months, columns="species", values="count", aggfunc="sum", sort=False)
-leading = counts.sum().nlargest(top).index
-counts[leading].plot.bar(figsize=(8, 2.7), xlabel="", ylabel="birds counted", rot=0)
+(
+    clean.assign(month=clean["date"].dt.strftime("%B"))
+    .pivot_table(index="month", columns="species", values="count", aggfunc="sum", sort=False)
+    .pipe(lambda counts: counts[counts.sum().nlargest(3).index])
+    .plot.bar(figsize=(8, 2.7), xlabel="", ylabel="birds counted", rot=0)
+)
 plt.legend(title="", loc="upper left", bbox_to_anchor=(1, 1))
 plt.show()"""
 
 COPY_AND_PLOT = f"{RENAMED}{PLOT}"
 
 JUNE = """\
-june = clean[clean["date"].dt.month == 6].groupby("species")["count"].sum().nlargest(3)
-june.to_dict()"""
+clean[clean["date"].dt.month == 6].groupby("species")["count"].sum().nlargest(3).to_dict()"""
 
 
 def cleaning(turn: Turn) -> Reply:

@@ -25,8 +25,9 @@ def delete_file(path: str):
 CHAT = "%%tract_chat --direct\nClean data/sightings.csv and plot the ten most frequent species by month."
 
 
-def start(open_lab, model, *more, chat=CHAT, viewport=(1240, 1000), setup="", **options):
-    """A notebook whose cell 1 chats, and runs."""
+def start(open_lab, model, *more, chat=CHAT, viewport=(1240, 1000), setup="", rehearses=False, **options):
+    """A notebook whose cell 1 chats, and runs. `rehearses`: scripts show their effects before they run."""
+    setup += "" if rehearses else "\ntract.scripts.rehearsing.is_on = False"
     lab = open_lab(SETUP.format(url=model.url) + setup, chat, *more, viewport=viewport, **options)
     assert lab.run_cell(0), lab.text(0)
     lab.run_cell(1, wait=False)

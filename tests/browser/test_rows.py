@@ -323,6 +323,7 @@ SCRIPT = """def model(messages, **options):
     return {"choices": [{"message": {"content": None, "tool_calls": [call(n, "notebook_execute", **one) for n, one in enumerate(given)]}}]}
 
 tract.models.use(model)
+tract.scripts.rehearsing.is_on = False
 codes = [@]"""
 ASK_FOR_A_SCRIPT = "%%tract_chat\nGo."
 

@@ -74,7 +74,6 @@ TUTORIALS: dict[str, tuple[Cell, ...]] = {
         Cell(
             "Clean this table",
             (
-                Click("Run", "I look at the table first", shows=("432 rows",)),
                 Click(
                     "Reject…",
                     "Twelve spellings",
@@ -82,12 +81,13 @@ TUTORIALS: dict[str, tuple[Cell, ...]] = {
                     "Keep the original file.",
                     shows=("Keep the original file.",),
                 ),
-                Click("Change the code", "Now the three species", "code", "top = 5", "top = 3"),
-                Click("Run", shows=(FIGURE, "You changed my code before it ran")),
+                Click("Change code", "Now the three species", "code", "nlargest(5)", r"nlargest\(3\)"),
+                Click("Rehearse the change", shows=("The changed code was rehearsed",)),
+                Click("Keep", shows=(FIGURE, "You changed my code before it ran")),
             ),
-            ("Keep the original file.", "data/sightings.csv is untouched"),
+            ("Looked, no effects", "Keep the original file.", "data/sightings.csv is untouched"),
         ),
-        Cell("in June?", (Click("Run", shows=("great tit",)),), ("The great tit, with 83 birds",)),
+        Cell("in June?", shows=("Looked, no effects", "The great tit, with 83 birds")),
         Cell("display(clean", shows=("great tit",)),
     ),
     "decisions": (
