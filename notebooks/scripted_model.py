@@ -404,7 +404,9 @@ def answer(messages: list[dict[str, Any]]) -> Reply:
 
 def is_notice(message: dict[str, Any]) -> bool:
     """Whether a message of the user is what they said when they refused a call."""
-    return message["role"] == "user" and str(message["content"]).startswith(REFUSED)
+    content = message["content"]
+    has_image = isinstance(content, list) and any(part.get("type") == "image_url" for part in content)
+    return message["role"] == "user" and (has_image or str(content).startswith(REFUSED))
 
 
 # --- how it says it

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.browser.contrast import poor_contrast
 from tests.browser.notebooks import read_notebook
 from tests.browser.server import DARK, LIGHT
 from tests.browser.tutorials import NOTEBOOKS, SIZE, Walk, find_cell
@@ -24,7 +25,8 @@ def test_a_person_walks_through_the_tutorial(walk, screenshot, request):
         notebook.metadata.language_info.pop("version")  # the secret of the user who opens it
     assert opened == ours  # opening it changes nothing
     walk.run_to(walk.clean)
-    assert lab.output(walk.clean).locator(".result img[src^='data:image/png;']").is_visible()
+    figures = lab.output(walk.clean).locator(".result > img[src^='data:image/png;']")
+    assert figures.filter(visible=True).count() == 1
     assert lab.execute("print(len(clean), 'june' in globals())") == "409 False\n"
     table = walk.lab.path.parent / "data" / "sightings.csv"
     assert table.read_bytes() == (NOTEBOOKS / "data" / "sightings.csv").read_bytes()
@@ -37,3 +39,47 @@ def test_a_person_walks_through_the_tutorial(walk, screenshot, request):
     for number in (walk.clean, walk.june):
         for output in saved[number].outputs:
             assert not any("widget" in kind for kind in output.get("data", {})), number
+
+
+def test_a_model_that_may_look_asks_once_and_an_undo_restores_the_file(lab_server, browser, screenshot):
+    """The decision is about the file that would be overwritten. Looks and plots have no effects."""
+    walk = Walk(browser.page(SIZE), lab_server, "quickstart")
+    lab = walk.lab
+    clean, june = (find_cell(walk.cells, text) for text in ("Clean this table", "in June?"))
+    table = lab.path.parent / "data" / "sightings.csv"
+    before = table.read_bytes()
+    for number in range(clean):
+        if walk.cells[number].cell_type == "code":
+            assert lab.run_cell(number), lab.text(number)
+    lab.run_cell(clean, wait=False)
+    row = lab.output(clean).locator(".q")
+    keep = row.locator("[data-action=keep][aria-disabled=false]")
+    keep.wait_for()
+    assert "Overwrites data/sightings.csv" in row.locator(".effects .sentence").inner_text()
+    assert row.locator(".what .chip").inner_text() == "overwrites a file"
+    row.locator("details.fx > summary").first.click()
+    row.locator(".fx-sample").first.wait_for()
+    walk.show(clean)
+    screenshot(lab, "effects-light", clean)
+    lab.theme(DARK)
+    screenshot(lab, "effects-dark", clean)
+    assert not poor_contrast(lab.output(clean))
+    lab.theme(LIGHT)
+    lab.page.set_viewport_size({"width": 700, "height": 900})
+    screenshot(lab, "effects-700", clean)
+    assert row.evaluate("one => one.scrollWidth <= one.clientWidth")
+    lab.page.set_viewport_size(SIZE)
+    row.focus()
+    lab.page.keyboard.press("Control+Enter")
+    assert lab.wait_cell(clean), lab.text(clean)
+    assert lab.run_cell(june), lab.text(june)
+    assert "The great tit, with 83 birds" in lab.output(june).inner_text()
+    assert lab.execute("print(sum(one.channel == 'panel' for one in tract.review.decisions()))") == "1\n"
+    assert len(table.read_bytes().splitlines()) == 410
+    assert lab.execute("print(len(clean))") == "409\n"
+    screenshot(lab, "effects-kept", clean)
+    lab.execute("first, second = tract.loop.turns()\ntract.undo(second)\ntract.undo(first)")
+    assert table.read_bytes() == before
+    assert lab.execute("print('clean' in globals())") == "False\n"
+    lab.leave()
+    browser.keep(lab.page)

@@ -246,8 +246,8 @@ class Walk:
         for words in click.shows:
             from playwright.sync_api import expect
 
-            result = (
-                out.locator(".result img") if words == FIGURE else out.get_by_text(words).filter(visible=True)
+            result = (out.locator(".result img") if words == FIGURE else out.get_by_text(words)).filter(
+                visible=True
             )
             expect(result.first).to_be_in_viewport(ratio=1, timeout=PATIENCE)
 

@@ -21,6 +21,7 @@ from tract_jupyter.review import (
     request_to_dict,
     view_request,
 )
+from tract_jupyter.scripts import PendingScript
 
 
 @pytest.fixture
@@ -126,6 +127,17 @@ def test_keep_needs_the_effects_on_display_and_nothing_else(ticket):
     assert shown.not_seen(keep).startswith("Nothing was decided: 2 of the 2 lines")
     assert not shown.not_seen(replace(keep, seen=effects))
     assert shown.not_seen(Answer("approve", {}, shown.round_id, effects))
+
+
+def test_changed_code_needs_nothing_on_display_because_it_is_rehearsed_again(tract):
+    asked = Ticket(PendingScript("x = 1", notebook_id="user", tract=tract), lambda _: None)
+    asked.request = replace(asked.request, effects=LOOK)
+    changed = Answer("approve", {"edits": {"code": "x = 2"}}, asked.round_id, frozenset())
+    assert not asked.not_seen(changed)
+    assert asked.not_seen(replace(changed, arguments={"edits": {"code": "x = 1"}}))
+    assert asked.not_seen(replace(changed, arguments={"edits": {"other": "x"}}))
+    asked.request = replace(asked.request, effects=None)
+    assert asked.not_seen(changed)
 
 
 def test_the_keys_belong_to_one_request_and_to_these_effects(ticket):

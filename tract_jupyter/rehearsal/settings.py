@@ -79,7 +79,7 @@ def _parameters() -> dict[str, Any]:
     return {
         key: dict.__getitem__(parameters, key)
         for key in dict.keys(parameters)
-        if not key.startswith("backend")
+        if not key.startswith("backend") and key != "interactive"  # the backend of a notebook sets it itself
     }
 
 

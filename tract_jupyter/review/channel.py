@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import NobodyToAskError, TractError
-from tract_jupyter.review.decision import declare_personal
+from tract_jupyter.review.decision import approval_terms, declare_personal
 from tract_jupyter.review.display import needed_pieces
 from tract_jupyter.review.effect_lines import keyed_lines
 from tract_jupyter.review.request import how_to_decide, keeps_effects
@@ -140,6 +140,8 @@ class Ticket:
         action = self.request.action(answer.action)
         if answer.seen is None or action is None or action.style == "reject":
             return ""
+        if self._changes_rehearsed_code(answer):
+            return ""  # the changed code is rehearsed first, and shown again
         needed = self.needed_effects if keeps_effects(self.request, answer.action) else self.needed
         unseen, all_ = len(needed - answer.seen), len(needed)
         if not unseen:
@@ -148,6 +150,14 @@ class Ticket:
         return (
             f"Nothing was decided: {which} of this approval {have} not been on display here. Read on first."
         )
+
+    def _changes_rehearsed_code(self, answer: Answer) -> bool:
+        """Return True if an answer changes rehearsed code. It is then rehearsed again, and the request stays open."""
+        if self.request.effects is None:
+            return False
+        edits = approval_terms(answer.action, answer.arguments).get("edits") or {}
+        fields = {parameter.name: parameter.default for parameter in self.request.fields or ()}
+        return any(name in fields and value != fields[name] for name, value in edits.items())
 
     def submit(self, answer: Answer, channel: str) -> bool:
         """Submit an answer from any thread.

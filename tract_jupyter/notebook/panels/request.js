@@ -61,7 +61,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     const toRead = isEdited() || !more ? "" : isKept(main) ? `Read ${many(more, "effect")} first` : missing(lines);
     const say = toRead || (open ? `Decide ${many(open, "conflict")} first` : isNew() ? "New request: look first" : "");
     const changes = drawn.edits.changed().length;
-    why.textContent = sent === view.round_id || isLost ? "" : say || (changes ? `${view.is_code ? "Code" : many(changes, view.choices.length ? "decision" : "value")} changed: checked again, and recorded` : view.why);
+    why.textContent = sent === view.round_id || isLost ? "" : say || (changes ? isEdited() ? "Code changed: rehearsed again before anything changes" : `${view.is_code ? "Code" : many(changes, view.choices.length ? "decision" : "value")} changed: checked again, and recorded` : view.why);
     why.title = say ? "" : view.why_all;
     why.toggleAttribute("data-missing", Boolean(say || changes));
     const inBody = all - new Set(linesIn(line).flatMap(keysOf)).size; // without those of the line above
