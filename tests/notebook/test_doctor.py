@@ -10,6 +10,7 @@ import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.__main__ import main
+from tract_jupyter.rehearsal import Level
 from tract_jupyter.review import Trust
 
 
@@ -21,6 +22,22 @@ def test_a_new_notebook(shell, tmp_path):
     assert "✓ store: .tract/tract.db, created at its first use" in result.text
     assert not (tmp_path / ".tract").exists()
     assert result.html.count("<tr") > 5
+
+
+@pytest.mark.parametrize(
+    ("level", "mark", "remedy"),
+    [
+        ("full", "✓", ""),
+        ("basic", "·", "permit unprivileged user namespaces"),
+        ("none", "·", "nothing is needed"),
+    ],
+)
+def test_the_level_of_rehearsals(capsys, monkeypatch, level, mark, remedy):
+    monkeypatch.setattr("tract_jupyter.rehearsal.probe", lambda: Level(level, "The reason."))
+    main(["doctor"])
+    text = capsys.readouterr().out
+    assert f"{mark} rehearsal: The reason." in text
+    assert remedy in text
 
 
 def test_an_existing_store(shell):
@@ -36,7 +53,7 @@ def test_a_model_without_a_key_never_shows_one(shell, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "secret-of-mine")
     shell.run("%tract model openai/gpt-6-luna")
     text = shell.run("%tract doctor").text
-    assert "1 of 9 checks failed." in text or "1 of 8 checks failed." in text
+    assert "1 of 10 checks failed." in text or "1 of 9 checks failed." in text
     assert "✗ model: openai/gpt-6-luna has no key\n    %tract model openai/gpt-6-luna --key" in text
     shell.run("%tract model anthropic/claude-haiku-4-5")
     text = shell.run("%tract doctor").text

@@ -63,6 +63,7 @@ def check_machine(store: str | None) -> Iterator[Check]:
     yield _versions()
     yield from _widgets()
     yield _sandbox()
+    yield _rehearsal()
     yield _token_counts()
     yield _secret()
     yield from [] if store is None else _store(store)
@@ -148,6 +149,20 @@ def _sandbox() -> Check:
     if find_spec("pydantic_monty"):
         return Check("sandbox", "ok", "installed: a model's scripts run in it without a request")
     return Check("sandbox", "note", "not installed", 'pip install "tract_jupyter[sandbox]"')
+
+
+def _rehearsal() -> Check:
+    from tract_jupyter.rehearsal import probe
+
+    level = probe()
+    if level.name == "full":
+        return Check("rehearsal", "ok", level.reason)
+    return Check(
+        "rehearsal", "note", level.reason,
+        "nothing is needed: without a rehearsal, requests show the code with its findings"
+        if level.name == "none"
+        else "permit unprivileged user namespaces, if scripts should write files in a rehearsal",
+    )  # fmt: skip
 
 
 def _token_counts() -> Check:
