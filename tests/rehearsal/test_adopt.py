@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import random
 import sys
@@ -116,6 +117,71 @@ def test_imports_bind_modules_and_count_as_no_effect(adopt, workspace):
     namespace: dict = {}
     adopt("import json, os.path as p\nfrom math import sqrt", namespace)
     assert (namespace["json"], namespace["p"], namespace["sqrt"](4)) == (sys.modules["json"], os.path, 2)
+
+
+def test_a_package_with_its_modules_is_imported(adopt):
+    namespace: dict = {}
+    adopt("import xml.dom.minidom, xml.sax.saxutils", namespace)
+    assert namespace["xml"].dom.minidom is sys.modules["xml.dom.minidom"]
+    assert namespace["xml"].sax.saxutils.escape("<") == "&lt;"
+
+
+FUNCTION = """
+SCALE = 2
+def scaled(x: "int", *more, by=(3, 4), **rest) -> float:
+    'Scale.'
+    def inner(y):
+        return y * SCALE * by[0]
+    return inner(x)
+async def later():
+    return SCALE
+"""
+
+
+def test_a_plain_function_is_made_from_the_code(adopt):
+    namespace: dict = {}
+    change = adopt(FUNCTION, namespace)
+    direct: dict = {}
+    exec(FUNCTION, direct)
+    for name in ("scaled", "later"):
+        kept, made = namespace[name], direct[name]
+        assert (kept.__name__, kept.__doc__, kept.__defaults__, kept.__kwdefaults__) == (
+            made.__name__,
+            made.__doc__,
+            made.__defaults__,
+            made.__kwdefaults__,
+        )
+    assert namespace["scaled"](1) == 6
+    namespace["SCALE"] = 5
+    assert namespace["scaled"](1) == 15
+    assert inspect.iscoroutinefunction(namespace["later"])
+    assert inspect.getsource(namespace["scaled"]).startswith("def scaled")
+    change.undo()
+    assert "scaled" not in namespace
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import functools\n@functools.cache\ndef f(): return 1", "def f(x=list()): return x", "def f(): return 1\nf.extra = 2\nf = lambda: 3",
+        "def f(): return 1\ndef f(): return 2", "if True:\n    def f(): return 1", "def f(): return 1\nfor f in [print]: pass",
+        "def f(): return 1\ndef g():\n    global f\n    f = print\ng()", "class f: pass", "f = lambda: 1",
+    ],
+)  # fmt: skip
+def test_other_functions_are_not_kept(workspace, code):
+    effects = {effect.name: effect for effect in findings_of(code, {}, workspace).variables}
+    assert "has no safe form" in effects["f"].problem
+
+
+def test_keeping_a_function_runs_nothing_of_it(adopt):
+    code = "def f(x: print('annotation') = 1):\n    print('body')"
+    namespace: dict = {}
+    with pytest.MonkeyPatch.context() as patch:
+        findings_print: list = []
+        patch.setattr("builtins.print", lambda *parts: findings_print.append(parts))
+        adopt(code, namespace)
+        assert findings_print == []
+    assert namespace["f"].__annotations__ == {"x": "print('annotation')"}
 
 
 def test_a_module_of_the_workspace_is_not_imported(adopt, workspace, monkeypatch):

@@ -1,13 +1,17 @@
 """Keeping effects: binds the received values, replaces files, sets settings. Code of the copy never runs here."""
 
 from __future__ import annotations
+import __future__
 
+import ast
+import linecache
 import os
 import secrets
 import sys
 from importlib import import_module
 from importlib.machinery import PathFinder
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RehearsalError
@@ -15,7 +19,7 @@ from tract_jupyter.models import one_line
 from tract_jupyter.rehearsal.backups import FileRecord, store_below
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, VariableRecord
-from tract_jupyter.rehearsal.found import Findings, Import
+from tract_jupyter.rehearsal.found import Definition, Findings, Import
 from tract_jupyter.rehearsal.settings import Setting, current, set_setting
 
 if TYPE_CHECKING:
@@ -39,7 +43,7 @@ def keep(findings: Findings, namespace: dict[str, Any], backups: Backups) -> Cha
         raise RehearsalError(
             f"{', '.join(changed[:5])} changed after the rehearsal, so its effects are out of date. Rehearse again."
         )
-    values = {name: _resolved(value, findings) for name, value in findings.values.items()}
+    values = {name: _resolved(value, findings, namespace) for name, value in findings.values.items()}
     change_id = secrets.token_hex(8)
     record = _keep_files(findings, backups, change_id)
     try:
@@ -56,19 +60,58 @@ def keep(findings: Findings, namespace: dict[str, Any], backups: Backups) -> Cha
     )
 
 
-def _resolved(value: Any, findings: Findings) -> Any:
+def _resolved(value: Any, findings: Findings, namespace: dict[str, Any]) -> Any:
+    if type(value) is Definition:
+        return _function(value, findings.baseline.code, namespace)
     if type(value) is not Import:
         return value
-    module = sys.modules.get(value.module)
-    if module is None:
-        _check_place(value.module, findings.workspace)
     try:
-        module = module or import_module(value.module)
-        return module if value.attribute is None else _member(module, value)
+        found = [_imported(name, findings.workspace) for name in value.module.split(",")]
+        if value.attribute == "":
+            return sys.modules[value.module.partition(".")[0].partition(",")[0]]
+        return found[0] if value.attribute is None else _member(found[0], value)
+    except RehearsalError:
+        raise
     except Exception as error:  # noqa: BLE001 # a library may raise anything
         raise RehearsalError(
             f"The import of {value.module} failed: {one_line(str(error), 200)}. Run the code in the kernel instead."
         ) from None
+
+
+def _function(value: Definition, code: str, namespace: dict[str, Any]) -> FunctionType:
+    """Make a function of its definition in the code. Nothing runs: defaults are literals, annotations stay text."""
+    node = value.node
+    file = f"<{node.name}, kept>"
+    module = compile(
+        ast.Module([node], []), file, "exec", __future__.annotations.compiler_flag, dont_inherit=True
+    )
+    body = next(one for one in module.co_consts if isinstance(one, CodeType) and one.co_name == node.name)
+    arguments = node.args
+    defaults = tuple(map(ast.literal_eval, arguments.defaults)) or None
+    made = FunctionType(body, namespace, node.name, defaults)
+    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
+    made.__kwdefaults__ = {
+        one.arg: ast.literal_eval(default) for one, default in keywords if default is not None
+    }
+    every = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        *arguments.kwonlyargs,
+        arguments.vararg,
+        arguments.kwarg,
+    ]
+    made.__annotations__ = {one.arg: ast.unparse(one.annotation) for one in every if one and one.annotation}
+    if node.returns is not None:
+        made.__annotations__["return"] = ast.unparse(node.returns)
+    linecache.cache[file] = (len(code), None, code.splitlines(keepends=True), file)
+    return made
+
+
+def _imported(name: str, workspace: Path) -> Any:
+    module = sys.modules.get(name)
+    if module is None:
+        _check_place(name, workspace)
+    return module or import_module(name)
 
 
 def _member(module: Any, value: Import) -> Any:

@@ -6,7 +6,7 @@ import ast
 import contextlib
 import keyword
 import re
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import partial
 from types import (
@@ -70,17 +70,21 @@ class Baseline:
     Attributes:
         code: The code.
         values: All variables, as references.
-        imports: (module, attribute or None) for each name that an `import` of the code binds.
+        imports: (module, attribute) for each name that an `import` of the code binds. The attribute is None for the
+            module itself, and empty for the package of the modules, which are separated by commas.
+        functions: The plain functions that the code defines, by name.
     """
 
     code: str
     values: dict[str, Any]
     imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=dict)
 
     @classmethod
     def take(cls, code: str, namespace: Mapping[str, Any], hidden: Iterable[str] = ()) -> Baseline:
         """Return the baseline of a namespace. No value is copied or hashed."""
-        return cls(code, variables_of(namespace, hidden), _imports(_tree(code)))
+        tree = _tree(code)
+        return cls(code, variables_of(namespace, hidden), _imports(tree), _functions(tree))
 
 
 def _tree(code: str) -> ast.Module | None:
@@ -95,12 +99,60 @@ def _imports(tree: ast.Module | None) -> dict[str, tuple[str, str | None]]:
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Import):
             for alias in node.names:
-                name = alias.asname or alias.name.partition(".")[0]
-                found[name] = (alias.name if alias.asname else name, None)
+                if alias.asname:
+                    found[alias.asname] = (alias.name, None)
+                    continue
+                package = alias.name.partition(".")[0]
+                before = found.get(package, ("", None))
+                modules = f"{before[0]},{alias.name}" if before[1] == "" else alias.name
+                found[package] = (modules, "")
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
                 found[alias.asname or alias.name] = (node.module, alias.name)
     return found
+
+
+def _functions(tree: ast.Module | None) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Return the functions that the code defines once, at its top level, and whose definition runs no other code."""
+    if tree is None:
+        return {}
+    bound = Counter(_bound_names(tree))
+    return {
+        node.name: node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and bound[node.name] == 1
+        and _is_plain(node)
+    }
+
+
+def _bound_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            yield node.id
+        elif isinstance(node, ast.alias):
+            yield (node.asname or node.name).partition(".")[0]
+        elif isinstance(node, ast.Global | ast.Nonlocal):
+            yield from node.names
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            yield node.name
+
+
+def _is_plain(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    defaults = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+    return (
+        not node.decorator_list and not getattr(node, "type_params", None) and all(map(_is_literal, defaults))
+    )
+
+
+def _is_literal(node: ast.expr) -> bool:
+    try:
+        ast.literal_eval(node)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return False
+    return True
 
 
 def names_in(code: str) -> set[str] | None:

@@ -19,6 +19,7 @@ from tract_jupyter.rehearsal.tables import compare_frames
 from tract_jupyter.rehearsal.values import Buffer, Decoder, check, malformed, split
 
 if TYPE_CHECKING:
+    import ast
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
@@ -36,6 +37,13 @@ class Import:
     attribute: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A function that the code defines. It is made from the code, not from data, when the effects are kept."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef
+
+
 @dataclass(slots=True)
 class Findings:
     """The received effects, with the data to keep.
@@ -46,7 +54,7 @@ class Findings:
         variables: The effects on variables.
         files: The effects on files.
         settings: The effects on settings.
-        values: The new value of each created or changed variable that has a safe form, or an `Import`.
+        values: The new value of each created or changed variable that has a safe form, an `Import` or a `Definition`.
         deleted: Names of deleted variables.
         received_settings: The settings to set.
         digests: Digests of the variables that the code can reach, before the code ran.
@@ -250,6 +258,10 @@ class _Receiver:
         if imported is not None and kind.startswith(("module ", "function ", "class ")):
             self._findings.values[name] = Import(*imported)
             return VariableEffect(name, action, before, kind, is_import=True)
+        defined = self._findings.baseline.functions.get(name)
+        if defined is not None and kind.startswith("function "):
+            self._findings.values[name] = Definition(defined)
+            return VariableEffect(name, action, before, f"function {name}")
         problem = one_line(str(header.get("problem", "")), _LONGEST) or "it has no safe form"
         return VariableEffect(name, action, before, kind, problem=cut(problem, _LONGEST))
 
