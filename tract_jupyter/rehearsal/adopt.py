@@ -90,9 +90,8 @@ def _function(value: Definition, code: str, namespace: dict[str, Any]) -> Functi
     defaults = tuple(map(ast.literal_eval, arguments.defaults)) or None
     made = FunctionType(body, namespace, node.name, defaults)
     keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    made.__kwdefaults__ = {
-        one.arg: ast.literal_eval(default) for one, default in keywords if default is not None
-    }
+    by_name = {one.arg: ast.literal_eval(default) for one, default in keywords if default is not None}
+    made.__kwdefaults__ = by_name or None
     every = [
         *arguments.posonlyargs,
         *arguments.args,
