@@ -1,5 +1,7 @@
 """The undo of a whole turn on a live page: the list of items, its buttons, and the result."""
 
+import re
+
 from tests.browser.chat import end, start
 from tests.browser.contrast import poor_contrast
 
@@ -19,6 +21,17 @@ def book(room: str) -> None:
 def notify(channel: str) -> None:
     '''Send a message.'''
 """
+
+TABLE = """
+import pandas as pd
+from pathlib import Path
+table = pd.DataFrame({"species": ["great tit", "graet tit"], "count": [3, 2]})
+Path("data").mkdir()
+table.to_csv("data/birds.csv", index=False)
+"""
+CODE = """clean = table.replace("graet tit", "great tit")
+totals = clean.groupby("species")["count"].sum()
+clean.to_csv("data/birds.csv", index=False)"""
 
 
 def test_a_turn_is_undone_after_a_list_of_its_effects(open_lab, model, screenshot):
@@ -54,3 +67,36 @@ def test_a_turn_is_undone_after_a_list_of_its_effects(open_lab, model, screensho
     lab.output(3).get_by_role("button", name="Redo all of this").click()
     lab.output(3).get_by_text("Redone").wait_for()
     assert lab.execute("print(booked, len(tract.loop.turns()))").strip() == "['A 1'] 1"
+
+
+def test_a_table_and_a_file_come_back(open_lab, model, screenshot):
+    model.reply("I correct it.").call(
+        "notebook_execute", code=CODE, backend="kernel", notebook_id="user"
+    ).end()
+    lab = start(open_lab, model, "totals = 'mine'", chat="%%tract_chat\nClean the table.", setup=TABLE)
+    out = lab.output(1)
+    keep = out.locator("section.q .do").get_by_role("button", name=re.compile("^(Keep|Run)"))
+    keep.and_(out.locator("[aria-disabled=false]")).first.click()
+    model.reply("Done.").end()
+    page = end(lab)
+    seen = "print(Path('data/birds.csv').read_text().count('great'), 'clean' in dir(), repr(totals)[:6])"
+    assert lab.execute(seen).strip().startswith("2 True")
+    lab.run_cell(2)
+
+    page.get_by_role("button", name="Undo this turn").click()
+    card = page.locator(".undo-card")
+    card.get_by_role("button", name="Restore anyway").wait_for()
+    lines = card.locator(".undo-line")
+    assert set(lines.locator("code").all_inner_texts()) == {
+        "conversation", "clean", "totals", "data/birds.csv",
+    }  # fmt: skip
+    assert poor_contrast(card) == []
+    screenshot(lab, "undo-table", 1)
+    card.get_by_role("button", name="Restore anyway").click()
+    card.get_by_text("it is restored anyway").wait_for()
+    card.get_by_role("button", name="Keep it as it is").click()
+    card.get_by_role("button", name="Restore anyway").wait_for()
+    card.get_by_role("button", name="Undo all of this").click()
+    page.locator(".foot").get_by_text("Undone").wait_for()
+    assert lab.execute(seen).strip() == "1 False 'mine'"
+    screenshot(lab, "undo-table-done", 1)

@@ -72,6 +72,7 @@ def test_a_turn_is_undone_with_its_variables_and_files(notebook):
     assert states(notebook.tract.preview_undo(question)) == {
         "conversation": "restorable", "count": "restorable", "table": "restorable", "a.csv": "restorable",
     }  # fmt: skip
+    assert not notebook.tract.preview_undo(question).is_exact  # the scripts ran without a copy
     after = notebook.digest()
     notebook.tract.undo(question)
     assert notebook.digest() == before

@@ -256,6 +256,13 @@ def test_the_request_says_that_a_call_cannot_be_undone(tract, world):
     assert ["cannot be undone" in why for why in whys] == [True, False]
 
 
+def test_the_request_for_a_script_names_calls_that_cannot_be_undone(desk):
+    desk.reviewer.channel = channel = FakeChannel(answering("no"))
+    code = "tools.notify(channel='#a')\ntools.book(room='A')"
+    chat(desk, "Tell them", call("notebook_execute", {"code": code, "backend": "kernel"}))
+    assert "Cannot be undone: calls of notify." in channel.shown[0][0].why
+
+
 def test_a_revert_takes_arguments_of_the_tool(tract):
     def wrong(price: int) -> None:
         """Take it back."""

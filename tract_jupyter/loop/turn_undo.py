@@ -68,6 +68,7 @@ class TurnUndo:
         is_done: True for a result, False for a plan.
         memory_used: bytes of earlier values of variables in this process.
         memory_budget: their limit, `t.effects.memory_budget`.
+        is_exact: False if a script ran in the kernel, so only variables and files that its code names were saved.
     """
 
     question: str
@@ -78,6 +79,7 @@ class TurnUndo:
     is_done: bool = False
     memory_used: int = 0
     memory_budget: int = 0
+    is_exact: bool = True
 
     @property
     def has_only_conversation(self) -> bool:
@@ -141,7 +143,12 @@ class TurnUndoer:
         """
         plan = self._plan(turn, redo=redo)
         steps = self._steps(plan.question, redo=redo)
-        return replace(plan, items=(*plan.items, *_merged(item for step in steps for item in step.items)))
+        is_exact = all(step.effect.is_exact for step in steps)
+        return replace(
+            plan,
+            is_exact=is_exact,
+            items=(*plan.items, *_merged(item for step in steps for item in step.items)),
+        )
 
     def run(
         self,

@@ -26,7 +26,7 @@ from tract_jupyter.review.builtin import Field
 from tract_jupyter.scripts.rehearsing import MOST_LOOKED, is_failed, looking, only_looked
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
-from tract_jupyter.toolkit import CHAT, ToolPending
+from tract_jupyter.toolkit import CHAT, ToolPending, python_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -377,7 +377,21 @@ class PendingScript(FieldPending):
         wrote = "You wrote this code." if self.actor == "user" else f"{author} wrote this code."
         reach = "In this kernel it has all your permissions."
         calls = "Calls of tools that can change something need another approval."
-        return " ".join(filter(None, [self._why_asked(), *self._about_rehearsal(), wrote, reach, calls]))
+        final = self._final_calls()
+        return " ".join(
+            filter(None, [self._why_asked(), *self._about_rehearsal(), wrote, reach, calls, final])
+        )
+
+    def _final_calls(self) -> str:
+        """Return a sentence about the calls of the code that an undo of the turn cannot take back."""
+        code, effects = self.fields["code"], self.effects
+        rehearsed = set() if effects is None else {call.tool for call in effects.calls}
+        names = [
+            tool.name
+            for tool in self._executor.tools().values()
+            if tool.is_final and (tool.name in rehearsed or f"tools.{python_name(tool.name)}(" in code)
+        ]
+        return f"Cannot be undone: calls of {', '.join(sorted(names))}." if names else ""
 
     def _why_asked(self) -> str:
         """Return the reason why a script without effects needs a request, although the user let the model look."""

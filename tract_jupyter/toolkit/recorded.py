@@ -72,6 +72,7 @@ class RecordedEffect:
         files: the files of the change.
         settings: the settings of the change.
         lost: its files that were not saved.
+        is_exact: False if the script ran in the kernel, so only what its code names was saved.
         is_own: True if this user signed all its rows.
     """
 
@@ -91,6 +92,7 @@ class RecordedEffect:
     files: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    is_exact: bool = True
     is_own: bool = True
 
 
@@ -303,6 +305,7 @@ class TurnRecorder:
             files=list(change.files),
             settings=list(change.settings),
             lost=list(change.lost),
+            exact=change.certainty == "exact",
         )
         self._records.keep(change)
 
@@ -376,5 +379,5 @@ def _begun(row: Event, *, is_own: bool) -> RecordedEffect:
         str(data.get("tool") or ""), arguments if isinstance(arguments, dict) else None,
         state="unknown" if row.event_type == _CALLED else "made", change_id=str(data.get("change") or ""),
         variables=names("variables"), files=names("files"), settings=names("settings"), lost=names("lost"),
-        is_own=is_own,
+        is_exact=bool(data.get("exact", True)), is_own=is_own,
     )  # fmt: skip

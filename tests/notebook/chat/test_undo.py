@@ -140,5 +140,13 @@ def test_names_and_reasons_are_inert():
     assert "Clean &lt;b&gt;" in page
 
 
+def test_it_says_how_much_was_saved_of_a_run_in_the_kernel():
+    text = "only variables and files that its code names were saved"
+    assert text in card(CHANGED, is_exact=False).text()
+    assert text in card(CHANGED, is_exact=False).html()
+    assert text not in card(CHANGED).text()
+    assert "its value changed since; it stays as it is" in card(CHANGED).text()
+
+
 def test_the_memory_for_earlier_values_is_visible():
     assert "use 12.0 MB of 1.1 GB" in card(CHANGED, memory_used=12_000_000, memory_budget=2**30).text()

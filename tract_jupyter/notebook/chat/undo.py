@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 STYLE: Final = "chat/chat.css"
 _MARKS: Final = {"restorable": "↶", "changed since": "!", "impossible": "×", "failed": "×"}
 _LOOKS: Final = {"restorable": "ok", "changed since": "wait", "impossible": "no", "failed": "no"}
+_NAMED_ONLY: Final = "A script ran in the kernel, so only variables and files that its code names were saved."
 _CANCELLED: Final = "Nothing has changed."
 _DETAIL: Final = 300
 _NAME: Final = 80
@@ -93,9 +94,9 @@ class UndoCard:
         head = element("div", rows.icon("back"), element("b", self.title), when, class_="what")
         slots = " ".join(action for action in self.actions if ":" not in action)
         buttons = element("div", class_="do", data_slot=slots) if slots else None
-        memory = rows.dim(self._memory) if self._memory else None
+        notes = [rows.dim(note) for note in self._notes]
         is_over = plan.is_done or self.is_cancelled
-        return element("div", head, lines, memory, buttons, class_=("undo-card", "over" if is_over else ""))
+        return element("div", head, lines, notes, buttons, class_=("undo-card", "over" if is_over else ""))
 
     def _line(self, at: int, item: TurnItem) -> Html:
         is_forced = at in self.forced
@@ -114,14 +115,21 @@ class UndoCard:
 
     def _detail(self, at: int, item: TurnItem) -> str:
         detail = one_line(printable(item.detail), _DETAIL)
-        return f"{detail}; it is restored anyway" if at in self.forced else detail
+        if at in self.forced:
+            return f"{detail}; it is restored anyway"
+        is_left = item.state == "changed since" and item.kind != "conversation"
+        return f"{detail}; it stays as it is" if is_left else detail
 
     @property
-    def _memory(self) -> str:
-        if not self.plan.memory_used or self.plan.is_done or self.is_cancelled:
-            return ""
-        used, budget = size_text(self.plan.memory_used), size_text(self.plan.memory_budget)
-        return f"Earlier values of variables use {used} of {budget} of memory (tract.effects.memory_budget)."
+    def _notes(self) -> list[str]:
+        plan = self.plan
+        if plan.is_done or self.is_cancelled:
+            return []
+        used, budget = size_text(plan.memory_used), size_text(plan.memory_budget)
+        memory = (
+            f"Earlier values of variables use {used} of {budget} of memory (tract.effects.memory_budget)."
+        )
+        return [*([] if plan.is_exact else [_NAMED_ONLY]), *([memory] if plan.memory_used else [])]
 
     def text(self, again: str = "") -> str:
         """Return the card as text. `again` is the command that shows it."""
@@ -132,7 +140,7 @@ class UndoCard:
             for at, item in enumerate(self.plan.items)
         ]
         options = self._options(again) if again and not self.plan.is_done else []
-        return "\n".join(filter(None, [self.title, *lines, self._memory, *options]))
+        return "\n".join(filter(None, [self.title, *lines, *self._notes, *options]))
 
     def _options(self, again: str) -> list[str]:
         options = [f"Nothing has changed yet: {again} --yes does all of this."]
