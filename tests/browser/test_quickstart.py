@@ -68,7 +68,7 @@ def test_a_model_that_may_look_asks_once_and_an_undo_restores_the_file(lab_serve
     lab.page.set_viewport_size({"width": 700, "height": 900})
     screenshot(lab, "effects-700", clean)
     assert row.evaluate("one => one.scrollWidth <= one.clientWidth")
-    lab.page.set_viewport_size(SIZE)
+    lab.page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
     row.focus()
     lab.page.keyboard.press("Control+Enter")
     assert lab.wait_cell(clean), lab.text(clean)

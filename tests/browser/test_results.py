@@ -115,24 +115,23 @@ def test_a_failed_script_names_its_error_and_a_bar_stands_once(open_lab, model, 
     screenshot(lab, "results-failed", 1)
 
 
-def test_scripts_that_only_read_run_without_a_question_until_a_click_ends_that(open_lab, model, screenshot):
+def test_scripts_that_only_look_are_not_asked_about_until_a_click_ends_that(open_lab, model, screenshot):
     for code in ("sum(rows)", "max(rows)"):
         model.reply().call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
     model.reply("Six, and three.").end()
-    lab = start(open_lab, model, CHAT, chat=CHAT, setup="\nrows = [1, 2, 3]\n")
+    lab = start(open_lab, model, CHAT, chat=CHAT, setup="\nrows = [1, 2, 3]\n", rehearses=True)
     out = lab.output(1)
-    lab.button("Always…", 1).click()
-    out.get_by_text("Run code without findings that touches no files, in this session").wait_for()
-    screenshot(lab, "reading-always", 1)
-    out.get_by_role("button", name="ask again").click()
+    lab.button("Let the model look…", 1).click()
+    out.get_by_text("Let the model look without asking, in this session").wait_for()
+    screenshot(lab, "looking-allowed", 1)
+    out.get_by_role("button", name="Let it look, and send this").click()
     page = end(lab)
-    asked, unasked = page.locator(".row > summary").all()
-    assert "ran without asking" not in asked.inner_text()
-    assert "ran without asking: no findings, touches no files" in unasked.inner_text()
-    screenshot(lab, "reading", 1)
+    for row in page.locator(".row > summary").all():
+        assert "Looked, no effects" in row.inner_text()
+    screenshot(lab, "looking", 1)
     lab.page.set_viewport_size({"width": 800, "height": 1000})
     lab.theme(DARK)
-    screenshot(lab, "reading-800-dark", 1)
+    screenshot(lab, "looking-800-dark", 1)
     out.get_by_role("button", name="Ask about each script again").click()
     out.get_by_role("button", name="Ask about each script again").wait_for(state="detached")
     model.reply().call("notebook_execute", code="min(rows)", backend="kernel", notebook_id="user").end()
@@ -150,14 +149,11 @@ $$
 $\href{javascript:window.ran=1}{x}$"""
 
 
-def test_a_request_says_why_it_is_asked_and_formulas_are_typeset(open_lab, model, screenshot):
+def test_formulas_are_typeset(open_lab, model, screenshot):
     code = "numbers = [1, 2]\n\nprint(sum(numbers))\nopen('sum.txt', 'w').write('3')"
     model.reply("I look.").call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
-    lab = start(open_lab, model, chat=CHAT, setup="\n%tract grants reading on")
+    lab = start(open_lab, model, chat=CHAT)
     out = lab.output(1)
-    why = out.locator(".q .why").first
-    why.get_by_text("Asked because line 4 writes a file inside the workspace").wait_for()
-    screenshot(lab, "results-why", 1)
     model.reply(FORMULAS).end()
     out.locator(".q [data-action=approve][aria-disabled=false]").first.click()
     page = end(lab)
