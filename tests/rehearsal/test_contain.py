@@ -64,6 +64,13 @@ def test_temporary_files_work_and_disappear(rehearse):
     assert not Path(name).exists()
 
 
+def test_files_left_in_the_temporary_folder_cannot_be_kept(rehearse):
+    effects = rehearse("open('/tmp/report.txt', 'w').write('x')")
+    assert [(one.path, one.action) for one in effects.files] == [("/tmp/report.txt", "created")]
+    assert not effects.can_be_kept
+    assert not effects.is_empty
+
+
 def test_other_temporary_files_are_not_visible(rehearse):
     with tempfile.NamedTemporaryFile() as file:
         assert printed(rehearse(f"import os; print(os.path.exists({file.name!r}))")) == "False\n"

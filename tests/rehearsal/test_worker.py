@@ -17,7 +17,7 @@ def engines():
     """Engines whose worker the tests of this file share."""
     made = Engines()
     yield made
-    made.worker.close()
+    made.worker.close()  # the tests of other files start another one
 
 
 @pytest.fixture
@@ -93,6 +93,13 @@ def test_random_numbers_are_those_of_a_run_in_the_kernel(in_worker):
 
     effects = in_worker("import random\nrandom.random()").effects
     assert effects.outputs[-1].text == repr(random.random())
+
+
+def test_options_and_random_numbers_of_numpy_hold_in_the_worker(in_worker):
+    numpy = pytest.importorskip("numpy")
+    with numpy.printoptions(precision=3):
+        effects = in_worker("np.random.random(2), np.pi * np.ones(1)", {"np": numpy}).effects
+        assert effects.outputs[-1].text == repr((numpy.random.random(2), numpy.pi * numpy.ones(1)))
 
 
 def test_the_worker_is_contained(in_worker, level):
@@ -179,4 +186,3 @@ def test_a_loop_that_never_ends_blames_no_library(rehearser):
     rehearsal = made.rehearse("import json\nwhile True: pass", {})
     assert (rehearsal.effects.engine, rehearsal.effects.ending) == ("fork", "limit")
     rehearsal.discard()
-    made.close()

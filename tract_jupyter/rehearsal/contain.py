@@ -40,6 +40,18 @@ _SYSTEM: Final = (
 )
 _PROCESS: Final = "cpuinfo meminfo stat version filesystems loadavg uptime vmstat sys/kernel sys/vm self"
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+_TEMPORARY: Final = (
+    "tmp",
+    "matplotlib",
+    "pymp-",
+    "joblib",
+    "torch",
+    "numba",
+    "pytest-",
+    "ipykernel",
+    "hsperf",
+    ".",
+)
 _TOO_MUCH: Final = ("/root", "/home", "/etc", "/tmp")  # noqa: S108 # never readable as a whole
 _CONFIGURATION: Final = (
     ".config/matplotlib",
@@ -73,6 +85,38 @@ class Containment:
     workspace: str
     readable: tuple[str, ...]
     disk: int
+
+    @property
+    def writable(self) -> tuple[str, ...]:
+        """The paths that the code may change in the copy."""
+        return (self.workspace, *_PRIVATE) if self.level == "full" else ()
+
+    def left_outside(self, upper: int) -> list[str]:
+        """Return the files outside the workspace that the code left in the folder for temporary files.
+
+        Names of `tempfile` and of libraries are not in the result.
+
+        Args:
+            upper: The descriptor that `enter` returned.
+        """
+        try:
+            folder = os.open(
+                "../tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=upper
+            )
+        except OSError:
+            return []
+        try:
+            names = sorted(os.listdir(folder))  # noqa: PTH208 # a descriptor
+        finally:
+            os.close(folder)
+        below = [
+            path[len(root) + 1 :]
+            for path in (self.workspace, *self.readable)
+            for root in _PRIVATE
+            if _is_below(path, [root])
+        ]
+        kept = {path.partition("/")[0] for path in below}
+        return [f"/tmp/{name}" for name in names if name not in kept and not name.startswith(_TEMPORARY)]  # noqa: S108
 
     def enter(self) -> int | None:
         """Enter the namespaces of the full level. The next child is the first process of its namespace.
@@ -167,7 +211,7 @@ class Containment:
         rules = [Rule(path, READ) for path in (*self.readable, *_DEVICES)]
         rules.append(Rule("/dev/null", READ | WRITE))
         if is_full:
-            writable = (self.workspace, *_PRIVATE)
+            writable = self.writable
             return [*rules, *(Rule(path, READ | WRITE) for path in writable), Rule("/proc", READ)]
         own = [f"/proc/{os.getpid()}", *(f"/proc/{name}" for name in _PROCESS.split())]
         return [*rules, *(Rule(path, READ) for path in (self.workspace, *own))]

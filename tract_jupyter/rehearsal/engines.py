@@ -16,7 +16,8 @@ from tract_jupyter.analysis import parse, transform
 from tract_jupyter.rehearsal.baseline import touched, variables_of
 from tract_jupyter.rehearsal.fork import fork_of
 from tract_jupyter.rehearsal.parent import Outcome, attend
-from tract_jupyter.rehearsal.worker import Worker, write_inputs
+from tract_jupyter.rehearsal.values import load_forms
+from tract_jupyter.rehearsal.worker import WORKER, write_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -38,7 +39,7 @@ class Engines:
     """The engines of one kernel, with their experience."""
 
     def __init__(self) -> None:
-        self.worker = Worker()
+        self.worker = WORKER
         self._unsafe: set[str] = set()
         self._proven: set[str] = set()
 
@@ -56,6 +57,11 @@ class Engines:
         """Run a job in its engine. After a hang or a crash in a fork, run it again in the worker if that can help."""
         used = libraries(job.code, job.namespace)
         level = job.containment.level
+        load_forms()
+        if self._is_unsafe(
+            {name for value in variables_of(job.namespace).values() for name in _modules_of(value)}
+        ):
+            self.worker.warm_up()
         if not self._is_unsafe(used):
             outcome = attend(fork_of(job), level, job.limits, tools=tools, stop=stop)
             if not self._learn(used, outcome, job.limits.seconds):

@@ -207,6 +207,7 @@ def _give_matplotlib_a_folder() -> None:
         return
     folder = Path("/tmp/matplotlib")  # noqa: S108 # `/tmp` is private in the copy
     folder.mkdir(exist_ok=True)
-    for fonts in Path.home().glob(".cache/matplotlib/fontlist-*.json"):
-        (folder / fonts.name).symlink_to(fonts)
+    for pattern in (".config/matplotlib/*", ".cache/matplotlib/fontlist-*.json"):
+        for path in Path.home().glob(pattern):
+            (folder / path.name).symlink_to(path)
     os.environ[_FOLDER_VARIABLE] = str(folder)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 _MOST: Final = 1_000  # reports of one rehearsal
 _LONGEST: Final = 300
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_ALWAYS_WRITABLE: Final = ("/dev/null", "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 # private ones
 _UNIX: Final = 1
 _INTERNET: Final = (2, 10)
 
@@ -55,12 +54,11 @@ class _Hook:
     ) -> None:
         self._channel = channel
         self._line_now = line_now
-        is_full = containment.level == "full"
-        self._writable = (containment.workspace, *_ALWAYS_WRITABLE) if is_full else _ALWAYS_WRITABLE[:1]
+        self._writable = (*containment.writable, "/dev/null")
         self._readable = (
             *containment.readable,
             containment.workspace,
-            *_ALWAYS_WRITABLE,
+            *containment.writable,
             "/proc",
             "/dev",
             "/sys",

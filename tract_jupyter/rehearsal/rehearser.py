@@ -6,15 +6,16 @@ import os
 import sys
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.models import printable
 from tract_jupyter.rehearsal.adopt import keep
 from tract_jupyter.rehearsal.baseline import Baseline
 from tract_jupyter.rehearsal.collect import observe
 from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
 from tract_jupyter.rehearsal.copy_tools import TOOLS, has_own_tools
-from tract_jupyter.rehearsal.effects import Effects, Output, Refusal, ToolCall
+from tract_jupyter.rehearsal.effects import Effects, FileEffect, Output, Refusal, ToolCall
 from tract_jupyter.rehearsal.engines import EngineName, Engines
 from tract_jupyter.rehearsal.fork import Job
 from tract_jupyter.rehearsal.found import Findings, find_effects
@@ -32,6 +33,10 @@ if TYPE_CHECKING:
     from tract_jupyter.rehearsal.change import Change
     from tract_jupyter.rehearsal.parent import Outcome, ToolReply
     from tract_jupyter.rehearsal.report import ReceivedOutput, ReceivedRefusal
+
+
+_MOST_OUTSIDE: Final = 100
+_OUTSIDE: Final = "a file outside the workspace is written only by a run in the kernel"
 
 
 class Rehearsal:
@@ -167,17 +172,22 @@ class Rehearser:
             secrets=tuple(secrets),
         )
         engine, outcome = self._engines.run(job, tools=tools, stop=stop)
+        if outcome.failure and self._level is None and containment.level == "full":
+            outcome.close()  # such as a file system that cannot be below an overlay
+            job = replace(job, containment=replace(containment, level="basic"))
+            engine, outcome = self._engines.run(job, tools=tools, stop=stop)
         if outcome.failure:
             outcome.close()
             raise RehearsalError(
                 f"The code cannot be contained: {outcome.failure}. Run it in the kernel instead."
             )
         findings = _findings_of(outcome, baseline, self.workspace, since)
+        findings.files += _files_outside(outcome, containment)
         effects = Redactor(secrets).value(_effects_of(outcome, findings, engine))
         return Rehearsal(effects, outcome, findings, namespace, self.backups)
 
     def close(self) -> None:
-        """End the worker process, if there is one."""
+        """End the worker process of this kernel. The next rehearsal that needs it starts it again."""
         self._engines.worker.close()
 
     def _containment(self, limits: Limits) -> Containment:
@@ -208,6 +218,12 @@ def _findings_of(outcome: Outcome, baseline: Baseline, workspace: Path, since: i
     except RehearsalError as error:
         outcome.ending, outcome.note = "crashed", str(error)
         return Findings(baseline, workspace)
+
+
+def _files_outside(outcome: Outcome, containment: Containment) -> list[FileEffect]:
+    """Return the effects on files outside the workspace. They cannot be kept."""
+    paths = [] if outcome.upper is None else containment.left_outside(outcome.upper)
+    return [FileEffect(printable(path), "created", problem=_OUTSIDE) for path in paths[:_MOST_OUTSIDE]]
 
 
 def _effects_of(outcome: Outcome, findings: Findings, engine: EngineName) -> Effects:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -224,11 +225,10 @@ def _problem(setting: Setting) -> str:
             if type(value) is str and Path(value).is_dir()
             else "the folder does not exist outside the rehearsal"
         )
-    is_plain = type(value) in _PLAIN or (type(value) is list and all(type(one) in _PLAIN for one in value))
     if kind == "plt.rcParams" and any(word in key for word in _UNSAFE_PARAMETERS):
         return "this parameter is set only by a run in the kernel"
     if kind in _CALLS:
-        return "" if is_plain and value is not MISSING else "its value is not plain"
+        return "" if _is_plain(value) else "its value is not plain"
     return _problem_of_random(kind, value)
 
 
@@ -280,6 +280,27 @@ _SIMPLE_KINDS: Final = ("os.environ", "working folder", *_CALLS)
 def settings_now() -> dict[str, dict[str, Any]]:
     """Return the settings that a run may change, apart from random states and the search path."""
     return {kind: dict(_READERS[kind]()) for kind in _SIMPLE_KINDS}
+
+
+def options_now() -> dict[str, dict[str, Any]]:
+    """Return the options of loaded libraries as JSON, for another process."""
+    return {
+        kind: {key: value for key, value in _READERS[kind]().items() if _is_plain(value)} for kind in _CALLS
+    }
+
+
+def set_options(options: Mapping[str, Mapping[str, Any]]) -> None:
+    """Set options of `options_now` in this process, if the libraries are loaded and accept them."""
+    for kind, values in options.items():
+        now = _READERS[kind]() if kind in _CALLS else {}
+        for key, value in values.items():
+            if key in now and now[key] != value:
+                with suppress(Exception):
+                    set_setting(Setting(kind, key, value))
+
+
+def _is_plain(value: Any) -> bool:
+    return type(value) in _PLAIN or (type(value) is list and all(type(one) in _PLAIN for one in value))
 
 
 def changed_settings(before: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Setting, Setting]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import zoneinfo
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -211,6 +212,12 @@ def _encoder_of(kind: type) -> Encode | None:
         _load(_LIBRARIES.get(str(getattr(kind, "__module__", "")).partition(".")[0]))
         found = _ENCODERS.get(kind)
     return found
+
+
+def load_forms() -> None:
+    """Load the forms for the libraries of this process, before a fork needs them."""
+    for library in _LIBRARIES.keys() & sys.modules.keys():
+        _load(_LIBRARIES[library])
 
 
 def _load(module: str | None) -> None:

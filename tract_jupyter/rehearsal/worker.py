@@ -7,6 +7,7 @@ and classes of the notebook arrive as source, which only the contained copy exec
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import inspect
 import os
@@ -32,7 +33,8 @@ from tract_jupyter.rehearsal.fork import Ends, Job, fork_supervisor
 from tract_jupyter.rehearsal.limits import Limits
 from tract_jupyter.rehearsal.redaction import secret_variables
 from tract_jupyter.rehearsal.report import FrameReader, write_frame
-from tract_jupyter.rehearsal.values import Decoder, Encoder, UnsafeValueError
+from tract_jupyter.rehearsal.settings import options_now, set_options
+from tract_jupyter.rehearsal.values import Buffer, Decoder, Encoder, UnsafeValueError, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,18 +48,20 @@ _WARM: Final = (
 )  # fmt: skip
 _STARTING: Final = 60.0  # seconds
 _LONGEST: Final = 1 << 16
+_FORK: Final = b"fork"
 _AT_ONCE: Final = 1 << 20
-_MOST_MODULES: Final = 1_000
 _REAPING: Final = 1.0  # seconds between looks at ended copies
 
 
 class Worker:
-    """The kernel's handle of the worker process. It starts at its first use."""
+    """The handle of the worker process. It starts at its first use, and ends with this process."""
 
     def __init__(self) -> None:
+        self._owner = 0
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._socket: socket.socket | None = None
+        self._loaded: list[str] = []
 
     def warm_up(self) -> None:
         """Start the process if it does not run. It imports the loaded libraries in the meantime."""
@@ -77,7 +81,7 @@ class Worker:
         with self._lock:
             connection = self._connection()
             try:
-                socket.send_fds(connection, [b"fork"], [ends.control, ends.report, ends.answers, inputs])
+                socket.send_fds(connection, [_FORK], [ends.control, ends.report, ends.answers, inputs])
                 data, descriptors, _, _ = socket.recv_fds(connection, _LONGEST, 1)
             except OSError:
                 data, descriptors = b"", []
@@ -94,27 +98,53 @@ class Worker:
             self._stop()
 
     def _connection(self) -> socket.socket:
-        if self._socket is None or self._process is None or self._process.poll() is not None:
+        if (
+            self._socket is None
+            or self._process is None
+            or self._process.poll() is not None
+            or self._is_inherited
+        ):
             self._stop()
-            self._process, self._socket = _start()
+            self._loaded = _loaded()
+            self._process, self._socket = _start(self._loaded)
+            self._owner = os.getpid()
+        new = [name for name in _loaded() if name not in self._loaded]
+        if new:
+            self._loaded += new
+            with contextlib.suppress(OSError):  # the next message notices it
+                self._socket.send(f"import {' '.join(new)}".encode())
         return self._socket
 
     def _stop(self) -> None:
         if self._socket is not None:
             self._socket.close()
-        if self._process is not None:
+        if self._process is not None and not self._is_inherited:
             self._process.kill()
             self._process.wait()
         self._process = self._socket = None
 
+    @property
+    def _is_inherited(self) -> bool:
+        """True in a fork of the process that started the worker."""
+        return self._owner != os.getpid()
 
-def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
+
+WORKER: Final = Worker()
+"""The worker of this process."""
+atexit.register(WORKER.close)
+
+
+def _loaded() -> list[str]:
+    """Return the loaded libraries that the worker imports as well."""
+    return [name for name in _WARM if name.partition(".")[0] in sys.modules]
+
+
+def _start(loaded: list[str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(_STARTING)
     hidden = secret_variables(os.environ)
     environment = {name: value for name, value in os.environ.items() if name not in hidden}
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path.startswith("/"))
-    loaded = [name for name in _WARM if name.partition(".")[0] in sys.modules]
     with theirs:
         command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()), str(os.getpid()), *loaded]
         process = subprocess.Popen(  # noqa: S603 # this package
@@ -143,8 +173,12 @@ def write_inputs(job: Job) -> int:
         "path": [path for path in sys.path if isinstance(path, str)],
         "folder": _current_folder(job.containment.workspace),
         "random": random.getstate(),
+        "options": options_now(),
     }
     write_frame(file, request)
+    if "numpy.random" in sys.modules:
+        header, buffers = _encoded(sys.modules["numpy.random"].get_state(), Encoder())
+        write_frame(file, {"generator": "numpy.random", **header}, *buffers)
     values = variables_of(job.namespace, job.ignored)
     encoder = Encoder()
     for name in sorted(touched(job.code, values)):
@@ -170,13 +204,19 @@ def _input(name: str, value: Any, encoder: Encoder) -> Iterator[tuple[dict[str, 
         yield {"name": name, "module": place[0], "attribute": place[1]}, []
         return
     try:
-        buffers = encoder.encode(value)
+        header, buffers = _encoded(value, encoder)
     except UnsafeValueError:
         source = _source(value)
         if source:
             yield {"name": name, "source": source}, []
     else:
-        yield {"name": name, "sizes": [memoryview(one).nbytes for one in buffers]}, list(buffers)
+        yield {"name": name, **header}, buffers
+
+
+def _encoded(value: Any, encoder: Encoder) -> tuple[dict[str, Any], list[Buffer]]:
+    """Return the sizes of the buffers of a value, and the buffers."""
+    buffers = encoder.encode(value)
+    return {"sizes": [memoryview(one).nbytes for one in buffers]}, buffers
 
 
 def _import_place(value: Any) -> tuple[str, str] | None:
@@ -214,9 +254,7 @@ def main() -> None:
     connection = socket.socket(fileno=int(sys.argv[1]))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     kernel = os.pidfd_open(int(sys.argv[2]))
-    for name in sys.argv[3:][:_MOST_MODULES]:
-        with contextlib.suppress(Exception):
-            import_module(name)
+    _import(sys.argv[3:])
     shell = _make_shell() if "IPython.core.interactiveshell" in sys.modules else None
     poll = select.poll()
     poll.register(connection, select.POLLIN)
@@ -230,6 +268,13 @@ def main() -> None:
             return
 
 
+def _import(names: list[str]) -> None:
+    for name in names:
+        if name in _WARM:
+            with contextlib.suppress(Exception):
+                import_module(name)
+
+
 def _reap() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
@@ -241,6 +286,9 @@ def _serve(connection: socket.socket, shell: Any) -> bool:
     data, descriptors, _, _ = socket.recv_fds(connection, _LONGEST, 4)
     if not data:
         return False
+    if data != _FORK:
+        _import(data.decode().split()[1:])
+        return True
     control, report, answers, inputs = descriptors
     pid = fork_supervisor(partial(_read_job, inputs, shell), Ends(control, report, answers, inputs))
     process = os.pidfd_open(pid)
@@ -276,6 +324,7 @@ def _read_job(inputs: int, shell: Any) -> Job:
             os.chdir(request["folder"])
         version, state, rest = request["random"]
         random.setstate((version, tuple(state), rest))
+        set_options(request["options"])
         decoder = Decoder()
         for frame in frames:
             _load(frame.header, frame.payload, namespace, decoder)
@@ -296,7 +345,7 @@ def _frames(inputs: int) -> Iterator[Frame]:
 
 def _load(header: dict[str, Any], payload: bytearray, namespace: dict[str, Any], decoder: Decoder) -> None:
     """Create one variable in the copy."""
-    name = header["name"]
+    name = header.get("name", "")
     if "source" in header:
         exec(compile(header["source"], f"<{name}>", "exec", dont_inherit=True), namespace)  # noqa: S102 # in the copy
         return
@@ -307,8 +356,8 @@ def _load(header: dict[str, Any], payload: bytearray, namespace: dict[str, Any],
                 value = getattr(value, part)
             namespace[name] = value
         return
-    buffers, start = [], 0
-    for size in header["sizes"]:
-        buffers.append(memoryview(payload)[start : start + size])
-        start += size
-    namespace[name] = decoder.decode(buffers)
+    buffers = split(payload, header["sizes"])
+    if "generator" in header:
+        import_module(header["generator"]).set_state(Decoder().decode(buffers))
+    else:
+        namespace[name] = decoder.decode(buffers)
