@@ -84,9 +84,16 @@ def test_a_function_that_changes_a_global_is_noticed(adopt):
     assert namespace["log"] == [1]
 
 
-@pytest.mark.parametrize("code", ["globals()['l' + 'og'].append(1)", "exec('lo' + 'g.append(1)')"])
+@pytest.mark.parametrize(
+    "code",
+    [
+        "hidden()", "globals()['l' + 'og'].append(1)", "exec('lo' + 'g.append(1)')", "import sys; sys._getframe().f_globals['l' + 'og'].append(1)",
+        "import builtins; builtins.eval('lo' + 'g.append(1)')", "note.__globals__['l' + 'og'].append(1)",
+    ],
+)  # fmt: skip
 def test_code_that_can_reach_anything_is_noticed(adopt, code):
-    namespace = {"log": []}
+    namespace: dict = {"log": []}
+    exec("def note(): pass\ndef hidden(): globals()['l' + 'og'].append(1)", namespace)
     adopt(code, namespace)
     assert namespace["log"] == [1]
 

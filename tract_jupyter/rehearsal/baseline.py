@@ -34,9 +34,21 @@ _INTERNAL: Final = re.compile(
     r"__.*|_+|_i+|_i?\d+|_(oh|dh|ih|exit_code|sh)|In|Out|exit|quit|get_ipython|open|display"
 )
 _WORD: Final = re.compile(r"[^\W\d]\w*")
-_ANYTHING: Final = frozenset(
-    {"globals", "locals", "vars", "exec", "eval", "get_ipython", "gc", "inspect", "sys"}
+_MAGIC: Final = re.compile(r"^\s*[%!].*", re.MULTILINE)
+_ANY_MAGIC: Final = frozenset(
+    {"run", "reset", "reset_selective", "store", "load", "macro", "rerun", "recall"}
 )
+_ANY_ATTRIBUTE: Final = frozenset({"_getframe", "modules", "user_ns", "f_globals", "f_locals", "__globals__"})
+_ANYTHING: Final = _ANY_ATTRIBUTE | {
+    "globals",
+    "locals",
+    "vars",
+    "exec",
+    "eval",
+    "get_ipython",
+    "gc",
+    "inspect",
+}
 _LONGEST_TEXT: Final = 10_000
 _MOST_OBJECTS: Final = 20_000
 _MOST_OPAQUE: Final = 5_000
@@ -156,26 +168,27 @@ def _is_literal(node: ast.expr) -> bool:
 
 
 def names_in(code: str) -> set[str] | None:
-    """Return the names in code, and the words of its texts. None if the code can reach any variable."""
+    """Return the names in code, and the words of its texts and magics. None if the code can reach any variable."""
     tree = _tree(code)
     if tree is None:
-        words = set(_WORD.findall(code))
-    else:
-        words = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Name):
-                words.add(node.id)
-            elif (
-                isinstance(node, ast.Constant)
-                and isinstance(node.value, str)
-                and len(node.value) < _LONGEST_TEXT
-            ):
-                words.update(_WORD.findall(node.value))
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-                words.add(node.name)
-    if words & _ANYTHING or re.search(r"^\s*[%!]", code, re.MULTILINE):
         return None
-    return words
+    names, words = set(), set(_WORD.findall("\n".join(_MAGIC.findall(code))))
+    if words & _ANY_MAGIC:
+        return None
+    if code.lstrip().startswith("%%"):
+        words |= set(_WORD.findall(code))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            names.add(node.id)
+        elif isinstance(node, ast.Attribute):
+            names.update({node.attr} & _ANYTHING)
+        elif isinstance(node, ast.alias):
+            names.add(node.name)
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < _LONGEST_TEXT
+        ):
+            words.update(_WORD.findall(node.value))
+    return None if names & _ANYTHING else names | words
 
 
 def touched(code: str, values: Mapping[str, Any]) -> set[str]:
@@ -198,6 +211,8 @@ def _with_functions(named: set[str], values: Mapping[str, Any]) -> set[str]:
     waiting, done = list(named), set(named)
     while waiting:
         for word in _words_of(values[waiting.pop()]):
+            if word in _ANYTHING:
+                return set(values)
             if word in values and word not in done:
                 done.add(word)
                 waiting.append(word)
