@@ -17,6 +17,7 @@ _WHEN = re.compile(r"\b\d{1,2} (Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)
 _CELL = re.compile(r"(<|&lt;)ipython-input-\d+-[0-9a-f]+(>|&gt;)")
 _HASH = re.compile(r"\b[0-9a-f]{8,64}(?:-[0-9a-f]{4}){0,3}\b")
 _CUT_HASH = re.compile(r"\b[0-9a-f]{1,7} …")
+_QUOTED = re.compile(r"( name: )'(<id \d+>)'$", re.MULTILINE)  # YAML quotes a short hash of digits only
 _SIZE = re.compile(r"(sha256 <id \d+>), [\d,]+ characters")
 _SECONDS = re.compile(r"\b\d+(\.\d+)? (ms|s)\b")
 
@@ -45,6 +46,7 @@ def stable(text: str, *paths: Path) -> str:
     text = _CELL.sub("<cell>", _WHEN.sub("<time>", _TIME.sub("<time>", text)))
     numbers: dict[str, int] = {}
     text = _HASH.sub(lambda found: f"<id {numbers.setdefault(found[0][:8], len(numbers) + 1)}>", text)
+    text = _QUOTED.sub(r"\1\2", text)
     text = _CUT_HASH.sub("<cut> …", _SIZE.sub(r"\1, <size> characters", text))
     return _SECONDS.sub("<duration>", text)
 
