@@ -62,13 +62,6 @@ class Output:
     data: Mapping[str, Any] | None = None
     metadata: Mapping[str, Any] | None = None
 
-    @classmethod
-    def of_image(cls, image: AttachedFile) -> Output:
-        """Return an image of a call's result."""
-        attachment = image.attachment
-        data = {attachment.media_type: base64.b64encode(image.data).decode()}
-        return cls("display", attachment.name, data)
-
     @cached_property
     def html(self) -> Html:
         """The output as HTML that neither runs nor loads anything. A live page draws a widget over its text."""
@@ -93,10 +86,11 @@ class Output:
             return element("div", (part for _, part in stream.parts()), class_="prose")
         for kind in ("image/svg+xml", *_IMAGES):
             if isinstance(data.get(kind), str):
-                return self._image_html(kind, data[kind])
+                return self.image_html(kind, data[kind])
         return _inner_html("display", self.text)
 
-    def _image_html(self, kind: str, image: str) -> Html:
+    def image_html(self, kind: str, image: str) -> Html:
+        """Return an image in Base64 or an SVG, with the text of the output as its alternative."""
         if kind == "image/svg+xml":  # as an image it neither runs nor loads anything
             image = base64.b64encode(image.encode("utf-8", "replace")).decode()
         if len(image) > MOST_IMAGE:
@@ -112,6 +106,12 @@ class Output:
         }
         source = f"data:{kind};base64,{''.join(image.split())}"
         return element("img", tabindex=0, alt=self.plain[:200], **size, src=source)
+
+
+def sent_image_html(image: AttachedFile) -> Html:
+    """Return an image that a model received."""
+    output, encoded = Output("display", image.attachment.name), base64.b64encode(image.data).decode()
+    return element("div", output.image_html(image.attachment.media_type, encoded), class_="sent")
 
 
 def _inner_html(kind: str, text: str) -> Html:

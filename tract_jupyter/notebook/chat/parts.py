@@ -10,7 +10,7 @@ from tract_jupyter.agents import call_title
 from tract_jupyter.concurrency import BY_PERSON
 from tract_jupyter.models import counted, one_line, printable, shortened, size_text
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
-from tract_jupyter.notebook.chat.outputs import Output
+from tract_jupyter.notebook.chat.outputs import sent_image_html
 from tract_jupyter.notebook.chat.rows import (
     LONGEST_RESULT,
     AskedQuestion,
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.loop import CallEnded
     from tract_jupyter.models import AttachedFile, Attachment, SentContext, ToolCall
+    from tract_jupyter.notebook.chat.outputs import Output
     from tract_jupyter.notebook.views.html import HtmlPart
     from tract_jupyter.review import Decision, Ticket
 
@@ -336,7 +337,7 @@ class CallPart:
         if not self.images:
             return None
         heading = rows.sub(one_line(self._images_text, _ERROR))
-        return heading, [Output.of_image(image).html for image in self.images]
+        return heading, [sent_image_html(image) for image in self.images]
 
     def _call_row(self, limit: int, title: str) -> Row:
         brief, text = brief_arguments(self.arguments)
