@@ -84,6 +84,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--store", choices=["usual", "postgres"], default="usual", help="where tracts are kept")
 
 
+def pytest_make_parametrize_id(val: object) -> str | None:
+    """Shorten a text in the name of a test: each report repeats the name, and each process that a test starts gets it."""
+    if not isinstance(val, str | bytes) or len(val) <= 60:
+        return None
+    return ascii(val[:60]).strip("b'\"")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out tests that another kind of store does not change, and let a kernel start twice."""
     if config.getoption("store") != "usual":

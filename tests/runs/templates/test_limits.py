@@ -98,6 +98,7 @@ def assert_is_quick(source, data=DATA):
     assert seconds < MOST_SECONDS
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(parts=st.lists(PARTS, min_size=1, max_size=6).map("".join), around=LOOPS)
 def test_a_template_that_repeats_anything_is_quick(parts, around):
@@ -105,6 +106,7 @@ def test_a_template_that_repeats_anything_is_quick(parts, around):
     assert_is_quick(around[0] + parts * (LENGTH // len(parts)) + around[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [
     "{% for i in (1..9000) %}{% case 1 %}{% when 2" + ",2" * 45_000 + "%}{% endcase %}{% endfor %}",
     "{% for i in (1..9000) %}{% cycle 1" + ",1" * 45_000 + "%}{% endfor %}",
@@ -141,6 +143,7 @@ COSTLY = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("filters", "value"), COSTLY, ids=[filters for filters, _ in COSTLY])
 def test_a_costly_filter_in_a_loop_is_quick(filters, value):
     """X10: the budget ends any filter on a lot of data within a second."""
