@@ -43,7 +43,7 @@ def test_outputs_stand_under_their_row_and_stay(open_lab, model, screenshot):
     cell = page.locator(".result table").first.locator("td").last
     assert cell.evaluate("one => getComputedStyle(one).backgroundColor") != "rgba(0, 0, 0, 0)"
     assert page.locator(".result table").last.locator("th").nth(-1).inner_text() == "South"
-    assert page.locator(".result img").evaluate("one => one.naturalWidth") > 100
+    assert page.locator(".result > img").filter(visible=True).evaluate("one => one.naturalWidth") > 100
     text = page.inner_text()
     assert text.index("53252.5") < text.index("North leads.")
     assert len(lab.outputs(1)) == 1  # nothing below the foot
@@ -57,7 +57,7 @@ def test_outputs_stand_under_their_row_and_stay(open_lab, model, screenshot):
     lab.save()
     lab = lab.reload()
     again = lab.output(1)
-    again.locator(".result img").wait_for()
+    again.locator(".result > img").filter(visible=True).wait_for()
     assert again.locator(".result table").count() == 2
     code, sent = again.locator(".row .code").first, again.locator(".row .tab pre.out").first
     again.locator(".row > summary").first.click()
