@@ -129,6 +129,17 @@ def test_keep_needs_the_effects_on_display_and_nothing_else(ticket):
     assert shown.not_seen(Answer("approve", {}, shown.round_id, effects))
 
 
+def test_a_kept_function_needs_its_code_on_display(ticket):
+    function = VariableEffect("clean", "created", "", "function clean")
+    shown = ticket(replace(CLEANING, variables=(function,)))
+    effects, rest = shown.needed_effects, shown.needed
+    assert shown.keeps_code
+    assert shown.not_seen(Answer("keep", {}, shown.round_id, effects)).startswith("Nothing was decided: ")
+    assert not shown.not_seen(Answer("keep", {}, shown.round_id, effects | rest))
+    imported = replace(function, is_import=True)
+    assert not ticket(replace(CLEANING, variables=(imported,))).keeps_code
+
+
 def test_changed_code_needs_nothing_on_display_because_it_is_rehearsed_again(tract):
     asked = Ticket(PendingScript("x = 1", notebook_id="user", tract=tract), lambda _: None)
     asked.request = replace(asked.request, effects=LOOK)

@@ -273,6 +273,11 @@ class Effects:
         return self.is_complete and not self.problems
 
     @property
+    def defines_functions(self) -> bool:
+        """A kept effect is a function, whose body runs later. So the code must be read before it is kept."""
+        return any(one.after.startswith("function ") and not one.is_import for one in self.variables)
+
+    @property
     def problems(self) -> tuple[str, ...]:
         """The reasons why effects cannot be kept: `model: a LinearRegression has no safe form`."""
         named = [(variable.name, variable.problem) for variable in self.variables]

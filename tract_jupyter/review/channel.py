@@ -135,6 +135,12 @@ class Ticket:
         pairs = () if effects is None else keyed_lines(effects, self.request.pending_id)
         return frozenset(piece.key for _, piece in pairs)
 
+    @property
+    def keeps_code(self) -> bool:
+        """True if kept effects include a function of the code. Then the code must be on display, too."""
+        effects = self.request.effects
+        return effects is not None and effects.defines_functions
+
     def not_seen(self, answer: Answer) -> str:
         """Return a message about pieces that were not on display for this answer. Empty if there are none."""
         action = self.request.action(answer.action)
@@ -142,7 +148,9 @@ class Ticket:
             return ""
         if self._changes_rehearsed_code(answer):
             return ""  # the changed code is rehearsed first, and shown again
-        needed = self.needed_effects if keeps_effects(self.request, answer.action) else self.needed
+        needed = self.needed
+        if keeps_effects(self.request, answer.action):
+            needed = self.needed_effects | (needed if self.keeps_code else frozenset())
         unseen, all_ = len(needed - answer.seen), len(needed)
         if not unseen:
             return ""

@@ -136,7 +136,7 @@ class InboxRow:
             "place": self.place,
             "kind": self.kind,
             "has_code": any(block.binds != "nothing" for block in request.code),
-            "keeps": keeps_effects(request, self.main.name),
+            "keeps": keeps_effects(request, self.main.name) and not ticket.keeps_code,
             "runs_nothing": ticket.pending.runs_nothing(self.main.name),
             "since_exact": local_time(self.stored.created_at),
             "waits": "a cell of this notebook waits" if ticket.waiting else self._elsewhere,

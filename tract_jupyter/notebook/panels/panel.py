@@ -380,6 +380,7 @@ def request_data(ticket: Ticket, *, brief_record: bool = False) -> dict[str, Any
         "needed": len(ticket.needed) if is_open else 0,
         "needed_effects": len(ticket.needed_effects) if is_open else 0,
         "has_effects": request.effects is not None,
+        "keeps_code": ticket.keeps_code,
         "headline_html": str(headline_html(view)),
         "record_html": "" if is_open else str(row_html(ticket, brief=brief_record)),
         "worst": view.risk.level.value if view.risk.level else "",

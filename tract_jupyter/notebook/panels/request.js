@@ -28,7 +28,9 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   const unseen = () => unseenIn(q, current().needed);
   const isKept = (action) => action === "keep" && current().has_effects;
   const isEdited = () => current().has_effects && drawn?.edits.changed().length > 0; // such code is rehearsed first
-  const unread = (action) => (isEdited() ? 0 : isKept(action) ? unseenIn(q, current().needed_effects, true) : unseen());
+  const unseenEffects = () => unseenIn(q, current().needed_effects, true);
+  const unreadKept = () => unseenEffects() + (current().keeps_code ? unseen() : 0); // a kept function is code
+  const unread = (action) => (isEdited() ? 0 : isKept(action) ? unreadKept() : unseen());
   const steady = steadiness(q);
   const isNew = () => current().is_destructive && steady.isNew();
   const undecided = () => drawn?.edits.undecided?.() ?? [];
@@ -58,7 +60,8 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     if (!view.is_open || !drawn) return;
     const [lines, all, open] = [unseen(), view.needed, undecided().length];
     const main = drawn.primary?.name, more = unread(main);
-    const toRead = isEdited() || !more ? "" : isKept(main) ? `Read ${many(more, "effect")} first` : missing(lines);
+    const effectsLeft = isKept(main) ? unseenEffects() : 0;
+    const toRead = isEdited() || !more ? "" : effectsLeft ? `Read ${many(effectsLeft, "effect")} first` : missing(lines);
     const say = toRead || (open ? `Decide ${many(open, "conflict")} first` : isNew() ? "New request: look first" : "");
     const changes = drawn.edits.changed().length;
     why.textContent = sent === view.round_id || isLost ? "" : say || (changes ? isEdited() ? "Code changed: rehearsed again before anything changes" : `${view.is_code ? "Code" : many(changes, view.choices.length ? "decision" : "value")} changed: checked again, and recorded` : view.why);
@@ -95,7 +98,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   };
   const readNext = (action = drawn?.primary?.name) => {
     if (!unread(action) && !undecided().length) return false;
-    if (isKept(action)) readOn(effects);
+    if (isKept(action) && unseenEffects()) readOn(effects);
     else if (full.hidden) unfold(true);
     else if (unseen()) readOn(full.querySelector("[data-line]") ? full : q);
     else undecided()[0].focus();
