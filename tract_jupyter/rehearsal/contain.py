@@ -18,6 +18,7 @@ import sys
 import sysconfig
 import tempfile
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -222,18 +223,23 @@ def readable_paths(workspace: Path, roots: Iterable[Path] = ()) -> tuple[str, ..
 
     A home folder, or a folder above one, is not in the result, even if Python imports from it.
     """
-    home = Path.home()
+    given = {str(one) for one in map(_resolved, roots) if one}
+    paths = sorted({*_installed(tuple(sys.path), Path.home()), *given, str(workspace)})
+    return tuple(one for one in paths if not _is_below(one, [other for other in paths if other != one]))
+
+
+@lru_cache(maxsize=4)
+def _installed(search_path: tuple[str, ...], home: Path) -> frozenset[str]:
+    """Return the paths of the interpreter, its packages and the system."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *site.getsitepackages()]
-    python += [*sysconfig.get_paths().values(), *sys.path, os.path.dirname(sys.executable)]  # noqa: PTH120
+    python += [*sysconfig.get_paths().values(), *search_path, os.path.dirname(sys.executable)]  # noqa: PTH120
     if site.ENABLE_USER_SITE:
         python.append(site.getusersitepackages())
     wanted = [Path(one) for one in python if one]
     wanted += [home / one for one in _CONFIGURATION]
-    chosen = [one for one in map(_resolved, wanted) if one and not _holds_secrets(one, home)]
-    chosen += [one for one in map(_resolved, roots) if one]
-    system = [path for path in _SYSTEM.split() if os.path.exists(path)]  # noqa: PTH110
-    paths = sorted({*map(str, chosen), *system, str(workspace)})
-    return tuple(one for one in paths if not _is_below(one, [other for other in paths if other != one]))
+    chosen = {str(one) for one in map(_resolved, wanted) if one and not _holds_secrets(one, home)}
+    chosen |= {path for path in _SYSTEM.split() if os.path.exists(path)}  # noqa: PTH110
+    return frozenset(one for one in chosen if not _is_below(one, chosen - {one}))
 
 
 def _resolved(path: Path) -> Path | None:
