@@ -9,6 +9,7 @@ import pytest
 
 from tests.rehearsal.folders import findings_with, write_files
 from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.rehearsal import Backups
 
 
 @pytest.fixture
@@ -176,3 +177,21 @@ def test_the_digest_covers_files(upper, workspace):
     assert findings_with(upper, workspace).digest() == first
     write_files(upper, {"a.txt": "two"})
     assert findings_with(upper, workspace).digest() != first
+
+
+def test_files_of_the_store_cannot_be_kept(upper, workspace):
+    store = Backups(workspace / ".tract" / "notes.db.backups")
+    write_files(
+        upper,
+        {
+            ".tract/notes.db": "x",
+            ".tract/notes.db-wal": "x",
+            ".tract/notes.db.backups/changes/a.json": "{}",
+            ".tract/other.txt": "x",
+        },
+    )
+    effects = findings_with(upper, workspace, own_paths=store.own_paths).files
+    assert {effect.path: effect.problem for effect in effects} == {
+        ".tract/notes.db": "it belongs to the store of this notebook", ".tract/notes.db-wal": "it belongs to the store of this notebook",
+        ".tract/notes.db.backups/changes/a.json": "it belongs to the store of this notebook", ".tract/other.txt": "",
+    }  # fmt: skip

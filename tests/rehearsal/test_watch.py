@@ -151,3 +151,12 @@ def test_a_run_without_changes_leaves_no_backup(run, workspace, tmp_path):
     (workspace / "a.txt").write_text("old")
     run("x = 'a.txt'", {})
     assert Backups(tmp_path / "backups").change_ids() == ()
+
+
+def test_the_store_and_its_backups_are_left_alone(workspace):
+    (workspace / "notes.db").write_text("store")
+    watching = watch("x = ['notes.db', '.']", {}, workspace, Backups(workspace / "notes.db.backups"))
+    (workspace / "notes.db").write_text("store, written meanwhile")
+    (workspace / "notes.db-wal").write_text("log")
+    change = watching.finish()
+    assert (change.files, change.preview()) == ((), ())

@@ -106,6 +106,12 @@ class Backups:
         """The bytes of all contents."""
         return sum(path.stat().st_size for path in self._objects())
 
+    @property
+    def own_paths(self) -> str:
+        """The beginning of the paths that belong to the store: its files, and this folder."""
+        folder = os.path.realpath(self.folder)
+        return folder.removesuffix(".backups")
+
     def change_ids(self) -> tuple[str, ...]:
         """Return the ids of all changes, oldest first."""
         return tuple(record.change_id for record in self._records())

@@ -140,6 +140,7 @@ def find_effects(
     *,
     upper: int | None = None,
     since: int | None = None,
+    own_paths: str = "",
 ) -> Findings:
     """Return the effects of received frames and of an upper folder.
 
@@ -149,6 +150,7 @@ def find_effects(
         workspace: The folder below the overlay.
         upper: A descriptor of the overlay's upper folder. None if no file can be written.
         since: The start of the rehearsal, in nanoseconds.
+        own_paths: The beginning of paths that the code may not change: the store's.
 
     Raises:
         RehearsalError: the data is malformed.
@@ -160,6 +162,9 @@ def find_effects(
         receiver.add(header, payload)
     if upper is not None:
         findings.upper = read_upper(upper, workspace, since=since)
+        for change in findings.upper.changes if own_paths else ():
+            if f"{workspace}/{change.path}".startswith(own_paths):
+                change.problem = change.problem or "it belongs to the store of this notebook"
         findings.files = list(file_effects(findings.upper, workspace))
         for change in findings.upper.changes:
             state = change.after

@@ -181,10 +181,23 @@ class Rehearser:
             raise RehearsalError(
                 f"The code cannot be contained: {outcome.failure}. Run it in the kernel instead."
             )
-        findings = _findings_of(outcome, baseline, self.workspace, since)
+        findings = self._findings_of(outcome, baseline, since)
         findings.files += _files_outside(outcome, containment)
         effects = Redactor(secrets).value(_effects_of(outcome, findings, engine))
         return Rehearsal(effects, outcome, findings, namespace, self.backups)
+
+    def _findings_of(self, outcome: Outcome, baseline: Baseline, since: int) -> Findings:
+        """Return the effects on variables, files and settings. A malformed report is the end of a crashed copy."""
+        frames = [(frame.header, frame.payload) for frame in outcome.report.effects]
+        outcome.report.effects.clear()
+        own = self.backups.own_paths
+        try:
+            return find_effects(
+                frames, baseline, self.workspace, upper=outcome.upper, since=since, own_paths=own
+            )
+        except RehearsalError as error:
+            outcome.ending, outcome.note = "crashed", str(error)
+            return Findings(baseline, self.workspace)
 
     def close(self) -> None:
         """End the worker process of this kernel. The next rehearsal that needs it starts it again."""
@@ -207,17 +220,6 @@ def _shell_of(namespace: dict[str, Any]) -> Any:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell if shell is not None and shell.user_ns is namespace else None
-
-
-def _findings_of(outcome: Outcome, baseline: Baseline, workspace: Path, since: int) -> Findings:
-    """Return the effects on variables, files and settings. A malformed report is the end of a crashed copy."""
-    frames = [(frame.header, frame.payload) for frame in outcome.report.effects]
-    outcome.report.effects.clear()
-    try:
-        return find_effects(frames, baseline, workspace, upper=outcome.upper, since=since)
-    except RehearsalError as error:
-        outcome.ending, outcome.note = "crashed", str(error)
-        return Findings(baseline, workspace)
 
 
 def _files_outside(outcome: Outcome, containment: Containment) -> list[FileEffect]:

@@ -54,7 +54,7 @@ class Watch:
             *_texts(code),
             *(str(self._before[name]) for name in names if isinstance(self._before[name], str | Path)),
         ]
-        self._stamps = _stamps(self._workspace)
+        self._stamps = self._stamps_now()
         self._folders = _folders(self._workspace)
         self._files = self._save_files(texts)
         self._settings = settings_now()
@@ -117,7 +117,9 @@ class Watch:
         saved: dict[str, State | None] = {}
         folder = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            for path in sorted(self._named_files(texts))[:_MOST_NAMED]:
+            for path in sorted(path for path in self._named_files(texts) if not self._is_own(path))[
+                :_MOST_NAMED
+            ]:
                 with suppress(OSError, RehearsalError):
                     state = state_below(folder, path)
                     store_below(self._backups, folder, path, state)
@@ -149,12 +151,18 @@ class Watch:
         elif not os.path.lexists(path) or _is_regular(path):
             yield self._relative(path)
 
+    def _stamps_now(self) -> dict[str, Stamp]:
+        return {path: stamp for path, stamp in _stamps(self._workspace).items() if not self._is_own(path)}
+
+    def _is_own(self, path: str) -> bool:
+        return f"{self._workspace}/{path}".startswith(self._backups.own_paths)
+
     def _relative(self, path: Path) -> str:
         return path.relative_to(self._workspace).as_posix()
 
     def _changed_files(self) -> tuple[list[FileRecord], list[UndoItem]]:
         found: list[FileRecord] = []
-        stamps = _stamps(self._workspace)
+        stamps = self._stamps_now()
         folder = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for path in sorted(self._files.keys() | (stamps.keys() - self._stamps.keys())):
