@@ -134,10 +134,14 @@ class Supervisor:
 
 def hand_over(listener: int | None, link: socket.socket) -> None:
     """Give the listener of this process, a copy, to its supervisor."""
-    if listener is not None:
+    if listener is None:
+        return
+    try:
         link.send(_NUMBER.pack(listener))
         link.recv(1)
-        os.close(listener)
+    except OSError:  # the supervisor was killed, and this process is next
+        os._exit(1)
+    os.close(listener)
 
 
 def _address(data: bytes) -> str:
