@@ -611,8 +611,6 @@ class Parts:
     @part
     def rehearser(self) -> Rehearser:
         """The rehearsals of code on a contained copy of this kernel; `scripts.rehearse` uses it."""
-        from pathlib import Path
-
         from tract_jupyter.rehearsal import Rehearser
 
         return Rehearser(

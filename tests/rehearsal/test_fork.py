@@ -13,7 +13,7 @@ import pytest
 
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.rehearsal import Limits, ToolReply
+from tract_jupyter.rehearsal import Backups, Limits, Rehearser, ToolReply
 
 
 def test_the_copy_has_the_variables_and_the_kernel_keeps_them(rehearse, level):
@@ -184,7 +184,22 @@ def test_a_call_that_needs_approval_ends_the_rehearsal(rehearse):
 
 def test_the_error_of_a_tool_is_raised(rehearse):
     effects = rehearse("tools.fail()", tools=answer)
-    assert effects.ending_note == "ToolCallError: no such page"
+    assert effects.ending_note == "ToolExecutionError: fail() failed: no such page"
+    code = "from tract_jupyter import ToolExecutionError\ntry: tools.fail()\nexcept ToolExecutionError as error: print(error.reason)"
+    assert rehearse(code, tools=answer).text() == "no such page\n"
+
+
+def test_a_workspace_with_the_home_folder_is_refused(tmp_path, monkeypatch):
+    (tmp_path / "home" / "work").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for workspace in (tmp_path, tmp_path / "home"):
+        rehearser = Rehearser(workspace, Backups(tmp_path / "backups"))
+        with pytest.raises(
+            RehearsalError, match="contains your home folder, with its keys. Start the notebook in"
+        ):
+            rehearser.rehearse("1", {})
+    rehearser = Rehearser(tmp_path / "home" / "work", Backups(tmp_path / "backups"))
+    assert rehearser.rehearse("1", {}).effects.is_empty
 
 
 def test_arguments_of_tools_are_data(rehearse):

@@ -1,6 +1,7 @@
 """Rehearsal: run code in a contained copy of the kernel, show its effects, keep them or not, and undo them.
 
-* `rehearser`: rehearses code, and keeps its effects. `probe`: the level of containment of this machine.
+* `rehearser`: rehearses code, and keeps its effects. `levels`: finds the level of containment of this
+  machine.
 * `engines`: chooses the engine. `fork`: a fork of the kernel. `worker`: a fresh process with copies of variables.
 * `parent`: the kernel's side of a rehearsal. `supervisor`: ends the copy. `report`: the frames that the copy sends.
 * `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `limits`: time and memory.
@@ -11,7 +12,7 @@
 * In the copy: `baseline` (the variables that the code can reach, and digests), `collect` (writes changed variables).
 * In the kernel: `found` computes the effects from received data, `files` from changed files. `settings`: both sides.
 * `adopt`: keeps effects. `change`: a change that was made, with preview, undo and redo. `backups`: contents of files,
-  with a journal of each change. `watch`: copies of variables and files before a run in the kernel.
+  with a journal of each change. `watching`: copies of variables and files before a run in the kernel.
 
 Code never comes back from the copy, only data. Knows `models` and `analysis`.
 """

@@ -20,10 +20,10 @@ from .files import file_effects as file_effects
 from .files import read_upper as read_upper
 from .found import Findings as Findings
 from .found import find_effects as find_effects
+from .levels import Level as Level
+from .levels import probe as probe
 from .limits import Limits as Limits
 from .parent import ToolReply as ToolReply
-from .probe import Level as Level
-from .probe import probe as probe
 from .rehearser import Rehearsal as Rehearsal
 from .rehearser import Rehearser as Rehearser
 from .report import Frame as Frame
@@ -38,5 +38,5 @@ from .values import Decoder as Decoder
 from .values import Encoder as Encoder
 from .values import UnsafeValueError as UnsafeValueError
 from .values import split as split
-from .watch import Watch as Watch
-from .watch import watch as watch
+from .watching import Watch as Watch
+from .watching import watch as watch

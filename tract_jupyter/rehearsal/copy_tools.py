@@ -9,6 +9,7 @@ import threading
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.exceptions import ToolExecutionError
 from tract_jupyter.rehearsal.report import FrameReader
 
 if TYPE_CHECKING:
@@ -17,10 +18,6 @@ if TYPE_CHECKING:
 TOOLS: Final = "tools"
 _LARGEST_ANSWER: Final = 1 << 30
 _AT_ONCE: Final = 1 << 16
-
-
-class ToolCallError(Exception):
-    """A tool call failed. The message is the tool's error."""
 
 
 class Caller:
@@ -41,7 +38,7 @@ class Caller:
         """Return the result of a tool.
 
         Raises:
-            ToolCallError: the tool failed.
+            ToolExecutionError: the tool failed.
             TypeError: an argument is not JSON.
         """
         with self._lock:
@@ -51,9 +48,9 @@ class Caller:
             while data := os.read(self._answers, _AT_ONCE):
                 for frame in reader.feed(data):
                     if frame.header["error"]:
-                        raise ToolCallError(frame.header["error"])
+                        raise ToolExecutionError(tool, arguments, frame.header["error"])
                     return frame.header["value"]
-        raise ToolCallError("the kernel does not answer")
+        raise ToolExecutionError(tool, arguments, "the kernel does not answer")
 
 
 class CopyTools:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RehearsalError
@@ -19,14 +20,13 @@ from tract_jupyter.rehearsal.effects import Effects, FileEffect, Output, Refusal
 from tract_jupyter.rehearsal.engines import EngineName, Engines
 from tract_jupyter.rehearsal.fork import Job
 from tract_jupyter.rehearsal.found import Findings, find_effects
+from tract_jupyter.rehearsal.levels import probe
 from tract_jupyter.rehearsal.limits import Limits
-from tract_jupyter.rehearsal.probe import probe
 from tract_jupyter.rehearsal.redaction import Redactor, secret_variables
 from tract_jupyter.rehearsal.report import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
-    from pathlib import Path
 
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.rehearsal.backups import Backups
@@ -154,6 +154,7 @@ class Rehearser:
             RehearsalError: no rehearsal is possible on this machine. Nothing ran.
         """
         limits = limits or self.limits
+        self._check_workspace()
         containment = self._containment(limits)
         secrets = {*self._secrets(), *secret_variables(os.environ).values()}
         hidden = frozenset(self._hidden())
@@ -202,6 +203,15 @@ class Rehearser:
     def close(self) -> None:
         """End the worker process of this kernel. The next rehearsal that needs it starts it again."""
         self._engines.worker.close()
+
+    def _check_workspace(self) -> None:
+        """Refuse a workspace with the user's keys: the code may read all of the workspace."""
+        home = Path.home().resolve()
+        if home.is_relative_to(self.workspace):
+            raise RehearsalError(
+                f"There is no rehearsal in {self.workspace}: it contains your home folder, with its keys. Start the "
+                "notebook in a folder of your project."
+            )
 
     def _containment(self, limits: Limits) -> Containment:
         level: Any = self._level

@@ -135,7 +135,7 @@ def test_a_repr_that_does_not_end_is_given_up(monkeypatch, slow, wrap):
 def test_a_table_is_its_columns_and_first_rows(monkeypatch):
     """A stub of a pandas object. The real one is tested if pandas is installed."""
     pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"a": range(1_250_000), "b": ["x" * 200] * 1_250_000})
+    frame = pandas.DataFrame({"a": range(1_250_000), "b": range(1_250_000)})
     (sent,) = variable_context({"df": frame}, ["df"])
     assert sent.what == (
         "DataFrame, 1,250,000 rows x 2 columns; columns and 5 rows are sent, 1,249,995 rows of 19.1 MiB are not"
