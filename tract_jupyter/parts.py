@@ -430,7 +430,7 @@ class Parts:
         """The policies: `add`, `on`, `off`, `list`, `preview`, `log`, `suspended`, `apply`, `propose`."""
         from datetime import UTC, datetime
 
-        from tract_jupyter.policy import Policies, PolicyEvaluator, PolicyStore, Watch
+        from tract_jupyter.policy import ContextWatch, Policies, PolicyEvaluator, PolicyStore
         from tract_jupyter.storage import PendingRows, PolicyRows
         from tract_jupyter.toolkit import PolicyCalls
 
@@ -441,7 +441,7 @@ class Parts:
         evaluator = PolicyEvaluator(
             self._tract, repository, store, PendingRows(repository.tract_id),
             PolicyCalls(self._tract, self.executor, self.firing), lambda: self.autonomy,
-            Watch(repository, lambda: datetime.now(UTC)),
+            ContextWatch(repository, lambda: datetime.now(UTC)),
             lambda reason, level: self.orchestrator.run(reason, level),  # noqa: PLW0108 # created on use
             unfinished=lambda: self.orchestrator.unfinished(),  # noqa: PLW0108 # the same
         )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 
 from tests.rehearsal.conftest import rehearser, workspace  # noqa: F401 # fixtures
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.operations import ActionDef, Rehearsal
+from tract_jupyter.operations import ActionDef, ActionRehearsal
 from tract_jupyter.scripts import Rehearsing
 
 
@@ -82,7 +82,7 @@ def test_each_ending_is_told(rehearsed, workspace, code, kind, told):  # noqa: F
     rehearsal = rehearsed(code)
     assert rehearsal.runs[0].kind == kind
     assert told in rehearsal.runs[0].told
-    assert Rehearsal.from_dict(json.loads(json.dumps(rehearsal.to_dict()))) == rehearsal
+    assert ActionRehearsal.from_dict(json.loads(json.dumps(rehearsal.to_dict()))) == rehearsal
     assert "private" not in rehearsal.summary_for_model
 
 

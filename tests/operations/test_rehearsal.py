@@ -15,7 +15,7 @@ from tract_jupyter import Tract
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.notebook.panels import record_html
-from tract_jupyter.operations import ActionDef, Rehearsal
+from tract_jupyter.operations import ActionDef, ActionRehearsal
 from tract_jupyter.review import deciding, request_text
 
 
@@ -281,15 +281,15 @@ def test_accepting_a_volatile_field_keeps_it(tract, spec):
     [None, 5, {}, {"runs": 3}, {"runs": [{}], "code_hash": "", "left_out": "", "has_kernel_code": False}],
 )
 def test_what_the_store_holds_instead_is_none(data):
-    assert Rehearsal.from_dict(data) is None
+    assert ActionRehearsal.from_dict(data) is None
 
 
 def test_it_is_read_as_it_was_written(tract, spec):
     made = tract.operations.rehearse(spec())
-    assert Rehearsal.from_dict(json.loads(json.dumps(made.to_dict()))) == made
+    assert ActionRehearsal.from_dict(json.loads(json.dumps(made.to_dict()))) == made
     wrong = made.to_dict()
     wrong["runs"][0]["kind"] = "perfect"
-    assert Rehearsal.from_dict(wrong) is None
+    assert ActionRehearsal.from_dict(wrong) is None
 
 
 # --- what cannot be rehearsed

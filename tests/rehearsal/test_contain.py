@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tract_jupyter.rehearsal import Backups, Limits, Rehearser, probe
+from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, probe
 
 
 @pytest.fixture
@@ -166,26 +166,26 @@ def test_equal_refusals_are_counted(rehearse):
 
 def test_written_files_have_a_limit(rehearse, workspace):
     code = "f = open('large', 'wb')\nfor _ in range(40): f.write(bytes(1 << 20))"
-    effects = rehearse(code, limits=Limits(disk=8 << 20))
+    effects = rehearse(code, limits=RehearsalLimits(disk=8 << 20))
     assert effects.ending == "raised"
     assert "Error" in effects.ending_note
     assert not (workspace / "large").exists()
 
 
 def test_memory_has_a_limit(rehearse, level):
-    effects = rehearse("x = bytearray(30 << 30)", level=level, limits=Limits(memory=1 << 28))
+    effects = rehearse("x = bytearray(30 << 30)", level=level, limits=RehearsalLimits(memory=1 << 28))
     assert effects.ending_note == "MemoryError"
 
 
 def test_the_memory_of_all_processes_has_a_limit(rehearse):
     code = "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        x = b'x' * (40 << 20); time.sleep(60)\ntime.sleep(60)"
-    effects = rehearse(code, limits=Limits(memory=1 << 27))
+    effects = rehearse(code, limits=RehearsalLimits(memory=1 << 27))
     assert (effects.ending, effects.ending_note) == ("limit", "more than 128 MB of memory")
 
 
 def test_the_number_of_processes_has_a_limit(rehearse):
     code = "import os, time\nwhile True:\n    if os.fork() == 0: time.sleep(60)"
-    effects = rehearse(code, limits=Limits(processes=10))
+    effects = rehearse(code, limits=RehearsalLimits(processes=10))
     assert (effects.ending, effects.ending_note) == ("limit", "more than 10 processes")
 
 

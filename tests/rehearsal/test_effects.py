@@ -11,11 +11,11 @@ from tract_jupyter.rehearsal import (
     Effects,
     FileEffect,
     Output,
-    Refusal,
+    RefusedAttempt,
+    RehearsedCall,
     RowChange,
     SettingEffect,
     TableChange,
-    ToolCall,
     VariableEffect,
     effects_from_data,
 )  # fmt: skip
@@ -41,8 +41,8 @@ FIGURE = Output("figure", data={"image/png": b"\x89PNG", "text/plain": "<Figure>
         (Effects(variables=(VariableEffect("df", "changed", detail=TABLE.summary), VariableEffect("x", "deleted"))),
          "Changes `df`: date becomes datetime64[ns]; 23 rows removed; 57 values of name changed. Deletes `x`."),
         (Effects(ending="raised", ending_note="ValueError: no such column (line 3)"), "Raises an error: ValueError: no such column (line 3)."),
-        (Effects(refused=(Refusal("connect to api.example.com:443", line=4),)), "Was refused: connect to api.example.com:443."),
-        (Effects(ending="asked", calls=(ToolCall("notify", is_answered=False),)), "Needs approval to call `notify`."),
+        (Effects(refused=(RefusedAttempt("connect to api.example.com:443", line=4),)), "Was refused: connect to api.example.com:443."),
+        (Effects(ending="asked", calls=(RehearsedCall("notify", is_answered=False),)), "Needs approval to call `notify`."),
         (Effects(files=tuple(FileEffect(f"out/{n}.txt", "created") for n in range(200))),
          "Creates out/0.txt, out/1.txt, out/2.txt, out/3.txt and 196 more."),
         (Effects(settings=(SettingEffect("os.environ['X']", "", "1"),)), "Changes os.environ['X']."),
@@ -53,14 +53,14 @@ def test_headline(effects, headline):
 
 
 def test_looking_has_nothing_to_keep():
-    assert Effects(outputs=(Output("text", "12\n"),), calls=(ToolCall("status"),)).is_empty
+    assert Effects(outputs=(Output("text", "12\n"),), calls=(RehearsedCall("status"),)).is_empty
     for effects in (
         Effects(variables=(CLEAN,)),
         Effects(files=(FILE,)),
         Effects(ending="raised"),
-        Effects(refused=(Refusal("x"),)),
+        Effects(refused=(RefusedAttempt("x"),)),
         Effects(settings=(SettingEffect("working folder", "/a", "/b"),)),
-        Effects(calls=(ToolCall("notify", is_answered=False),)),
+        Effects(calls=(RehearsedCall("notify", is_answered=False),)),
     ):
         assert not effects.is_empty
 
@@ -74,7 +74,7 @@ def test_only_safe_and_complete_effects_can_be_kept():
     assert not effects.can_be_kept
     assert effects.problems == ("model: a LinearRegression has no safe form",)
     assert not Effects(variables=(CLEAN,), ending="limit").can_be_kept
-    assert not Effects(variables=(CLEAN,), refused=(Refusal("x"),)).can_be_kept
+    assert not Effects(variables=(CLEAN,), refused=(RefusedAttempt("x"),)).can_be_kept
 
 
 def test_text_is_the_output_in_order():
@@ -87,7 +87,7 @@ def test_text_is_the_output_in_order():
 
 WHOLE = Effects(
     "basic", "worker", "raised", "ValueError", 1.5, (CLEAN, VariableEffect("df", "changed", "DataFrame", "DataFrame", "x", TABLE, "p", ("view",))),
-    (FILE,), (FIGURE,), (ToolCall("a", "x=1", is_answered=False),), (Refusal("connect", 2, 3),), (SettingEffect("working folder", "a", "b"),), "0" * 64,
+    (FILE,), (FIGURE,), (RehearsedCall("a", "x=1", is_answered=False),), (RefusedAttempt("connect", 2, 3),), (SettingEffect("working folder", "a", "b"),), "0" * 64,
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 import pytest
 
 from tests.rehearsal.escapes import ATTEMPTS, GIVEN, MORE
-from tract_jupyter.rehearsal import Backups, Limits, Rehearser, probe
+from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, probe
 
 # Each attempt runs in a separate frame, in a child if it could end the process.
 RUNNER = """
@@ -145,7 +145,7 @@ def outside():
 def rehearse(outside, level, attempts, **limits):
     rehearser = Rehearser(outside.workspace, Backups(outside.folder / "backups"), level=level)
     attempts = {name: outside.filled(code) for name, code in attempts.items()}
-    return rehearser.rehearse(RUNNER, {"attempts": attempts}, limits=Limits(**limits))
+    return rehearser.rehearse(RUNNER, {"attempts": attempts}, limits=RehearsalLimits(**limits))
 
 
 def test_there_are_fifty_attempts_of_each_kind():

@@ -13,7 +13,7 @@ import pytest
 
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.rehearsal import Backups, Limits, Rehearser, ToolReply
+from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, ToolReply
 
 
 def test_the_copy_has_the_variables_and_the_kernel_keeps_them(rehearse, level):
@@ -45,7 +45,9 @@ def test_output_has_the_order_of_the_code(rehearse):
 def test_long_output_is_cut_and_the_code_continues(rehearse):
     namespace = {}
     effects = rehearse(
-        "for i in range(100_000): print('x' * 100)\nprint('end')\n1", namespace, limits=Limits(output=50_000)
+        "for i in range(100_000): print('x' * 100)\nprint('end')\n1",
+        namespace,
+        limits=RehearsalLimits(output=50_000),
     )
     assert effects.ending == "finished"
     assert len(effects.text(10**6)) < 60_000
@@ -94,7 +96,7 @@ def test_a_crash_is_an_ending(rehearse, code, note, level):
 
 def test_a_hang_ends_at_the_limit(rehearse, level):
     effects = rehearse(
-        "print('before')\nimport time; time.sleep(60)", level=level, limits=Limits(seconds=0.7)
+        "print('before')\nimport time; time.sleep(60)", level=level, limits=RehearsalLimits(seconds=0.7)
     )
     assert (effects.ending, effects.ending_note) == ("limit", "more than 0.7 seconds")
     assert effects.text() == "before\n"
@@ -103,11 +105,11 @@ def test_a_hang_ends_at_the_limit(rehearse, level):
 
 def test_a_copy_that_ignores_signals_ends_at_the_limit(rehearse):
     code = "import signal, time\nfor n in (2, 15, 1): signal.signal(n, signal.SIG_IGN)\nwhile True: time.sleep(1)"
-    assert rehearse(code, limits=Limits(seconds=0.7)).ending == "limit"
+    assert rehearse(code, limits=RehearsalLimits(seconds=0.7)).ending == "limit"
 
 
 def test_cpu_time_has_a_limit(rehearse):
-    effects = rehearse("while True: pass", limits=Limits(cpu_seconds=1, seconds=30))
+    effects = rehearse("while True: pass", limits=RehearsalLimits(cpu_seconds=1, seconds=30))
     assert (effects.ending, effects.ending_note) == ("limit", "more than 1 CPU seconds")
 
 

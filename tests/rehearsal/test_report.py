@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from tract_jupyter.rehearsal import Frame, FrameReader, MalformedReportError, Report, frame_bytes
+from tract_jupyter.rehearsal import FrameReader, MalformedReportError, Report, ReportFrame, frame_bytes
 
 TOUCHED = []
 
@@ -60,7 +60,7 @@ def test_a_report_in_pieces_is_the_same(pieces):
     assert report.outputs[1].data["image/png"].startswith(b"\x89PNG")
     assert report.refused == [("connect to example.com:443", 3)]
     assert calls == [(1, "search", {"query": "owls", "limit": 5})]
-    assert report.effects == [Frame({"what": "variable", "name": "df", "sizes": [8]}, bytearray(8))]
+    assert report.effects == [ReportFrame({"what": "variable", "name": "df", "sizes": [8]}, bytearray(8))]
     assert report.ending == "finished"
 
 
@@ -95,14 +95,14 @@ def test_text_beyond_the_limit_is_cut():
 )
 def test_frames_of_another_form_are_refused(header):
     with pytest.raises(MalformedReportError):
-        Report(1_000).add(Frame(header, bytearray()))
+        Report(1_000).add(ReportFrame(header, bytearray()))
 
 
 def test_nothing_may_follow_the_end():
     report = Report(1_000)
-    report.add(Frame({"kind": "end", "ending": "finished", "note": ""}, bytearray()))
+    report.add(ReportFrame({"kind": "end", "ending": "finished", "note": ""}, bytearray()))
     with pytest.raises(MalformedReportError, match="follows the end"):
-        report.add(Frame({"kind": "end", "ending": "finished", "note": ""}, bytearray()))
+        report.add(ReportFrame({"kind": "end", "ending": "finished", "note": ""}, bytearray()))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tract_jupyter.rehearsal import Engines, Limits
+from tract_jupyter.rehearsal import Engines, RehearsalLimits
 
 pytestmark = pytest.mark.slow
 
@@ -112,7 +112,7 @@ def test_the_worker_is_contained(in_worker, level):
 
 
 def test_a_hang_in_the_worker_ends(in_worker):
-    effects = in_worker("import time; time.sleep(60)", limits=Limits(seconds=0.5)).effects
+    effects = in_worker("import time; time.sleep(60)", limits=RehearsalLimits(seconds=0.5)).effects
     assert effects.ending == "limit"
     assert in_worker("1").effects.ending == "finished"
 
@@ -166,7 +166,7 @@ def test_a_hang_is_remembered_and_tried_in_the_worker(rehearser, tmp_path, monke
     monkeypatch.syspath_prepend(tmp_path)
     import hanging
 
-    made = rehearser(limits=Limits(seconds=1.5), roots=lambda: [tmp_path])
+    made = rehearser(limits=RehearsalLimits(seconds=1.5), roots=lambda: [tmp_path])
     code = f"import hanging, time\nif hanging.PID == {hanging.PID}: time.sleep(60)\n'done'"
     try:
         for _ in range(2):
@@ -182,7 +182,7 @@ def test_a_hang_is_remembered_and_tried_in_the_worker(rehearser, tmp_path, monke
 
 
 def test_a_loop_that_never_ends_blames_no_library(rehearser):
-    made = rehearser(limits=Limits(seconds=0.6))
+    made = rehearser(limits=RehearsalLimits(seconds=0.6))
     rehearsal = made.rehearse("import json\nwhile True: pass", {})
     assert (rehearsal.effects.engine, rehearsal.effects.ending) == ("fork", "limit")
     rehearsal.discard()

@@ -8,11 +8,11 @@ from tract_jupyter.rehearsal import (
     Effects,
     FileEffect,
     Output,
-    Refusal,
+    RefusedAttempt,
+    RehearsedCall,
     RowChange,
     SettingEffect,
     TableChange,
-    ToolCall,
     VariableEffect,
 )
 from tract_jupyter.review import Pending, action
@@ -82,7 +82,7 @@ REFUSED = Effects(
     seconds=0.2,
     digest="b" * 64,
     variables=(VariableEffect("days", "created", "", "DataFrame, 153 × 1"),),
-    refused=(Refusal("connect to api.weather.example:443", 2, 4),),
+    refused=(RefusedAttempt("connect to api.weather.example:443", 2, 4),),
 )
 """A script that tried to reach the network."""
 FAILED = Effects(
@@ -101,7 +101,7 @@ MANY = Effects(
         *(FileEffect(f"out/part_{number:03}.csv", "created", None, 1_024) for number in range(199)),
     ),
     settings=(SettingEffect("os.environ['MODE']", "", "fast"),),
-    calls=(ToolCall("read_table", "path='data.csv'"),),
+    calls=(RehearsedCall("read_table", "path='data.csv'"),),
 )
 """200 changed files."""
 

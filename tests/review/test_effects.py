@@ -10,7 +10,7 @@ import pytest
 from tests.review.rehearsed import CLEANING, FAILED, LOOK, MANY, REFUSED, Rehearsed
 from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.rehearsal import ToolCall, VariableEffect
+from tract_jupyter.rehearsal import RehearsedCall, VariableEffect
 from tract_jupyter.review import (
     Answer,
     Ticket,
@@ -48,7 +48,7 @@ def test_a_line_says_what_changes():
     assert created.text == "DataFrame, 409 × 4"
     refused, _ = list_effects(REFUSED).lines
     assert refused.text == "refused, 2 times, line 4"
-    call = replace(LOOK, ending="asked", calls=(ToolCall("notify", "'x'", is_answered=False),))
+    call = replace(LOOK, ending="asked", calls=(RehearsedCall("notify", "'x'", is_answered=False),))
     assert [line.text for line in list_effects(call).lines] == [
         "needs approval to be called with 'x'; the rehearsal ended here"
     ]

@@ -23,7 +23,7 @@ from .rebuilding import RemotePending as RemotePending
 from .rebuilding import client_left as client_left
 from .registry import OperationRegistry as OperationRegistry
 from .registry import make_dynamic_pending_class as make_dynamic_pending_class
-from .rehearsal import Rehearsal as Rehearsal
+from .rehearsal import ActionRehearsal as ActionRehearsal
 from .rehearsal import RehearsedRun as RehearsedRun
 from .rehearsal import rehearse as rehearse
 from .spec import ActionDef as ActionDef

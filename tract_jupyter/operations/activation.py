@@ -16,7 +16,7 @@ from tract_jupyter.operations.abilities import abilities, ability_text, change_t
 from tract_jupyter.operations.advice import reach_table, spec_reach
 from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.pending import analysed_blocks
-from tract_jupyter.operations.rehearsal import Rehearsal, rehearse
+from tract_jupyter.operations.rehearsal import ActionRehearsal, rehearse
 from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review import (
     ACTIVATE,
@@ -139,7 +139,7 @@ class PendingActivation(Proposal):
         requests: Iterable[str] = (),
         active: OperationSpec | None = None,
         approved: OperationSpec | None = None,
-        rehearsal: Rehearsal | None = None,
+        rehearsal: ActionRehearsal | None = None,
         **options: Any,
     ) -> None:
         volatile = sorted(requests)
@@ -201,9 +201,9 @@ class PendingActivation(Proposal):
         return self.run_approved()
 
     @property
-    def rehearsal(self) -> Rehearsal | None:
+    def rehearsal(self) -> ActionRehearsal | None:
         """The results of the last rehearsal, or None without a rehearsal."""
-        return Rehearsal.from_dict(self.fields.get(_REHEARSAL))
+        return ActionRehearsal.from_dict(self.fields.get(_REHEARSAL))
 
     @action
     def rehearse(self) -> str:

@@ -83,9 +83,9 @@ class ActionCopies:
         Raises:
             RehearsalError: this machine cannot contain the code. Nothing ran.
         """
-        from tract_jupyter.rehearsal import Limits
+        from tract_jupyter.rehearsal import RehearsalLimits
 
-        limits = Limits(
+        limits = RehearsalLimits(
             SECONDS,
             int(SECONDS),
             _MEMORY,

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tract_jupyter.operations.handlers import Handlers
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.rebuilding import RemotePending
-    from tract_jupyter.operations.rehearsal import Rehearsal
+    from tract_jupyter.operations.rehearsal import ActionRehearsal
     from tract_jupyter.operations.spec import OperationSpec
     from tract_jupyter.operations.writing import WritingObserver, WrittenOperation
     from tract_jupyter.review import ActionChoice, Firing, Pending, Review, Unhandled
@@ -335,7 +335,7 @@ class Operations:
         if pending is not None:
             pending.is_typed = True
 
-    def rehearse(self, spec: OperationSpec) -> Rehearsal:
+    def rehearse(self, spec: OperationSpec) -> ActionRehearsal:
         """Run an operation's actions on values drawn from its field types, and report the results.
 
         A rehearsal approves and stores nothing. Sandboxed actions run in the sandbox, and kernel code in a contained

@@ -15,7 +15,7 @@ from tract_jupyter.exceptions import PendingError, TrustError
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import Parameters
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER, HandlerSpec
-from tract_jupyter.operations.rehearsal import Rehearsal
+from tract_jupyter.operations.rehearsal import ActionRehearsal
 from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review import (
     ACTIVATE,
@@ -247,7 +247,7 @@ def _recreated(stored: StoredPending, operations: Operations, tract: object, han
         volatile = fields.get("volatile")
         requests = [str(name) for name in volatile] if isinstance(volatile, list) else ()
         spec = spec_from_json(str(fields.get("spec", "")))
-        rehearsal = Rehearsal.from_dict(fields.get("rehearsal"))
+        rehearsal = ActionRehearsal.from_dict(fields.get("rehearsal"))
         return operations.activation(spec, requests=requests, rehearsal=rehearsal, triggered_by=by)
     if stored.operation == ACTIVATE_HANDLER:
         return handlers.propose(HandlerSpec.from_json(str(fields.get("handler", ""))), triggered_by=by)

@@ -79,7 +79,7 @@ class RehearsedRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Rehearsal:
+class ActionRehearsal:
     """The results of an operation's actions on drawn inputs.
 
     Attributes:
@@ -139,7 +139,7 @@ class Rehearsal:
         return {**asdict(self), "runs": [asdict(run) for run in self.runs]}
 
     @classmethod
-    def from_dict(cls, data: Any) -> Rehearsal | None:
+    def from_dict(cls, data: Any) -> ActionRehearsal | None:
         """Parse the data from `to_dict`. Return None for any other data, because stored data may be damaged."""
         try:
             runs = tuple(RehearsedRun(**run) for run in data["runs"])
@@ -174,7 +174,7 @@ def code_hash(spec: OperationSpec) -> str:
     return digest([fields, data["actions"], *(["two_stage"] if spec.two_stage else [])])
 
 
-def rehearse(spec: OperationSpec, tract: Any) -> Rehearsal:
+def rehearse(spec: OperationSpec, tract: Any) -> ActionRehearsal:
     """Run the actions of a checked spec on drawn inputs.
 
     Args:
@@ -188,7 +188,7 @@ def rehearse(spec: OperationSpec, tract: Any) -> Rehearsal:
         try:
             place.pool.opened()
         except NoSandboxError as error:
-            return Rehearsal(code_hash(spec), (), f"{error}.", has_kernel_code)
+            return ActionRehearsal(code_hash(spec), (), f"{error}.", has_kernel_code)
     runs: list[RehearsedRun] = []
     skipped: list[str] = []
     for name, action in spec.actions.items():
@@ -199,7 +199,7 @@ def rehearse(spec: OperationSpec, tract: Any) -> Rehearsal:
     left_out = f"Not rehearsed, for lack of time: {shortened(', '.join(skipped), _VALUE)}." if skipped else ""
     if not spec.actions:
         left_out = "it has no actions, so there is no code to rehearse."
-    return Rehearsal(code_hash(spec), tuple(runs), left_out, has_kernel_code, copies is not None)
+    return ActionRehearsal(code_hash(spec), tuple(runs), left_out, has_kernel_code, copies is not None)
 
 
 def _copies(tract: Any) -> ActionCopies | None:

@@ -20,5 +20,5 @@ from .protocols import PolicyAction as PolicyAction
 from .protocols import PolicyWarning as PolicyWarning
 from .saved import PolicyStore as PolicyStore
 from .saved import policy_types as policy_types
+from .view import ContextWatch as ContextWatch
 from .view import PolicyView as PolicyView
-from .view import Watch as Watch

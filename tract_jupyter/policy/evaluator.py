@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository, VersionedContext
     from tract_jupyter.policy.protocols import Ceiling, PolicyAction
     from tract_jupyter.policy.saved import PolicyStore, Slot
-    from tract_jupyter.policy.view import Watch
+    from tract_jupyter.policy.view import ContextWatch
     from tract_jupyter.storage import PendingRows
     from tract_jupyter.toolkit import PendingPolicy, PolicyCalls
 
@@ -66,7 +66,7 @@ class PolicyEvaluator:
         pendings: PendingRows,
         calls: PolicyCalls,
         ceiling: Callable[[], Ceiling],
-        watch: Watch,
+        watch: ContextWatch,
         orchestrate: Callable[[str, AutonomyLevel], object] | None = None,
         *,
         unfinished: Callable[[], str] = lambda: "",

@@ -1,8 +1,8 @@
 """The policies' view of the context.
 
-`Watch` records each commit as it is written, so the policies' usual queries after a commit need no database access.
-Other values (other branches, garbage) are computed from time to time. Their cost per commit does not grow with the
-history.
+`ContextWatch` records each commit as it is written, so the policies' usual queries after a commit need no database
+access. Other values (other branches, garbage) are computed from time to time. Their cost per commit does not grow with
+the history.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BranchView:
     commits: int
 
 
-class Watch:
+class ContextWatch:
     """The cached state of the context.
 
     Args:
@@ -180,7 +180,7 @@ class PolicyView:
         memory: the policy's own data, a JSON object. It is stored when the policy fires.
     """
 
-    def __init__(self, tract: VersionedContext, watch: Watch, moment: str) -> None:
+    def __init__(self, tract: VersionedContext, watch: ContextWatch, moment: str) -> None:
         self.moment = moment
         self.memory: dict[str, Any] = {}
         self._tract = tract

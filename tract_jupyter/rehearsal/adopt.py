@@ -20,10 +20,10 @@ from tract_jupyter.rehearsal.backups import FileRecord, store_below
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, VariableRecord
 from tract_jupyter.rehearsal.found import Definition, Findings, Import
-from tract_jupyter.rehearsal.settings import Setting, current, set_setting
+from tract_jupyter.rehearsal.settings import ChangedSetting, current, set_setting
 
 if TYPE_CHECKING:
-    from tract_jupyter.rehearsal.backups import Backups, Record
+    from tract_jupyter.rehearsal.backups import Backups, JournalRecord
 
 
 def keep(findings: Findings, namespace: dict[str, Any], backups: Backups) -> Change:
@@ -134,7 +134,7 @@ def _check_place(module: str, workspace: Path) -> None:
         )
 
 
-def _keep_files(findings: Findings, backups: Backups, change_id: str) -> Record | None:
+def _keep_files(findings: Findings, backups: Backups, change_id: str) -> JournalRecord | None:
     upper = findings.upper
     if upper is None or not upper.changes:
         return None
@@ -168,9 +168,9 @@ def _keep_settings(findings: Findings) -> list[SettingRecord]:
     done: list[SettingRecord] = []
     try:
         for setting in findings.received_settings:
-            before = Setting(setting.kind, setting.key, current(setting.kind, setting.key))
+            before = ChangedSetting(setting.kind, setting.key, current(setting.kind, setting.key))
             set_setting(setting)
-            after = Setting(setting.kind, setting.key, current(setting.kind, setting.key))
+            after = ChangedSetting(setting.kind, setting.key, current(setting.kind, setting.key))
             done.append(SettingRecord(before, after))
     except Exception:
         for record in reversed(done):

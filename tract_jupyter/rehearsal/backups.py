@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import make_private_folder, size_text
-from tract_jupyter.rehearsal.files import State, open_below, state_below
+from tract_jupyter.rehearsal.files import FileState, open_below, state_below
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -51,13 +51,13 @@ class FileRecord:
     """
 
     path: str
-    before: State | None
-    after: State | None
+    before: FileState | None
+    after: FileState | None
     is_folder: bool = False
     is_created: bool = False
     at: Side = "before"
 
-    def state(self, side: Side) -> State | None:
+    def state(self, side: Side) -> FileState | None:
         """Return the state of one side."""
         return self.before if side == "before" else self.after
 
@@ -69,7 +69,7 @@ class FileRecord:
 
 
 @dataclass(slots=True)
-class Record:
+class JournalRecord:
     """The journal of a change.
 
     Attributes:
@@ -160,7 +160,7 @@ class Backups:
         temporary.replace(self._object(name))
         return name
 
-    def has(self, state: State | None) -> bool:
+    def has(self, state: FileState | None) -> bool:
         """Return True if the content of a state is here, or the state is a missing file."""
         return state is None or self._object(state.sha256).exists()
 
@@ -171,7 +171,7 @@ class Backups:
         *,
         change_id: str,
         folders: Collection[str] | None = None,
-    ) -> Record:
+    ) -> JournalRecord:
         """Write the journal of a new change. Its contents must be stored already.
 
         Args:
@@ -184,13 +184,13 @@ class Backups:
             OSError: it cannot be written.
         """
         self._make_folders()
-        record = Record(
+        record = JournalRecord(
             change_id, os.fspath(workspace), time.time(), files, _missing_folders(workspace, files, folders)
         )
         self.write(record)
         return record
 
-    def move(self, record: Record, side: Side, numbers: Sequence[int]) -> None:
+    def move(self, record: JournalRecord, side: Side, numbers: Sequence[int]) -> None:
         """Give files the state of one side. All of them change, or none.
 
         Raises:
@@ -217,7 +217,7 @@ class Backups:
                 ) from None
             self._finish(record)
 
-    def _complete(self, record: Record) -> None:
+    def _complete(self, record: JournalRecord) -> None:
         if record.moving is None:
             return
         side, numbers = record.moving
@@ -244,7 +244,7 @@ class Backups:
         """Return True if a file still has the state of a side. A file that the user changed since is left alone."""
         return file.is_folder or state_below(workspace, file.path) == file.state(side)
 
-    def _finish(self, record: Record) -> None:
+    def _finish(self, record: JournalRecord) -> None:
         if record.moving is None:
             return
         side, numbers = record.moving
@@ -254,7 +254,7 @@ class Backups:
         self.write(record)
         self.trim()
 
-    def _replace(self, record: Record, side: Side, numbers: Sequence[int]) -> None:
+    def _replace(self, record: JournalRecord, side: Side, numbers: Sequence[int]) -> None:
         """Give files the state of one side. Doing it twice is the same as once."""
         files = [(number, record.files[number]) for number in numbers]
         with ExitStack() as stack:
@@ -287,7 +287,7 @@ class Backups:
             if not file.is_folder and state is not None:
                 self._write_file(folder, name, state, temporary)
 
-    def _write_file(self, folder: int, name: str, state: State, temporary: str) -> None:
+    def _write_file(self, folder: int, name: str, state: FileState, temporary: str) -> None:
         """Replace one file by one rename."""
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
@@ -311,7 +311,7 @@ class Backups:
 
     # ---- journals
 
-    def read(self, change_id: str) -> Record:
+    def read(self, change_id: str) -> JournalRecord:
         """Return the journal of a change.
 
         Raises:
@@ -328,7 +328,7 @@ class Backups:
         except (OSError, ValueError, TypeError, KeyError) as error:
             raise RehearsalError(f"The backup of the change {change_id} is damaged: {error}.") from None
 
-    def write(self, record: Record) -> None:
+    def write(self, record: JournalRecord) -> None:
         """Write a journal in one step.
 
         Raises:
@@ -360,7 +360,7 @@ class Backups:
             if record.change_id == change_id:
                 self._drop(record, [other for other in records if other is not record])
 
-    def _drop(self, record: Record, others: Sequence[Record]) -> None:
+    def _drop(self, record: JournalRecord, others: Sequence[JournalRecord]) -> None:
         self._journal(record.change_id).unlink(missing_ok=True)
         for name in _contents([record]) - _contents(others):
             self._object(name).unlink(missing_ok=True)
@@ -372,7 +372,7 @@ class Backups:
             if path.name not in used and path.stat().st_mtime < time.time() - _FRESH:
                 path.unlink(missing_ok=True)
 
-    def _records(self) -> list[Record]:
+    def _records(self) -> list[JournalRecord]:
         folder = self.folder / "changes"
         found = []
         for path in folder.glob("*.json") if folder.is_dir() else ():
@@ -414,13 +414,13 @@ class Backups:
 _FRESH: Final = 3_600.0  # seconds in which another process may write the journal of a content
 
 
-def _contents(records: Sequence[Record]) -> set[str]:
+def _contents(records: Sequence[JournalRecord]) -> set[str]:
     """Return the hashes of all contents that changes need."""
     files = [file for record in records for file in record.files]
     return {state.sha256 for file in files for state in (file.before, file.after) if state is not None}
 
 
-def _record(data: dict[str, Any]) -> Record:
+def _record(data: dict[str, Any]) -> JournalRecord:
     files = [
         FileRecord(
             str(one["path"]),
@@ -435,7 +435,7 @@ def _record(data: dict[str, Any]) -> Record:
     for file in files:
         _check_path(file.path)
     moving = data["moving"]
-    return Record(
+    return JournalRecord(
         str(data["change_id"]),
         str(data["workspace"]),
         float(data["made"]),
@@ -445,8 +445,8 @@ def _record(data: dict[str, Any]) -> Record:
     )
 
 
-def _state(data: dict[str, Any] | None) -> State | None:
-    return None if data is None else State(**data)
+def _state(data: dict[str, Any] | None) -> FileState | None:
+    return None if data is None else FileState(**data)
 
 
 def _check_path(path: str) -> None:
@@ -471,7 +471,7 @@ def _missing_folders(
     return list(missing)
 
 
-def _temporary(record: Record, number: int) -> str:
+def _temporary(record: JournalRecord, number: int) -> str:
     return f".tract-{record.change_id}-{number}"
 
 
@@ -514,7 +514,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def store_below(backups: Backups, folder: int, path: str, state: State | None) -> None:
+def store_below(backups: Backups, folder: int, path: str, state: FileState | None) -> None:
     """Store the content of a file below a folder, which must still have this state.
 
     Raises:
@@ -532,7 +532,7 @@ def store_below(backups: Backups, folder: int, path: str, state: State | None) -
         raise RehearsalError(f"{path} ({size_text(state.size)}) changed. Rehearse the code again.")
 
 
-def rescue(backups: Backups, record: Record, numbers: Sequence[int]) -> None:
+def rescue(backups: Backups, record: JournalRecord, numbers: Sequence[int]) -> None:
     """Store the present content of files that changed since, before they are replaced.
 
     Raises:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.describe import describe, memory_of
 from tract_jupyter.rehearsal.files import shown_path, state_below
-from tract_jupyter.rehearsal.settings import MISSING, Setting, current, same_setting, set_setting
+from tract_jupyter.rehearsal.settings import MISSING, ChangedSetting, current, same_setting, set_setting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from tract_jupyter.rehearsal.backups import Backups, FileRecord, Record, Side
+    from tract_jupyter.rehearsal.backups import Backups, FileRecord, JournalRecord, Side
 
 Certainty = Literal["exact", "named only"]
 State = Literal["restorable", "changed since", "impossible"]
@@ -65,8 +65,8 @@ class VariableRecord:
 class SettingRecord:
     """A setting of a change, before and after."""
 
-    before: Setting
-    after: Setting
+    before: ChangedSetting
+    after: ChangedSetting
     at: Side = "after"
 
 
@@ -83,7 +83,7 @@ class Change:
         self,
         change_id: str,
         *,
-        record: Record | None = None,
+        record: JournalRecord | None = None,
         backups: Backups | None = None,
         namespace: dict[str, Any] | None = None,
         variables: Sequence[VariableRecord] = (),

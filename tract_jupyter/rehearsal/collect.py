@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal.baseline import LOCAL, digest, touched, variables_of
 from tract_jupyter.rehearsal.describe import describe
-from tract_jupyter.rehearsal.settings import Snapshot
+from tract_jupyter.rehearsal.settings import SettingsSnapshot
 from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class _Observation:
         self._is_fork = is_fork
         self._before = variables_of(namespace, hidden)
         self._digests = {name: digest(self._before[name]) for name in touched(code, self._before)}
-        self._settings = Snapshot()
+        self._settings = SettingsSnapshot()
 
     def frames(self) -> Iterator[Frame]:
         """Yield one frame for the digests, one for each effect on a variable, and one for each changed setting."""

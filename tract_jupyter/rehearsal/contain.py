@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.filters import program
-from tract_jupyter.rehearsal.linux import READ, WRITE, Rule
+from tract_jupyter.rehearsal.linux import READ, WRITE, PathRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -207,15 +207,15 @@ class Containment:
                 return path
         raise ContainmentError("no folder is free for the changed files")
 
-    def _rules(self) -> list[Rule]:
+    def _rules(self) -> list[PathRule]:
         is_full = self.level == "full"
-        rules = [Rule(path, READ) for path in (*self.readable, *_DEVICES)]
-        rules.append(Rule("/dev/null", READ | WRITE))
+        rules = [PathRule(path, READ) for path in (*self.readable, *_DEVICES)]
+        rules.append(PathRule("/dev/null", READ | WRITE))
         if is_full:
             writable = self.writable
-            return [*rules, *(Rule(path, READ | WRITE) for path in writable), Rule("/proc", READ)]
+            return [*rules, *(PathRule(path, READ | WRITE) for path in writable), PathRule("/proc", READ)]
         own = [f"/proc/{os.getpid()}", *(f"/proc/{name}" for name in _PROCESS.split())]
-        return [*rules, *(Rule(path, READ) for path in (self.workspace, *own))]
+        return [*rules, *(PathRule(path, READ) for path in (self.workspace, *own))]
 
 
 def readable_paths(workspace: Path, roots: Iterable[Path] = ()) -> tuple[str, ...]:

@@ -13,14 +13,14 @@ from tract_jupyter.exceptions import ToolExecutionError
 from tract_jupyter.rehearsal.report import FrameReader
 
 if TYPE_CHECKING:
-    from tract_jupyter.rehearsal.inside import Channel
+    from tract_jupyter.rehearsal.inside import ReportChannel
 
 TOOLS: Final = "tools"
 _LARGEST_ANSWER: Final = 1 << 30
 _AT_ONCE: Final = 1 << 16
 
 
-class Caller:
+class CopyCaller:
     """Makes tool calls through the kernel, one after another.
 
     Args:
@@ -28,7 +28,7 @@ class Caller:
         answers: The pipe for the answers.
     """
 
-    def __init__(self, channel: Channel, answers: int) -> None:
+    def __init__(self, channel: ReportChannel, answers: int) -> None:
         self._channel = channel
         self._answers = answers
         self._ids = itertools.count(1)
@@ -62,7 +62,7 @@ class CopyTools:
         path: The name of the namespace.
     """
 
-    def __init__(self, caller: Caller, original: Any = None, path: str = "") -> None:
+    def __init__(self, caller: CopyCaller, original: Any = None, path: str = "") -> None:
         self._caller = caller
         self._original = original
         self._path = path
@@ -95,10 +95,10 @@ def _named(function: Any, path: str, values: tuple[Any, ...], arguments: dict[st
     return dict(signature.bind(*values, **arguments).arguments)
 
 
-def use_kernel_for_tools(namespace: dict[str, Any], channel: Channel, answers: int) -> None:
+def use_kernel_for_tools(namespace: dict[str, Any], channel: ReportChannel, answers: int) -> None:
     """Replace `tools` in a namespace, unless the user has another variable with this name."""
     if has_own_tools(namespace):
-        namespace[TOOLS] = CopyTools(Caller(channel, answers), namespace.get(TOOLS))
+        namespace[TOOLS] = CopyTools(CopyCaller(channel, answers), namespace.get(TOOLS))
 
 
 def has_own_tools(namespace: dict[str, Any]) -> bool:

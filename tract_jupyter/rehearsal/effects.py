@@ -176,7 +176,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
+class RehearsedCall:
     """A tool call that the code made.
 
     Attributes:
@@ -191,7 +191,7 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class RefusedAttempt:
     """An attempt that the containment refused.
 
     Attributes:
@@ -250,8 +250,8 @@ class Effects:
     variables: tuple[VariableEffect, ...] = ()
     files: tuple[FileEffect, ...] = ()
     outputs: tuple[Output, ...] = ()
-    calls: tuple[ToolCall, ...] = ()
-    refused: tuple[Refusal, ...] = ()
+    calls: tuple[RehearsedCall, ...] = ()
+    refused: tuple[RefusedAttempt, ...] = ()
     settings: tuple[SettingEffect, ...] = ()
     digest: str = ""
 
@@ -413,7 +413,7 @@ def _as_data(value: Any) -> Any:
 
 
 _CLASSES: Final[tuple[type, ...]] = (
-    TableChange, VariableEffect, FileEffect, Output, ToolCall, Refusal, SettingEffect, Effects,
+    TableChange, VariableEffect, FileEffect, Output, RehearsedCall, RefusedAttempt, SettingEffect, Effects,
 )  # fmt: skip
 
 

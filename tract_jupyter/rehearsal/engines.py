@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tract_jupyter.analysis import parse, transform
 from tract_jupyter.rehearsal.baseline import touched, variables_of
 from tract_jupyter.rehearsal.fork import fork_of
-from tract_jupyter.rehearsal.parent import Outcome, attend
+from tract_jupyter.rehearsal.parent import CopyOutcome, attend
 from tract_jupyter.rehearsal.values import load_forms
 from tract_jupyter.rehearsal.worker import WORKER, write_inputs
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.concurrency import StopSignal
-    from tract_jupyter.rehearsal.fork import Job
+    from tract_jupyter.rehearsal.fork import CopyJob
     from tract_jupyter.rehearsal.parent import ToolReply
 
 EngineName = Literal["fork", "worker"]
@@ -49,11 +49,11 @@ class Engines:
 
     def run(
         self,
-        job: Job,
+        job: CopyJob,
         *,
         tools: Callable[[str, dict[str, Any]], ToolReply] | None = None,
         stop: StopSignal | None = None,
-    ) -> tuple[EngineName, Outcome]:
+    ) -> tuple[EngineName, CopyOutcome]:
         """Run a job in its engine. After a hang or a crash in a fork, run it again in the worker if that can help."""
         used = libraries(job.code, job.namespace)
         level = job.containment.level
@@ -77,7 +77,7 @@ class Engines:
     def _is_unsafe(self, used: set[str]) -> bool:
         return not used.isdisjoint(self._unsafe | _UNSAFE) or ("numba" in used and _has_numba_threads())
 
-    def _learn(self, used: set[str], outcome: Outcome, seconds: float) -> bool:
+    def _learn(self, used: set[str], outcome: CopyOutcome, seconds: float) -> bool:
         """Remember the result of a fork. Return True if the worker may do better."""
         if outcome.ending in {"finished", "raised"}:
             self._proven |= used

@@ -49,7 +49,7 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class FileState:
     """The state of a file, as it must still be when the effects are kept.
 
     Attributes:
@@ -81,15 +81,15 @@ class FileChange:
 
     path: str
     action: Action
-    before: State | None = None
-    after: State | None = None
+    before: FileState | None = None
+    after: FileState | None = None
     is_folder: bool = False
     problem: str = ""
     is_late: bool = False
 
 
 @dataclass(slots=True)
-class Upper:
+class ChangedFiles:
     """The changed files, and the folder that has their new content.
 
     Attributes:
@@ -123,14 +123,14 @@ def open_below(folder: int, path: str, flags: int = _FILE) -> int:
         return os.open(name, flags, dir_fd=folder)
 
 
-def state_of(descriptor: int) -> State:
+def state_of(descriptor: int) -> FileState:
     """Return the state of an open file.
 
     Raises:
         OSError: it cannot be read.
     """
     status = os.fstat(descriptor)
-    return State(hash_of(descriptor), status.st_size, status.st_mtime_ns, stat.S_IMODE(status.st_mode))
+    return FileState(hash_of(descriptor), status.st_size, status.st_mtime_ns, stat.S_IMODE(status.st_mode))
 
 
 def hash_of(descriptor: int) -> str:
@@ -146,7 +146,7 @@ def hash_of(descriptor: int) -> str:
     return total.hexdigest()
 
 
-def state_below(folder: int, path: str) -> State | None:
+def state_below(folder: int, path: str) -> FileState | None:
     """Return the state of a file below a folder. None if there is no regular file.
 
     Raises:
@@ -165,7 +165,7 @@ def state_below(folder: int, path: str) -> State | None:
 # ---- reading
 
 
-def read_upper(upper: int, workspace: Path, *, since: int | None = None) -> Upper:
+def read_upper(upper: int, workspace: Path, *, since: int | None = None) -> ChangedFiles:
     """Return the changes in an upper folder.
 
     Args:
@@ -176,7 +176,7 @@ def read_upper(upper: int, workspace: Path, *, since: int | None = None) -> Uppe
     Raises:
         RehearsalError: the folder cannot be read, or has too many files.
     """
-    found = Upper(upper)
+    found = ChangedFiles(upper)
     reader = _Reader(found, since)
     try:
         root = os.open(".", _FOLDER, dir_fd=upper)
@@ -195,7 +195,7 @@ def read_upper(upper: int, workspace: Path, *, since: int | None = None) -> Uppe
 class _Reader:
     """Walks an upper folder beside the folder of the workspace."""
 
-    def __init__(self, found: Upper, since: int | None) -> None:
+    def __init__(self, found: ChangedFiles, since: int | None) -> None:
         self._found = found
         self._since = since
 
@@ -288,7 +288,7 @@ class _Reader:
         self._add(FileChange(path, "deleted", before, problem=problem, is_late=self._is_late(below)))
 
     @staticmethod
-    def _before(name: str, lower: int | None, below: os.stat_result | None) -> tuple[State | None, str]:
+    def _before(name: str, lower: int | None, below: os.stat_result | None) -> tuple[FileState | None, str]:
         if below is None or lower is None:
             return None, ""
         if not stat.S_ISREG(below.st_mode):
@@ -344,7 +344,7 @@ def _kind(mode: int) -> str:
 # ---- effects
 
 
-def file_effects(upper: Upper, workspace: Path) -> Iterator[FileEffect]:
+def file_effects(upper: ChangedFiles, workspace: Path) -> Iterator[FileEffect]:
     """Yield the effect of each change, with a diff or a table for the first files."""
     lower = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -386,7 +386,7 @@ def _effect(change: FileChange, upper: int, lower: int) -> FileEffect:
     return _plain_effect(change, detail=detail if change.action == "changed" else _sizes(change), diff=diff)
 
 
-def _content(folder: int, path: str, state: State | None, limit: int) -> bytes | None:
+def _content(folder: int, path: str, state: FileState | None, limit: int) -> bytes | None:
     """Return the content of a file; empty if there is none. None if it is too large, or cannot be read."""
     if state is None:
         return b""

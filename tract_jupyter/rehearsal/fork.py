@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.copy_tools import use_kernel_for_tools
-from tract_jupyter.rehearsal.inside import Channel, Runner, capture_streams
-from tract_jupyter.rehearsal.limits import Limits, limit_this_process
+from tract_jupyter.rehearsal.inside import ReportChannel, Runner, capture_streams
+from tract_jupyter.rehearsal.limits import RehearsalLimits, limit_this_process
 from tract_jupyter.rehearsal.redaction import remove_secrets
 from tract_jupyter.rehearsal.refusals import report_refusals
 from tract_jupyter.rehearsal.supervisor import Supervisor, hand_over
@@ -41,7 +41,7 @@ _EXIT: Final = 70  # EX_SOFTWARE
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class CopyJob:
     """A piece of code to rehearse, and everything that the copy needs to know.
 
     Attributes:
@@ -60,7 +60,7 @@ class Job:
     code: str
     namespace: dict[str, Any]
     containment: Containment
-    limits: Limits
+    limits: RehearsalLimits
     observe: Observer
     shell: Any = None
     hidden: frozenset[str] = frozenset()
@@ -86,12 +86,12 @@ class Ends:
     inputs: int | None = None
 
 
-def fork_of(job: Job) -> Callable[[Ends], int]:
+def fork_of(job: CopyJob) -> Callable[[Ends], int]:
     """Return the function that starts this engine for a job. It returns a descriptor of the supervisor's process."""
     return lambda ends: os.pidfd_open(fork_supervisor(lambda: job, ends))
 
 
-def fork_supervisor(make_job: Callable[[], Job], ends: Ends) -> int:
+def fork_supervisor(make_job: Callable[[], CopyJob], ends: Ends) -> int:
     """Fork the supervisor, which makes the job. Return its process id. The child never returns."""
     kernel = os.getpid()
     state = random.getstate()  # a fork gets a new one
@@ -109,7 +109,7 @@ def fork_supervisor(make_job: Callable[[], Job], ends: Ends) -> int:
     return pid
 
 
-def _supervise(make_job: Callable[[], Job], ends: Ends) -> None:
+def _supervise(make_job: Callable[[], CopyJob], ends: Ends) -> None:
     """Contain this process, fork the copy, and watch it until its end."""
     _detach(ends)
     control = socket.socket(fileno=ends.control)
@@ -126,7 +126,9 @@ def _supervise(make_job: Callable[[], Job], ends: Ends) -> None:
             control.close()
             _be_the_copy(job, ends, other, state)
     except BaseException as error:  # noqa: BLE001 # the kernel reports it
-        Supervisor(control, Limits()).tell({"kind": "failed", "problem": f"{type(error).__name__}: {error}"})
+        Supervisor(control, RehearsalLimits()).tell(
+            {"kind": "failed", "problem": f"{type(error).__name__}: {error}"}
+        )
         return
     other.close()
     os.close(ends.report)
@@ -159,19 +161,19 @@ def _detach(ends: Ends) -> None:
         os.closerange(low + 1, high)
 
 
-def _be_the_copy(job: Job, ends: Ends, link: socket.socket, state: Any) -> None:
+def _be_the_copy(job: CopyJob, ends: Ends, link: socket.socket, state: Any) -> None:
     """Give up all rights, run the code, and send its effects. Never returns."""
     try:
         linux.die_with_parent()
         os.setsid()  # a signal to its group must not reach the supervisor
         random.setstate(state)
         if link.recv(1) == b"x":  # else the supervisor has died
-            _run(job, Channel(ends.report, job.limits.output), ends.answers, link)
+            _run(job, ReportChannel(ends.report, job.limits.output), ends.answers, link)
     finally:
         os._exit(0)
 
 
-def _run(job: Job, channel: Channel, answers: int, link: socket.socket) -> None:
+def _run(job: CopyJob, channel: ReportChannel, answers: int, link: socket.socket) -> None:
     try:
         remove_secrets(job.secrets)
         hand_over(job.containment.confine(), link)

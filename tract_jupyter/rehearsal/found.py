@@ -13,8 +13,8 @@ from tract_jupyter.models import cut, one_line
 from tract_jupyter.rehearsal.baseline import Baseline, digest, is_variable
 from tract_jupyter.rehearsal.describe import describe
 from tract_jupyter.rehearsal.effects import Action, Effects, FileEffect, SettingEffect, VariableEffect
-from tract_jupyter.rehearsal.files import Upper, file_effects, read_upper, shown_path, state_below
-from tract_jupyter.rehearsal.settings import MISSING, Setting, check_setting, effect_of
+from tract_jupyter.rehearsal.files import ChangedFiles, file_effects, read_upper, shown_path, state_below
+from tract_jupyter.rehearsal.settings import MISSING, ChangedSetting, check_setting, effect_of
 from tract_jupyter.rehearsal.tables import compare_frames
 from tract_jupyter.rehearsal.values import Buffer, Decoder, check, malformed, split
 
@@ -69,9 +69,9 @@ class Findings:
     settings: list[SettingEffect] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
     deleted: set[str] = field(default_factory=set)
-    received_settings: list[Setting] = field(default_factory=list)
+    received_settings: list[ChangedSetting] = field(default_factory=list)
     digests: dict[str, str] = field(default_factory=dict)
-    upper: Upper | None = None
+    upper: ChangedFiles | None = None
     hashed: Any = field(default_factory=hashlib.sha256)
 
     @property
@@ -276,7 +276,7 @@ class _Receiver:
         problem = one_line(str(header.get("problem", "")), _LONGEST)
         is_missing = bool(problem) or header.get("missing") is True
         value = MISSING if is_missing else Decoder().decode(split(payload, header.get("sizes") or []))
-        setting = Setting(str(kind), str(key), value)
+        setting = ChangedSetting(str(kind), str(key), value)
         check(setting.name not in self._seen, "two effects on one setting")
         self._seen.add(setting.name)
         self._findings.received_settings.append(setting)

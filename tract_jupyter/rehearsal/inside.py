@@ -43,7 +43,7 @@ _REPRESENTATIONS: Final = {
 }
 
 
-class Channel:
+class ReportChannel:
     """Sends frames to the kernel, in order.
 
     Args:
@@ -127,7 +127,7 @@ def _as_bytes(mime: str, value: Any) -> bytes | None:
 class _Output(io.RawIOBase):
     """A stream for `sys.stdout` and `sys.stderr`."""
 
-    def __init__(self, channel: Channel) -> None:
+    def __init__(self, channel: ReportChannel) -> None:
         self._channel = channel
 
     def writable(self) -> bool:
@@ -139,7 +139,7 @@ class _Output(io.RawIOBase):
         return len(text)
 
 
-def capture_streams(channel: Channel) -> None:
+def capture_streams(channel: ReportChannel) -> None:
     """Send text that the code prints, also through streams that a library keeps."""
     for name in ("stdout", "stderr"):
         output: Any = _Output(channel)
@@ -168,7 +168,7 @@ class Runner:
         refuse: Reports a refused attempt and raises an error.
     """
 
-    def __init__(self, channel: Channel, namespace: dict[str, Any], shell: Any = None) -> None:
+    def __init__(self, channel: ReportChannel, namespace: dict[str, Any], shell: Any = None) -> None:
         self._channel = channel
         self._namespace = namespace
         self._shell = shell

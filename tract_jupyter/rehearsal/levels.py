@@ -10,11 +10,11 @@ from typing import Final, Literal, NamedTuple
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
-from tract_jupyter.rehearsal.fork import Job, fork_of
-from tract_jupyter.rehearsal.limits import Limits
+from tract_jupyter.rehearsal.fork import CopyJob, fork_of
+from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.parent import attend
 
-_LIMITS: Final = Limits(seconds=10.0, disk=1 << 20)
+_LIMITS: Final = RehearsalLimits(seconds=10.0, disk=1 << 20)
 
 
 class Level(NamedTuple):
@@ -54,7 +54,7 @@ def _problem(level: LevelName) -> str:
     with tempfile.TemporaryDirectory(prefix="tract-probe-") as folder:
         workspace = Path(folder).resolve()
         containment = Containment(level, os.fspath(workspace), readable_paths(workspace), _LIMITS.disk)
-        job = Job("", {}, containment, _LIMITS, lambda _: lambda: ())
+        job = CopyJob("", {}, containment, _LIMITS, lambda _: lambda: ())
         outcome = attend(fork_of(job), level, _LIMITS)
     outcome.close()
     return outcome.failure or ("" if outcome.ending == "finished" else outcome.note or outcome.ending)

@@ -14,7 +14,7 @@ _LONGEST: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RehearsalLimits:
     """The limits of one rehearsal. Reaching one ends it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Limits:
     values: int = 1 * _GB
 
 
-def limit_this_process(limits: Limits) -> None:
+def limit_this_process(limits: RehearsalLimits) -> None:
     """Apply the limits that the operating system can keep: CPU time, memory of one process, size of files."""
     with open("/proc/self/status", encoding="utf-8", errors="replace") as status:  # noqa: PTH123
         memory = _sizes(status.read()).get("VmData", 0) + limits.memory
@@ -54,7 +54,7 @@ def _lower(kind: int, soft: int, hard: int | None = None) -> None:
     resource.setrlimit(kind, (min(soft, wanted), wanted))
 
 
-class Meter:
+class CopyMeter:
     """Counts the processes and the memory of a copy, from the process above it.
 
     It keeps its own `/proc`, because the copy mounts another one.
@@ -63,7 +63,7 @@ class Meter:
         limits: The limits.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: RehearsalLimits) -> None:
         self._limits = limits
         self._proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._start: dict[int, int] = {}

@@ -210,7 +210,7 @@ _VERSION: Final = 1
 _PATH_BENEATH: Final = 1
 
 
-class Rule(NamedTuple):
+class PathRule(NamedTuple):
     """An exception of Landlock: the permitted access below a path."""
 
     path: str
@@ -225,7 +225,7 @@ def landlock_abi() -> int:
         return 0
 
 
-def landlock(rules: Iterable[Rule]) -> None:
+def landlock(rules: Iterable[PathRule]) -> None:
     """Refuse all access to files, TCP, outside abstract sockets and outside processes, except by the rules.
 
     Missing paths are skipped. Needs `forbid_new_privileges` or a capability.
@@ -249,7 +249,7 @@ def _handled(abi: int) -> int:
     return READ | WRITE | _EXECUTE | sum(bit for version, bit in newer if abi >= version)
 
 
-def _add_rule(ruleset: int, rule: Rule, handled: int) -> None:
+def _add_rule(ruleset: int, rule: PathRule, handled: int) -> None:
     try:
         descriptor = os.open(rule.path, os.O_PATH | os.O_CLOEXEC)
     except OSError:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.rehearsal.contain import LevelName
     from tract_jupyter.rehearsal.effects import Ending
-    from tract_jupyter.rehearsal.limits import Limits
-    from tract_jupyter.rehearsal.report import Frame, ReceivedCall
+    from tract_jupyter.rehearsal.limits import RehearsalLimits
+    from tract_jupyter.rehearsal.report import ReceivedCall, ReportFrame
 
 _AT_ONCE: Final = 1 << 20
 _GRACE: Final = 2.0  # seconds in which the supervisor ends the copy
@@ -61,7 +61,7 @@ class AskedCall(NamedTuple):
 
 
 @dataclass(slots=True)
-class Outcome:
+class CopyOutcome:
     """The result of an engine, before the effects are computed.
 
     Attributes:
@@ -100,11 +100,11 @@ class Outcome:
 def attend(
     start: Callable[[Ends], int],
     level: LevelName,
-    limits: Limits,
+    limits: RehearsalLimits,
     *,
     tools: Callable[[str, dict[str, Any]], ToolReply] | None = None,
     stop: StopSignal | None = None,
-) -> Outcome:
+) -> CopyOutcome:
     """Start an engine, and follow its copy until its end.
 
     Args:
@@ -167,7 +167,7 @@ class _Follower:
         answers: int,
         wake: int,
         level: LevelName,
-        limits: Limits,
+        limits: RehearsalLimits,
         tools: Callable[[str, dict[str, Any]], ToolReply] | None,
     ) -> None:
         self._control = control
@@ -177,12 +177,12 @@ class _Follower:
         self._limits = limits
         self._tools = tools
         self._reader = FrameReader(limits.values + limits.output + _HEADERS)
-        self._outcome = Outcome(level, Report(limits.output))
+        self._outcome = CopyOutcome(level, Report(limits.output))
         self._until = 0.0
         self._is_over = False
         self._open = {control.fileno(), report, wake}
 
-    def follow(self) -> Outcome:
+    def follow(self) -> CopyOutcome:
         """Read until the supervisor reports the end, or does not answer."""
         self._until = time.monotonic() + self._limits.seconds
         while {self._control.fileno(), self._report} & self._open:
@@ -227,7 +227,7 @@ class _Follower:
         except MalformedReportError as error:
             self._finish("crashed", str(error))
 
-    def _add(self, frame: Frame) -> None:
+    def _add(self, frame: ReportFrame) -> None:
         call = self._outcome.report.add(frame)
         if call is not None and not self._is_over:
             self._answer(call)
@@ -292,7 +292,7 @@ class _Follower:
         elif status:
             self._outcome.note = f"the copy ended with exit code {status}"
 
-    def _result(self) -> Outcome:
+    def _result(self) -> CopyOutcome:
         outcome, report = self._outcome, self._outcome.report
         if report.ending == "failed":
             outcome.failure = report.note

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from tract_jupyter.rehearsal.contain import Containment
-    from tract_jupyter.rehearsal.inside import Channel, Runner
+    from tract_jupyter.rehearsal.inside import ReportChannel, Runner
 
 _MOST: Final = 1_000  # reports of one rehearsal
 _LONGEST: Final = 300
@@ -41,7 +41,7 @@ _CHANGES: Final = {  # event: the verb, and the positions of the paths that chan
 }
 
 
-def report_refusals(channel: Channel, runner: Runner, containment: Containment) -> None:
+def report_refusals(channel: ReportChannel, runner: Runner, containment: Containment) -> None:
     """Report and refuse attempts from now on, in this process and its children."""
     hook = _Hook(channel, runner.line_now, containment)
     runner.refuse = hook.refuse
@@ -50,7 +50,7 @@ def report_refusals(channel: Channel, runner: Runner, containment: Containment) 
 
 class _Hook:
     def __init__(
-        self, channel: Channel, line_now: Callable[[], int | None], containment: Containment
+        self, channel: ReportChannel, line_now: Callable[[], int | None], containment: Containment
     ) -> None:
         self._channel = channel
         self._line_now = line_now

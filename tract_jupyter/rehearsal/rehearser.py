@@ -16,12 +16,12 @@ from tract_jupyter.rehearsal.baseline import Baseline
 from tract_jupyter.rehearsal.collect import observe
 from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
 from tract_jupyter.rehearsal.copy_tools import TOOLS, has_own_tools
-from tract_jupyter.rehearsal.effects import Effects, FileEffect, Output, Refusal, ToolCall
+from tract_jupyter.rehearsal.effects import Effects, FileEffect, Output, RefusedAttempt, RehearsedCall
 from tract_jupyter.rehearsal.engines import EngineName, Engines
-from tract_jupyter.rehearsal.fork import Job
+from tract_jupyter.rehearsal.fork import CopyJob
 from tract_jupyter.rehearsal.found import Findings, find_effects
 from tract_jupyter.rehearsal.levels import probe
-from tract_jupyter.rehearsal.limits import Limits
+from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.redaction import Redactor, secret_variables
 from tract_jupyter.rehearsal.report import PLAIN
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.rehearsal.backups import Backups
     from tract_jupyter.rehearsal.change import Change
-    from tract_jupyter.rehearsal.parent import Outcome, ToolReply
+    from tract_jupyter.rehearsal.parent import CopyOutcome, ToolReply
     from tract_jupyter.rehearsal.report import ReceivedOutput, ReceivedRefusal
 
 
@@ -50,7 +50,7 @@ class Rehearsal:
     def __init__(
         self,
         effects: Effects,
-        outcome: Outcome,
+        outcome: CopyOutcome,
         findings: Findings,
         namespace: dict[str, Any],
         backups: Backups,
@@ -120,7 +120,7 @@ class Rehearser:
         roots: Callable[[], Sequence[Path]] = tuple,
         secrets: Callable[[], Collection[str]] = tuple,
         hidden: Callable[[], Collection[str]] = tuple,
-        limits: Limits = Limits(),  # noqa: B008 # immutable
+        limits: RehearsalLimits = RehearsalLimits(),  # noqa: B008 # immutable
         level: LevelName | None = None,
     ) -> None:
         self.workspace = workspace.resolve()
@@ -139,7 +139,7 @@ class Rehearser:
         *,
         tools: Callable[[str, dict[str, Any]], ToolReply] | None = None,
         stop: StopSignal | None = None,
-        limits: Limits | None = None,
+        limits: RehearsalLimits | None = None,
     ) -> Rehearsal:
         """Run code in a copy and return its effects. Blocks until its end.
 
@@ -161,7 +161,7 @@ class Rehearser:
         ignored = hidden | ({TOOLS} if has_own_tools(namespace) else set())
         baseline = Baseline.take(code, namespace, ignored)
         since = time.time_ns()
-        job = Job(
+        job = CopyJob(
             code,
             namespace,
             containment,
@@ -187,7 +187,7 @@ class Rehearser:
         effects = Redactor(secrets).value(_effects_of(outcome, findings, engine))
         return Rehearsal(effects, outcome, findings, namespace, self.backups)
 
-    def _findings_of(self, outcome: Outcome, baseline: Baseline, since: int) -> Findings:
+    def _findings_of(self, outcome: CopyOutcome, baseline: Baseline, since: int) -> Findings:
         """Return the effects on variables, files and settings. A malformed report is the end of a crashed copy."""
         frames = [(frame.header, frame.payload) for frame in outcome.report.effects]
         outcome.report.effects.clear()
@@ -213,7 +213,7 @@ class Rehearser:
                 "notebook in a folder of your project."
             )
 
-    def _containment(self, limits: Limits) -> Containment:
+    def _containment(self, limits: RehearsalLimits) -> Containment:
         level: Any = self._level
         if level is None:
             level, reason = probe()
@@ -232,13 +232,13 @@ def _shell_of(namespace: dict[str, Any]) -> Any:
     return shell if shell is not None and shell.user_ns is namespace else None
 
 
-def _files_outside(outcome: Outcome, containment: Containment) -> list[FileEffect]:
+def _files_outside(outcome: CopyOutcome, containment: Containment) -> list[FileEffect]:
     """Return the effects on files outside the workspace. They cannot be kept."""
     paths = [] if outcome.upper is None else containment.left_outside(outcome.upper)
     return [FileEffect(printable(path), "created", problem=_OUTSIDE) for path in paths[:_MOST_OUTSIDE]]
 
 
-def _effects_of(outcome: Outcome, findings: Findings, engine: EngineName) -> Effects:
+def _effects_of(outcome: CopyOutcome, findings: Findings, engine: EngineName) -> Effects:
     report = outcome.report
     return replace(
         findings.effects,
@@ -248,7 +248,7 @@ def _effects_of(outcome: Outcome, findings: Findings, engine: EngineName) -> Eff
         ending_note=outcome.note,
         seconds=outcome.seconds,
         outputs=tuple(map(_output, report.outputs)),
-        calls=tuple(ToolCall(*call) for call in outcome.calls),
+        calls=tuple(RehearsedCall(*call) for call in outcome.calls),
         refused=tuple(_merged(report.refused)),
         digest=findings.digest((output.kind, output.data) for output in report.outputs),
     )
@@ -261,9 +261,9 @@ def _output(received: ReceivedOutput) -> Output:
     return Output(kind, text if isinstance(text, str) else "", rest)
 
 
-def _merged(refusals: Iterable[ReceivedRefusal]) -> Iterable[Refusal]:
+def _merged(refusals: Iterable[ReceivedRefusal]) -> Iterable[RefusedAttempt]:
     """Return one refusal for equal ones, with their number."""
     merged: dict[ReceivedRefusal, int] = {}
     for refusal in refusals:
         merged[refusal] = merged.get(refusal, 0) + 1
-    return (Refusal(action, times, line) for (action, line), times in merged.items())
+    return (RefusedAttempt(action, times, line) for (action, line), times in merged.items())

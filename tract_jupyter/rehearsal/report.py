@@ -32,7 +32,7 @@ class MalformedReportError(Exception):
     """The bytes are not a report."""
 
 
-class Frame(NamedTuple):
+class ReportFrame(NamedTuple):
     """One message of the copy: a JSON object and bytes."""
 
     header: dict[str, Any]
@@ -80,7 +80,7 @@ class FrameReader:
         """True if all bytes belong to complete frames."""
         return self._header is None and not self._buffer
 
-    def feed(self, data: bytes | memoryview) -> Iterator[Frame]:
+    def feed(self, data: bytes | memoryview) -> Iterator[ReportFrame]:
         """Yield the frames that these bytes complete.
 
         Raises:
@@ -94,7 +94,7 @@ class FrameReader:
                 return
             rest = self._buffer[self._size :]
             del self._buffer[self._size :]
-            frame = Frame(self._header, self._buffer)
+            frame = ReportFrame(self._header, self._buffer)
             self._buffer, self._header = rest, None
             yield frame
 
@@ -184,7 +184,7 @@ class Report:
 
     output_limit: int
     _outputs: list[ReceivedOutput] = field(default_factory=list)
-    effects: list[Frame] = field(default_factory=list)
+    effects: list[ReportFrame] = field(default_factory=list)
     refused: list[ReceivedRefusal] = field(default_factory=list)
     ending: str = ""
     note: str = ""
@@ -200,7 +200,7 @@ class Report:
                 outputs += group
         return outputs
 
-    def add(self, frame: Frame) -> ReceivedCall | None:
+    def add(self, frame: ReportFrame) -> ReceivedCall | None:
         """Add a frame. Return a tool call if it asks for one.
 
         Raises:
@@ -213,7 +213,7 @@ class Report:
         if kind in OUTPUTS:
             self._add_output(kind, header, payload)
         elif kind == "effect":
-            self.effects.append(Frame(_checked(header, "effect", dict), payload))
+            self.effects.append(ReportFrame(_checked(header, "effect", dict), payload))
         elif kind == "refused":
             self.refused.append(ReceivedRefusal(_text(header, "action"), _line(header)))
         elif kind == "call":

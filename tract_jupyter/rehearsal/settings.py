@@ -42,7 +42,7 @@ _SET_BY_LIBRARIES: Final = frozenset(
 _CALLS: Final = {"plt.rcParams": "matplotlib", "pd.options": "pandas", "np.printoptions": "numpy"}
 
 
-class Setting(NamedTuple):
+class ChangedSetting(NamedTuple):
     """A changed setting as it was received.
 
     Attributes:
@@ -130,7 +130,7 @@ def current(kind: str, key: str) -> Any:
     return value.get_state(legacy=True) if kind == _NUMPY_RANDOM and value is not MISSING else value
 
 
-class Snapshot:
+class SettingsSnapshot:
     """The settings at one time."""
 
     def __init__(self) -> None:
@@ -174,7 +174,7 @@ def _frame(kind: str, key: str, value: Any) -> tuple[dict[str, Any], list[memory
     return header | {"sizes": [view.nbytes for view in views]}, views
 
 
-def effect_of(setting: Setting, problem: str) -> SettingEffect:
+def effect_of(setting: ChangedSetting, problem: str) -> SettingEffect:
     """Return the effect of a received setting, compared with this process."""
     before = current(setting.kind, setting.key)
     if setting.kind in RANDOM_STATES:
@@ -213,7 +213,7 @@ def check_setting(kind: Any, key: Any) -> None:
         check(key == "", "a setting")
 
 
-def _problem(setting: Setting) -> str:
+def _problem(setting: ChangedSetting) -> str:
     kind, key, value = setting
     if kind == "sys.path":
         return "a changed search path for modules is set only by a run in the kernel"
@@ -242,7 +242,7 @@ def _problem_of_random(kind: str, value: Any) -> str:
     return ""
 
 
-def set_setting(setting: Setting) -> None:
+def set_setting(setting: ChangedSetting) -> None:
     """Set a setting in this process.
 
     Raises:
@@ -296,18 +296,20 @@ def set_options(options: Mapping[str, Mapping[str, Any]]) -> None:
         for key, value in values.items():
             if key in now and now[key] != value:
                 with suppress(Exception):
-                    set_setting(Setting(kind, key, value))
+                    set_setting(ChangedSetting(kind, key, value))
 
 
 def _is_plain(value: Any) -> bool:
     return type(value) in _PLAIN or (type(value) is list and all(type(one) in _PLAIN for one in value))
 
 
-def changed_settings(before: Mapping[str, Mapping[str, Any]]) -> Iterator[tuple[Setting, Setting]]:
+def changed_settings(
+    before: Mapping[str, Mapping[str, Any]],
+) -> Iterator[tuple[ChangedSetting, ChangedSetting]]:
     """Yield each setting that changed since `settings_now`, before and after."""
     for kind, old in before.items():
         new = _READERS[kind]()
         for key in sorted(old.keys() | new.keys()) if old or kind not in _LIBRARY_KINDS else ():
-            pair = [Setting(kind, key, values.get(key, MISSING)) for values in (old, new)]
+            pair = [ChangedSetting(kind, key, values.get(key, MISSING)) for values in (old, new)]
             if not same_setting(pair[0].value, pair[1].value):
                 yield pair[0], pair[1]

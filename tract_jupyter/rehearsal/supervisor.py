@@ -16,12 +16,12 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal import linux
-from tract_jupyter.rehearsal.limits import Meter
+from tract_jupyter.rehearsal.limits import CopyMeter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tract_jupyter.rehearsal.limits import Limits
+    from tract_jupyter.rehearsal.limits import RehearsalLimits
 
 _PULSE: Final = 0.05  # seconds between two looks at the meter
 _MOST_REPORTS: Final = 1_000
@@ -44,9 +44,9 @@ class Supervisor:
         limits: The limits of the copy.
     """
 
-    def __init__(self, control: socket.socket, limits: Limits) -> None:
+    def __init__(self, control: socket.socket, limits: RehearsalLimits) -> None:
         self._control = control
-        self._meter = Meter(limits)
+        self._meter = CopyMeter(limits)
         self._left = _MOST_REPORTS
         self._listener: int | None = None
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.rehearsal.backups import Backups
-    from tract_jupyter.rehearsal.files import State
+    from tract_jupyter.rehearsal.files import FileState
 
 _MOST_COPIED: Final = 1024**3
 _MOST_FILES: Final = 5_000
@@ -109,12 +109,12 @@ class Watch:
 
     # ---- files
 
-    def _save_files(self, texts: list[str]) -> dict[str, State | None]:
+    def _save_files(self, texts: list[str]) -> dict[str, FileState | None]:
         """Store the files that the code names. Return their states; None for a missing file.
 
         Their journal is written before the code runs. So their contents are there also if the process ends meanwhile.
         """
-        saved: dict[str, State | None] = {}
+        saved: dict[str, FileState | None] = {}
         folder = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for path in sorted(path for path in self._named_files(texts) if not self._is_own(path))[

@@ -29,8 +29,8 @@ from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal.baseline import touched, variables_of
 from tract_jupyter.rehearsal.collect import observe
 from tract_jupyter.rehearsal.contain import Containment
-from tract_jupyter.rehearsal.fork import Ends, Job, fork_supervisor
-from tract_jupyter.rehearsal.limits import Limits
+from tract_jupyter.rehearsal.fork import CopyJob, Ends, fork_supervisor
+from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.redaction import secret_variables
 from tract_jupyter.rehearsal.report import FrameReader, write_frame
 from tract_jupyter.rehearsal.settings import options_now, set_options
@@ -39,7 +39,7 @@ from tract_jupyter.rehearsal.values import Buffer, Decoder, Encoder, UnsafeValue
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tract_jupyter.rehearsal.report import Frame
+    from tract_jupyter.rehearsal.report import ReportFrame
 
 _START: Final = "from tract_jupyter.rehearsal.worker import main; main()"
 _WARM: Final = (
@@ -53,7 +53,7 @@ _AT_ONCE: Final = 1 << 20
 _REAPING: Final = 1.0  # seconds between looks at ended copies
 
 
-class Worker:
+class CopyWorker:
     """The handle of the worker process. It starts at its first use, and ends with this process."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Worker:
         return self._owner != os.getpid()
 
 
-WORKER: Final = Worker()
+WORKER: Final = CopyWorker()
 """The worker of this process."""
 atexit.register(WORKER.close)
 
@@ -157,7 +157,7 @@ def _start(loaded: list[str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
 # The job, as the kernel writes it
 
 
-def write_inputs(job: Job) -> int:
+def write_inputs(job: CopyJob) -> int:
     """Return a descriptor of a file in memory with a job and the variables that its code reads.
 
     The caller closes it.
@@ -306,12 +306,12 @@ def _make_shell() -> Any:
     return interactive.InteractiveShell.instance(profile_dir=profile, config=config)
 
 
-def _read_job(inputs: int, shell: Any) -> Job:
+def _read_job(inputs: int, shell: Any) -> CopyJob:
     """Read the job. Runs in the supervisor; the variables are read in the copy."""
     frames = _frames(inputs)
     request = next(frames).header
     namespace: dict[str, Any] = {"__name__": "__main__"} if shell is None else shell.user_ns
-    limits = Limits(**request["limits"])
+    limits = RehearsalLimits(**request["limits"])
     containment = Containment(
         **{**request["containment"], "readable": tuple(request["containment"]["readable"])}
     )
@@ -332,10 +332,10 @@ def _read_job(inputs: int, shell: Any) -> Job:
     ignored = frozenset(request["ignored"])
     code = request["code"]
     observer = observe(code, ignored, is_fork=False)
-    return Job(code, namespace, containment, limits, observer, shell, ignored=ignored, prepare=prepare)
+    return CopyJob(code, namespace, containment, limits, observer, shell, ignored=ignored, prepare=prepare)
 
 
-def _frames(inputs: int) -> Iterator[Frame]:
+def _frames(inputs: int) -> Iterator[ReportFrame]:
     size = os.fstat(inputs).st_size
     reader = FrameReader(size)
     os.lseek(inputs, 0, os.SEEK_SET)

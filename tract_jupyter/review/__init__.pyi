@@ -134,11 +134,11 @@ from .view import ASKED_BECAUSE as ASKED_BECAUSE
 from .view import SHORT_FINGERPRINT as SHORT_FINGERPRINT
 from .view import BodyPiece as BodyPiece
 from .view import CodeOutput as CodeOutput
-from .view import Comparison as Comparison
 from .view import EffectsPiece as EffectsPiece
 from .view import Paragraph as Paragraph
 from .view import RequestView as RequestView
 from .view import ShownValue as ShownValue
+from .view import ValueComparison as ValueComparison
 from .view import agents_in as agents_in
 from .view import asker_words as asker_words
 from .view import bound_pieces as bound_pieces

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from tract_jupyter.rehearsal import (
         Effects,
         FileEffect,
-        Refusal,
+        RefusedAttempt,
+        RehearsedCall,
         SettingEffect,
         TableChange,
-        ToolCall,
         VariableEffect,
     )
 
@@ -159,7 +159,7 @@ def _setting(effect: SettingEffect) -> EffectLine:
     return EffectLine(mark, printable(effect.name), _parts(states, _problem(effect.problem)))
 
 
-def _called(call: ToolCall) -> EffectLine:
+def _called(call: RehearsedCall) -> EffectLine:
     given = "" if call.arguments in {"", "{}"} else f" with {call.arguments}"
     if call.is_answered:
         return EffectLine(">", printable(call.tool), _parts(f"was called{given}"))
@@ -168,7 +168,7 @@ def _called(call: ToolCall) -> EffectLine:
     )
 
 
-def _refused(refusal: Refusal) -> EffectLine:
+def _refused(refusal: RefusedAttempt) -> EffectLine:
     times = f"{refusal.times:,} times" if refusal.times > 1 else ""
     where = f"line {refusal.line}" if refusal.line is not None else ""
     about = ", ".join(filter(None, ("refused", times, where)))

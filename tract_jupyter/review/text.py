@@ -14,9 +14,9 @@ from tract_jupyter.review.request import CodeBlock, TextChoice, ValueTable, how_
 from tract_jupyter.review.view import (
     SHORT_FINGERPRINT,
     CodeOutput,
-    Comparison,
     EffectsPiece,
     Paragraph,
+    ValueComparison,
     bound_pieces,
     view_request,
 )
@@ -120,7 +120,7 @@ def _record_table(table: ValueTable, pending_id: str) -> Iterator[str]:
         yield f"{_joined(row.name)}: {_joined(row.value)}{''.join(f'  # {text}' for text in notes if text)}"
 
 
-def _record_changes(piece: Comparison, pending_id: str) -> Iterator[str]:  # noqa: ARG001
+def _record_changes(piece: ValueComparison, pending_id: str) -> Iterator[str]:  # noqa: ARG001
     yield from (f"changed {change.name}: {change.before} → {change.after}" for change in piece.changes)
 
 
@@ -220,7 +220,7 @@ _PIECES: dict[type[Piece], Callable[[Any, str], Iterator[str]]] = {
     CodeBlock: _record_block,
     TextChoice: _choice_lines,
     ValueTable: _record_table,
-    Comparison: _record_changes,
+    ValueComparison: _record_changes,
     CodeOutput: _record_output,
     Paragraph: _record_paragraph,
 }

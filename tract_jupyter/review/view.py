@@ -4,9 +4,9 @@
 HTML. `notebook.panels.panel` passes it to the scripts of panel, list and inbox.
 
 To add content to each request (such as the effects of a rehearsal, or the diff of a cell), add its pieces in
-`_list_pieces`, in their order on the page. Both renderers draw a `CodeBlock`, `TextChoice`, `ValueTable`, `Comparison`,
-`CodeOutput`, `Paragraph` or `EffectsPiece`. Another kind of piece needs a class here, and a function in the `_PIECES`
-table of each renderer.
+`_list_pieces`, in their order on the page. Both renderers draw a `CodeBlock`, `TextChoice`, `ValueTable`,
+`ValueComparison`, `CodeOutput`, `Paragraph` or `EffectsPiece`. Another kind of piece needs a class here, and a function
+in the `_PIECES` table of each renderer.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class ValueChange(NamedTuple):
     diff: str = ""
 
 
-class Comparison(NamedTuple):
+class ValueComparison(NamedTuple):
     """The values that the user changed before approving."""
 
     changes: tuple[ValueChange, ...]
@@ -141,7 +141,7 @@ class EffectsPiece(NamedTuple):
     effects: Effects
 
 
-Piece = CodeBlock | TextChoice | ValueTable | Comparison | CodeOutput | Paragraph | EffectsPiece
+Piece = CodeBlock | TextChoice | ValueTable | ValueComparison | CodeOutput | Paragraph | EffectsPiece
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,7 +271,7 @@ def _list_pieces(ticket: Ticket, value: str, script: CodeBlock | None) -> Iterat
     )  # a class is an activation's
     standing = describe_standing(ticket)
     contents: list[Piece | None] = [
-        Comparison(changes) if changes else None,
+        ValueComparison(changes) if changes else None,
         CodeOutput("Printed", ticket.output) if ticket.output else None,
         CodeOutput("Result", show_value(result, _RESULT), is_result=True) if is_shown else None,
         Paragraph(request.note, "failure" if is_open else "note") if request.note else None,

@@ -67,7 +67,7 @@ _BUILDS = ("insert", "update", "delete", "merge")
 _SELECTS = words("select union union_all intersect except_ exists values func")
 
 
-class Change(NamedTuple):
+class ObjectChange(NamedTuple):
     """A call or function that changes a database, with its effect and the origins of the database."""
 
     node: ast.expr
@@ -75,7 +75,7 @@ class Change(NamedTuple):
     database: list[ast.expr]
 
 
-def _changes(view: CodeView) -> list[Change]:
+def _changes(view: CodeView) -> list[ObjectChange]:
     """Return the calls that may change a database. Leave out destructive calls and databases in memory."""
     destroying = {*built(view), *(call for call, _ in replaced(view))}
     changes = []
@@ -90,11 +90,11 @@ def _changes(view: CodeView) -> list[Change]:
                 effect is UNREADABLE and _can_copy(database, view)
             )
             if effect and not (is_contained or is_read_only(database, view)):
-                changes.append(Change(call, effect, database))
+                changes.append(ObjectChange(call, effect, database))
     return [*changes, *_handed_on(view)]
 
 
-def _handed_on(view: CodeView) -> Iterator[Change]:
+def _handed_on(view: CodeView) -> Iterator[ObjectChange]:
     """Yield the methods of a database that the code passes on or stores: ``map(con.execute, statements)``."""
     attributes = [
         (node, node.value, {node.attr}) for node in view.of(ast.Attribute) if view.call_of(node) is None
@@ -109,7 +109,7 @@ def _handed_on(view: CodeView) -> Iterator[Change]:
             database = list(sources(owner, view))
             is_contained = in_memory(database, view) or is_read_only(database, view)
             if is_database(database, view) and not is_contained:
-                yield Change(node, UNREADABLE, database)
+                yield ObjectChange(node, UNREADABLE, database)
 
 
 def _can_copy(database: list[ast.expr], view: CodeView) -> bool:

@@ -70,7 +70,7 @@ class ArgumentEffect:
 
 
 @dataclass
-class Effects:
+class CallEffects:
     """The contents of all effects files. If two files have the same name, the later one applies."""
 
     symbols: dict[str, dict[str, RiskLevel]] = field(default_factory=dict)
@@ -182,7 +182,7 @@ def derived(function: _Function) -> _Function:
 
 
 @derived
-def effects() -> Effects:
+def effects() -> CallEffects:
     """Return the effects of all files: the package's files, then the files passed to `use`."""
     return load(_own)
 
@@ -212,13 +212,13 @@ def own_effects() -> tuple[str, ...]:
     return tuple(_own)
 
 
-def load(paths: Sequence[str]) -> Effects:
+def load(paths: Sequence[str]) -> CallEffects:
     """Read the package's files, then other files.
 
     Raises:
         EffectsError: A file is unreadable or invalid.
     """
-    contents = Effects()
+    contents = CallEffects()
     for path in sorted(FOLDER.glob("*.toml")):
         contents.add(tomllib.loads(path.read_text(encoding="utf-8")))
     for name in paths:

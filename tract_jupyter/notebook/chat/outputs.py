@@ -47,7 +47,7 @@ _WIDGET: Final = "application/vnd.jupyter.widget-view+json"
 
 
 @dataclass(frozen=True)
-class Output:
+class TurnOutput:
     """The current state of one output: a stream, a display, a note.
 
     Attributes:
@@ -110,7 +110,7 @@ class Output:
 
 def sent_image_html(image: AttachedFile) -> Html:
     """Return an image that a model received."""
-    output, encoded = Output("display", image.attachment.name), base64.b64encode(image.data).decode()
+    output, encoded = TurnOutput("display", image.attachment.name), base64.b64encode(image.data).decode()
     return element("div", output.image_html(image.attachment.media_type, encoded), class_="sent")
 
 
@@ -140,11 +140,11 @@ class _Stream:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.printed = PrintedText()
-        self.drawn: Output | None = None
+        self.drawn: TurnOutput | None = None
 
-    def output(self) -> Output:
+    def output(self) -> TurnOutput:
         if self.drawn is None:
-            self.drawn = Output(self.kind, self.printed.text())
+            self.drawn = TurnOutput(self.kind, self.printed.text())
         return self.drawn
 
 
@@ -156,9 +156,9 @@ class _Bar:
     def __init__(self, widget: Any) -> None:
         self._widget = widget
         self._has_ended = False
-        self.drawn = Output("display", "")
+        self.drawn = TurnOutput("display", "")
 
-    def output(self) -> Output:
+    def output(self) -> TurnOutput:
         if getattr(self._widget, "comm", None) is None:  # with `leave=False`
             text, self._has_ended = "", True
         elif self._has_ended:  # its text would count on
@@ -170,7 +170,7 @@ class _Bar:
             except ReferenceError:  # tqdm keeps a weak reference to the bar
                 text, self._has_ended = self.drawn.text, True
         if text != self.drawn.text:
-            self.drawn = Output("display", text)
+            self.drawn = TurnOutput("display", text)
         return self.drawn
 
 
@@ -228,7 +228,7 @@ class ScriptOutputs:
         self._has_widgets = has_widgets
         self._room = room
         self._changed = changed
-        self._outputs: list[_Stream | _Bar | Output] = []
+        self._outputs: list[_Stream | _Bar | TurnOutput] = []
         self._places: dict[str, int] = {}
         """The place of the output with a display id."""
         self._left_out = 0
@@ -245,14 +245,18 @@ class ScriptOutputs:
         """How long it runs, without waiting for decisions."""
         return self.run.meter.clock.seconds
 
-    def now(self) -> tuple[Output, ...]:
+    def now(self) -> tuple[TurnOutput, ...]:
         """Return the outputs; each is the same object until it changes."""
         with self._lock:
-            outputs = [output if isinstance(output, Output) else output.output() for output in self._outputs]
+            outputs = [
+                output if isinstance(output, TurnOutput) else output.output() for output in self._outputs
+            ]
             outputs = [output for output in outputs if output.text or output.data]
             if self._left_out:
                 what = counted(self._left_out, "more output")
-                outputs.append(Output("note", f"… {what} not shown. A script shows at most {MOST_OUTPUTS}."))
+                outputs.append(
+                    TurnOutput("note", f"… {what} not shown. A script shows at most {MOST_OUTPUTS}.")
+                )
             return tuple(outputs)
 
     def figures(self) -> list[bytes]:
@@ -287,9 +291,9 @@ class ScriptOutputs:
             _free(_widget(data))
         is_elsewhere = not is_drawn and _is_interactive(data)
         output = (
-            Output("note", _ELSEWHERE)
+            TurnOutput("note", _ELSEWHERE)
             if is_elsewhere
-            else Output("display", str(data.get("text/plain", "")), data, metadata)
+            else TurnOutput("display", str(data.get("text/plain", "")), data, metadata)
         )
         with self._lock:
             is_first = not self._outputs
@@ -320,15 +324,15 @@ class ScriptOutputs:
     def fail(self, traceback: str) -> None:
         """Add the error that ended the script."""
         with self._lock:
-            self._outputs.append(Output("error", traceback))
+            self._outputs.append(TurnOutput("error", traceback))
         self._changed(at_once=False)
 
-    def _add(self, output: _Stream | _Bar | Output, size: int) -> bool:
+    def _add(self, output: _Stream | _Bar | TurnOutput, size: int) -> bool:
         if len(self._outputs) >= MOST_OUTPUTS:
             self._left_out += 1
             return False
         if not self._room(size):
-            output = Output(
+            output = TurnOutput(
                 "note", f"Not shown: the outputs of a turn can have at most {size_text(MOST_OF_TURN)}."
             )
         self._outputs.append(output)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.loop import CallEnded
     from tract_jupyter.models import AttachedFile, Attachment, SentContext, ToolCall
-    from tract_jupyter.notebook.chat.outputs import Output
+    from tract_jupyter.notebook.chat.outputs import TurnOutput
     from tract_jupyter.notebook.views.html import HtmlPart
     from tract_jupyter.review import Decision, Ticket
 
@@ -211,7 +211,7 @@ class CallPart:
     """The decided request to run its script. It is made inside the call and is about the call."""
     work: tuple[AgentWork, ...] = ()
     """The work of the agents that the call or its script calls."""
-    outputs: tuple[Output, ...] = ()
+    outputs: tuple[TurnOutput, ...] = ()
     """The outputs of its script so far."""
     elapsed: float | None = None
     """Whole seconds since its script started; None if no script runs."""

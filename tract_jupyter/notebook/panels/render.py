@@ -22,10 +22,10 @@ from tract_jupyter.review import (
     SHORT_FINGERPRINT,
     CodeBlock,
     CodeOutput,
-    Comparison,
     EffectsPiece,
     Paragraph,
     TextChoice,
+    ValueComparison,
     ValueTable,
     bound_pieces,
     how_to_decide,
@@ -243,7 +243,7 @@ def _choice_piece(choice: TextChoice, _: BodyPiece, view: RequestView) -> Html:
     return _choice_html(choice, view.request.pending_id)
 
 
-def _comparison_piece(piece: Comparison, *_: object) -> Html:
+def _comparison_piece(piece: ValueComparison, *_: object) -> Html:
     lines = [(c.name, c.before, c.after) for c in piece.changes if not c.diff]
     heads = ("Name", "Before", "After")
     changed = table_html("Changed before approving", heads, lines, {1, 2}) if lines else None
@@ -269,7 +269,7 @@ _PIECES: dict[type, Callable[[Any, BodyPiece, RequestView], Html]] = {
     CodeBlock: _code_piece,
     TextChoice: _choice_piece,
     ValueTable: _table_piece,
-    Comparison: _comparison_piece,
+    ValueComparison: _comparison_piece,
     CodeOutput: _output_piece,
     Paragraph: _paragraph_piece,
 }

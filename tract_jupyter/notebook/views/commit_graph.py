@@ -206,7 +206,7 @@ _ANNOTATIONS = {
 }
 
 
-class Mark(StrEnum):
+class GraphMark(StrEnum):
     """The shape of a commit's dot: the priority of a message, or a commit without a message."""
 
     PINNED = "pinned"
@@ -230,7 +230,7 @@ class CommitRow:
     """The texts of one commit. They have no hidden characters, and are not escaped yet."""
 
     short_hash: str
-    mark: Mark
+    mark: GraphMark
     kind: str
     tokens: str
     time: str
@@ -284,10 +284,10 @@ def _labels(names: list[Label], tags: Sequence[str]) -> tuple[Label, ...]:
     return tuple(labels) if more <= 0 else (*labels[:_MOST_LABELS], Label("more", f"{more} more"))
 
 
-def _mark(info: CommitInfo) -> Mark:
+def _mark(info: CommitInfo) -> GraphMark:
     if info.operation is CommitOperation.MERGE:
-        return Mark.MERGE
-    return Mark(info.priority.value) if info.operation is CommitOperation.APPEND else Mark.CHANGE
+        return GraphMark.MERGE
+    return GraphMark(info.priority.value) if info.operation is CommitOperation.APPEND else GraphMark.CHANGE
 
 
 def _kind(info: CommitInfo, role: str) -> str:
@@ -337,12 +337,12 @@ def _hover(info: CommitInfo, content: str) -> str:
 
 
 GLYPHS = {
-    Mark.PINNED: "◆",
-    Mark.IMPORTANT: "▲",
-    Mark.NORMAL: "●",
-    Mark.SKIP: "○",
-    Mark.CHANGE: "•",
-    Mark.MERGE: "◎",
+    GraphMark.PINNED: "◆",
+    GraphMark.IMPORTANT: "▲",
+    GraphMark.NORMAL: "●",
+    GraphMark.SKIP: "○",
+    GraphMark.CHANGE: "•",
+    GraphMark.MERGE: "◎",
 }
 _UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
 _BOXES = " │││─╯╮┤─╰╭├─┴┬┼"  # at the sum of the directions
@@ -473,7 +473,7 @@ class _Columns:
 def _item(row: CommitRow, number: int, column: int, colour: int, at: _Columns) -> Html:
     y = _middle(number)
     labels, x = _drawn_labels(row.labels, at.message, y)
-    dim = "tract-dim" if row.mark is Mark.SKIP else ""
+    dim = "tract-dim" if row.mark is GraphMark.SKIP else ""
     parts = (
         svg.box(0, y - ROW // 2, round(at.end), ROW, "tract-row"),
         dot(row.mark, _x(column), y, f"tract-c{colour}"),
@@ -500,18 +500,18 @@ def _spoken(row: CommitRow) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def dot(mark: Mark, x: float, y: float, css: str) -> Html:
+def dot(mark: GraphMark, x: float, y: float, css: str) -> Html:
     """Return the mark of a commit around a point."""
     css = f"tract-dot {css}"
-    if mark is Mark.PINNED:
+    if mark is GraphMark.PINNED:
         return svg.path(f"M{x} {y - 6}l6 6l-6 6l-6-6z", css)
-    if mark is Mark.IMPORTANT:
+    if mark is GraphMark.IMPORTANT:
         return svg.path(f"M{x} {y - 6}l6 10.5h-12z", css)
-    if mark is Mark.SKIP:
+    if mark is GraphMark.SKIP:
         return svg.circle(x, y, 4, f"{css} tract-hollow")
-    if mark is Mark.MERGE:
+    if mark is GraphMark.MERGE:
         return svg.circle(x, y, 5.5, f"{css} tract-hollow") + svg.circle(x, y, 2.5, css)
-    return svg.circle(x, y, 4.5 if mark is Mark.NORMAL else 2.5, css)
+    return svg.circle(x, y, 4.5 if mark is GraphMark.NORMAL else 2.5, css)
 
 
 def _edge(edge: Edge, rows: int, colours: dict[str, int]) -> Html:
@@ -620,9 +620,9 @@ class Graph(View):
         graph = (graph_text(self.layout, self.rows), legend) if self.rows else ()
         return "\n".join([f"History: {self.summary}", *graph, *self.notes])
 
-    def _marks(self) -> list[Mark]:
+    def _marks(self) -> list[GraphMark]:
         used = {row.mark for row in self.rows}
-        return [mark for mark in Mark if mark in used]
+        return [mark for mark in GraphMark if mark in used]
 
     def _legend(self) -> Html:
         size: dict[str, Attribute] = {"width": 14, "height": 14, "aria_hidden": "true"}
