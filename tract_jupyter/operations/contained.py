@@ -35,7 +35,7 @@ _json.dumps({call}, default=repr)
 """
 
 
-class CopyOutcome(NamedTuple):
+class ContainedRun(NamedTuple):
     """The outcome of a run.
 
     Attributes:
@@ -71,7 +71,7 @@ class ActionCopies:
                 "_place": (tract.tract_id, tract.head, tract.current_branch),
             }
 
-    def run(self, prelude: str, body: str, call: str, inputs: dict[str, Any]) -> CopyOutcome:
+    def run(self, prelude: str, body: str, call: str, inputs: dict[str, Any]) -> ContainedRun:
         """Run an action's body, and return the outcome.
 
         Args:
@@ -102,13 +102,13 @@ class ActionCopies:
             rehearsal.discard()
 
 
-def _outcome(effects: Effects) -> CopyOutcome:
+def _outcome(effects: Effects) -> ContainedRun:
     output: Any = None
     with suppress(ValueError, SyntaxError, MemoryError, RecursionError):  # the code may show any result
         text = next((one.text for one in reversed(effects.outputs) if one.kind == "result"), "")
         output = json.loads(ast.literal_eval(text))
     is_over = effects.ending in _ENDED
-    return CopyOutcome(
+    return ContainedRun(
         output if effects.ending == "finished" else None,
         effects.ending_note or "an error" if effects.ending == "raised" else "",
         effects.ending_note or effects.ending if is_over else "",

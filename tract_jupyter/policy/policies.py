@@ -60,7 +60,7 @@ class PolicyRow:
         return "missing" if self.missing else "on" if self.is_on else "off"
 
 
-class PolicyRows(list[PolicyRow]):
+class PolicyList(list[PolicyRow]):
     """Policies by priority, displayed as a table."""
 
     @repr_of_whole
@@ -184,11 +184,11 @@ class Policies:
         """Return a context manager that suspends all policies in all threads."""
         return self.evaluator.suspend()
 
-    def list(self) -> PolicyRows:
+    def list(self) -> PolicyList:
         """Return all policies by priority, including those that are off or missing."""
         self.evaluator.reload()
         slots = sorted(self.evaluator.slots.values(), key=lambda one: (one.priority, one.name))
-        return PolicyRows([_row(slot) for slot in slots])
+        return PolicyList([_row(slot) for slot in slots])
 
     def preview(self) -> Sequence[Preview]:
         """Return the action that each enabled policy would request now.
