@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+import weakref
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -57,7 +58,8 @@ class Rehearsal:
     ) -> None:
         self.code = findings.baseline.code
         self.effects = effects
-        self._outcome = outcome
+        self._free = weakref.finalize(self, outcome.close)
+        self._free.atexit = False
         self._findings: Findings | None = findings
         self._namespace = namespace
         self._backups = backups
@@ -88,15 +90,12 @@ class Rehearsal:
     def discard(self) -> None:
         """Free the copies of files and values."""
         self._findings = None
-        self._outcome.close()
+        self._free()
 
     def _held(self) -> Findings:
         if self._findings is None:
             raise RehearsalError("These effects were kept or discarded already. Rehearse the code again.")
         return self._findings
-
-    def __del__(self) -> None:
-        self.discard()
 
 
 class Rehearser:
