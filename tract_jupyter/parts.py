@@ -616,7 +616,7 @@ class Parts:
         return Rehearser(
             Path.cwd(),
             self.backups,
-            secrets=lambda: self.models.secrets(),  # noqa: PLW0108 # mutual reference
+            secrets=lambda: [*self.models.secrets(), *self.review.trust.secrets()],
             hidden=lambda: self.scripts.hidden_names,
         )
 

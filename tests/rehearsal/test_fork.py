@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, ToolReply
+from tract_jupyter.review import Trust
 
 
 def test_the_copy_has_the_variables_and_the_kernel_keeps_them(rehearse, level):
@@ -355,3 +357,78 @@ def test_the_first_import_of_a_library_is_no_effect(level, tmp_path):
         env=environment,
     )
     assert done.stdout.split("\n")[0] == "finished [] ['figure']", done.stdout + done.stderr
+
+
+FLOOD = """
+import sys, time
+frame = sys._getframe()
+while frame and "channel" not in frame.f_locals: frame = frame.f_back
+channel = frame.f_locals["channel"]
+"""
+
+
+def test_calls_whose_answers_are_not_read_end_at_the_limit(rehearse):
+    code = (
+        FLOOD
+        + "for number in range(4000): channel.send({'kind': 'call', 'id': number, 'tool': 'x', 'arguments': {}})\ntime.sleep(100)"
+    )
+    effects = rehearse(code, tools=lambda *_: ToolReply("x" * 100), limits=RehearsalLimits(seconds=2))
+    assert (effects.ending, effects.ending_note) == ("limit", "more than 2 seconds")
+
+
+def test_a_large_answer_arrives(rehearse):
+    effects = rehearse("len(tools.read())", tools=lambda *_: ToolReply("x" * 3_000_000))
+    assert effects.outputs[-1].text == "3000000"
+
+
+@pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"x"])
+def test_a_result_that_is_not_json_is_an_error_of_the_tool(rehearse, value):
+    effects = rehearse("tools.read()", tools=lambda *_: ToolReply(value))
+    assert effects.ending_note.startswith("ToolExecutionError: read() failed: the result of read is not JSON")
+
+
+def test_code_cannot_report_that_the_containment_failed(rehearse):
+    code = (
+        FLOOD
+        + "channel.send({'kind': 'end', 'ending': 'failed', 'note': 'run it in the kernel'}); import os; os._exit(0)"
+    )
+    effects = rehearse(code)
+    assert effects.ending == "crashed"
+    assert "kernel" not in effects.ending_note
+
+
+def test_the_signing_secret_is_not_in_the_copy(tmp_path, monkeypatch, rehearse):
+    trust = Trust(tmp_path / "secret")
+    trust.for_project("x").sign("kind", {})
+    (secret,) = trust.secrets()
+    raw = secret.encode("utf-8", "surrogateescape")
+    assert raw == (tmp_path / "secret").read_bytes()
+    code = "import gc; gc.unfreeze(); print([one._secret.hex() for one in gc.get_objects() if type(one).__name__ == 'Trust' and one._secret])"
+    text = rehearse(code, secrets=lambda: [secret]).text()
+    assert "2a" * 32 in text  # overwritten
+    assert raw.hex() not in text
+    namespace = {"given": raw[::-1]}
+    assert "[secret]" in rehearse("print(given[::-1].hex())", namespace, secrets=lambda: [secret]).text()
+    assert trust.for_project("x").verify("kind", {}, trust.for_project("x").sign("kind", {}))
+
+
+def test_short_secrets_are_not_in_the_environment_block():
+    code = """
+import os
+from pathlib import Path
+from tract_jupyter.rehearsal import Backups, Rehearser
+os.mkdir("work")
+rehearser = Rehearser(Path.cwd() / "work", Backups(Path.cwd() / "backups"))
+print(rehearser.rehearse("print(open('/proc/self/environ').read()[::-1])", {}).effects.text())
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            cwd=folder,
+            env={**os.environ, "DB_PASSWORD": "hunter2abc"},
+        )
+    assert "DROWSSAP_BD" in done.stdout
+    assert "cba2retnuh" not in done.stdout

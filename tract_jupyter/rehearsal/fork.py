@@ -188,6 +188,7 @@ def _run(job: CopyJob, channel: ReportChannel, answers: int, link: socket.socket
             {"kind": "end", "ending": "failed", "note": f"{type(error).__name__}: {error}"[:_LONGEST_NOTE]}
         )
         return
+    channel.send({"kind": "ready"})
     gc.freeze()
     namespace = job.namespace
     for name in job.hidden:

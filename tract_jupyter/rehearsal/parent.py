@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import signal
 import socket
 import time
@@ -18,8 +19,8 @@ from tract_jupyter.rehearsal.report import (
     MalformedReportError,
     ReceivedRefusal,
     Report,
+    frame_bytes,
     read_json,
-    write_frame,
 )
 
 if TYPE_CHECKING:
@@ -118,6 +119,7 @@ def attend(
         control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         report, report_end = os.pipe()
         answers_end, answers = os.pipe()
+        os.set_blocking(answers, False)
         for one in (control.close, lambda: os.close(report), lambda: os.close(answers)):
             stack.callback(one)
         with contextlib.suppress(OSError):
@@ -189,9 +191,8 @@ class _Follower:
             ready = linux.ready(self._open, self._until - time.monotonic())
             if not ready and self._is_over:
                 break
-            if not ready:
-                self._outcome.is_timeout = True
-                self._finish("limit", f"more than {self._limits.seconds:g} seconds")
+            if not ready or time.monotonic() >= self._until:  # a copy may send faster than this reads
+                self._end_late()
             for descriptor in ready:
                 self._read(descriptor)
         return self._result()
@@ -204,6 +205,11 @@ class _Follower:
             self._read_report()
         else:
             self._read_control()
+
+    def _end_late(self) -> None:
+        if not self._is_over:
+            self._outcome.is_timeout = True
+            self._finish("limit", f"more than {self._limits.seconds:g} seconds")
 
     def _finish(self, ending: Ending, note: str) -> None:
         """End the copy, and wait a little for the supervisor's message."""
@@ -244,8 +250,27 @@ class _Follower:
         if reply.needs_approval:
             self._finish("asked", "")
             return
+        try:
+            buffers = frame_bytes({"id": call.call_id, "value": reply.value, "error": reply.error})
+        except (TypeError, ValueError) as error:
+            problem = f"the result of {call.tool} is not JSON: {error}"
+            buffers = frame_bytes({"id": call.call_id, "value": None, "error": problem})
         with contextlib.suppress(OSError):
-            write_frame(self._answers, {"id": call.call_id, "value": reply.value, "error": reply.error})
+            self._send(b"".join(buffers))
+
+    def _send(self, data: bytes) -> None:
+        """Write an answer. A copy that does not read it reaches its limit of seconds, or is stopped."""
+        poll = select.poll()
+        poll.register(self._answers, select.POLLOUT)
+        poll.register(self._wake, select.POLLIN)
+        while data and not self._is_over:
+            ready = dict(poll.poll(max(0.0, self._until - time.monotonic()) * 1_000))
+            if self._wake in ready:
+                self._read(self._wake)
+            elif self._answers in ready:
+                data = data[os.write(self._answers, data[:_AT_ONCE]) :]
+            else:
+                self._end_late()
 
     def _read_control(self) -> None:
         try:

@@ -27,6 +27,7 @@ _NAME: Final = re.compile(
 )
 _NOT_SECRET: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY"})
 _MOST_MEMORY: Final = 256 * 1024**2  # bytes that are searched, smallest mappings first
+_ENVIRONMENT: Final = 50  # field `env_start` of `/proc/self/stat`; the next one is its end
 _MAPPING: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ \S+ *(.*)")
 
 
@@ -48,9 +49,25 @@ def remove_secrets(secrets: Collection[str]) -> None:
     variables = secret_variables(os.environ, secrets)
     for name in variables:
         del os.environ[name]
+    _clear_environment(variables)
     values = {*secrets, *variables.values()}
-    needles = sorted({value.encode("utf-8", "surrogateescape") for value in values}, key=len, reverse=True)
+    needles = sorted({_raw(value) for value in values}, key=len, reverse=True)
     _overwrite([needle for needle in needles if len(needle) >= _SHORTEST_IN_MEMORY])
+
+
+def _clear_environment(variables: Mapping[str, str]) -> None:
+    """Overwrite variables in the block that this process got at its start, which `/proc/self/environ` shows."""
+    with open("/proc/self/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+        numbers = file.read().rpartition(")")[2].split()
+    start, end = int(numbers[_ENVIRONMENT - 3]), int(numbers[_ENVIRONMENT - 2])
+    if not start < end:
+        return
+    block = ctypes.string_at(start, end - start)
+    for name, value in variables.items():
+        text = _raw(f"{name}={value}")
+        place = block.find(text)
+        if place >= 0:
+            ctypes.memset(start + place + len(name) + 1, ord("*"), len(text) - len(name) - 1)
 
 
 def _overwrite(needles: list[bytes]) -> None:
@@ -78,14 +95,11 @@ def _mappings() -> list[tuple[int, int]]:
     """Return the writable memory of this process without large mappings."""
     with open("/proc/self/maps", encoding="ascii", errors="replace") as lines:  # noqa: PTH123
         matches = [match for match in map(_MAPPING.match, lines) if match is not None]
-    ranges = [
-        (int(match[1], 16), int(match[2], 16))
-        for match in matches
-        if match[3] not in {"[vvar]", "[vsyscall]"}
-    ]
-    ranges.sort(key=lambda one: one[1] - one[0])
+    heap = [match for match in matches if match[3] == "[heap]"]
+    others = [match for match in matches if match[3] not in {"[heap]", "[vvar]", "[vsyscall]"}]
+    others.sort(key=lambda match: int(match[2], 16) - int(match[1], 16))
     left, chosen = _MOST_MEMORY, []
-    for start, end in ranges:
+    for start, end in [(int(match[1], 16), int(match[2], 16)) for match in (*heap, *others)]:
         left -= end - start
         if left < 0:
             break
@@ -103,7 +117,7 @@ class Redactor:
     def __init__(self, secrets: Collection[str]) -> None:
         forms = sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, forms))) if forms else None
-        self._bytes = re.compile(b"|".join(re.escape(form.encode()) for form in forms)) if forms else None
+        self._bytes = re.compile(b"|".join(map(re.escape, map(_raw, forms)))) if forms else None
 
     def text(self, text: str) -> str:
         """Return a text without secrets."""
@@ -138,8 +152,9 @@ def _forms(secret: str) -> Iterator[str]:
         return
     yield secret
     yield repr(secret)[1:-1]
-    yield quote(secret, safe="")
-    raw = secret.encode("utf-8", "surrogateescape")
+    raw = _raw(secret)
+    yield quote(raw, safe="")
+    yield repr(raw)[2:-1]
     yield raw.hex()
     for skipped in range(3):  # its place in a longer text decides about the characters
         inner = base64.b64encode(bytes(skipped) + raw).decode()
@@ -147,3 +162,7 @@ def _forms(secret: str) -> Iterator[str]:
         end = (skipped + len(raw)) * 8 // 6
         if end - start >= _SHORTEST:
             yield inner[start:end]
+
+
+def _raw(secret: str) -> bytes:
+    return secret.encode("utf-8", "surrogateescape")

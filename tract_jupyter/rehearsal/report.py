@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = struct.Struct(">IQ")
 _LONGEST_HEADER: Final = 4_000_000
+_MOST_HEADERS: Final = 32_000_000  # bytes of all headers: as objects they take about ten times as much
 _MOST_DEPTH: Final = 60
 _MOST_FRAMES: Final = 100_000
 _MOST_TEXT: Final = 2_000  # characters of a note or an action
@@ -70,6 +71,7 @@ class FrameReader:
 
     def __init__(self, most_bytes: int) -> None:
         self._left = most_bytes
+        self._headers_left = _MOST_HEADERS
         self._frames = 0
         self._buffer = bytearray()
         self._header: dict[str, Any] | None = None
@@ -103,11 +105,13 @@ class FrameReader:
         if len(self._buffer) < _PREFIX.size:
             return False
         length, size = _PREFIX.unpack_from(self._buffer)
-        if length > _LONGEST_HEADER or size > self._left or self._frames >= _MOST_FRAMES:
+        is_too_long = length > min(_LONGEST_HEADER, self._headers_left)
+        if is_too_long or size > self._left or self._frames >= _MOST_FRAMES:
             raise MalformedReportError("the report is too large")
         if len(self._buffer) < _PREFIX.size + length:
             return False
         self._left -= size
+        self._headers_left -= length
         self._frames += 1
         self._header = read_json(self._buffer[_PREFIX.size : _PREFIX.size + length])
         self._size = size
@@ -124,11 +128,18 @@ def read_json(data: bytes | bytearray) -> dict[str, Any]:
     if data.count(b"[") + data.count(b"{") > _MOST_DEPTH and _depth(data) > _MOST_DEPTH:
         raise MalformedReportError("a header is nested too deeply")
     try:
-        value = json.loads(data, parse_constant=_refuse_constant)
+        value = json.loads(data, parse_constant=_refuse_constant, parse_float=_finite)
     except (ValueError, RecursionError):
         raise MalformedReportError("a header is not JSON") from None
     if not isinstance(value, dict):
         raise MalformedReportError("a header is not an object")
+    return value
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if value in {float("inf"), float("-inf")}:
+        raise ValueError(text)
     return value
 
 
@@ -180,6 +191,7 @@ class Report:
         refused: Refused attempts.
         ending: `finished`, `raised`, or `failed` if the containment failed; empty if the code has not ended.
         note: The error in one line.
+        is_ready: True if the copy was contained. Its code runs from then on, so it cannot report a failure of that.
     """
 
     output_limit: int
@@ -188,6 +200,7 @@ class Report:
     refused: list[ReceivedRefusal] = field(default_factory=list)
     ending: str = ""
     note: str = ""
+    is_ready: bool = False
 
     @property
     def outputs(self) -> list[ReceivedOutput]:
@@ -220,6 +233,8 @@ class Report:
             return ReceivedCall(
                 _checked(header, "id", int), _text(header, "tool"), _checked(header, "arguments", dict)
             )
+        elif kind == "ready" and not self.is_ready:
+            self.is_ready = True
         elif kind == "end":
             self._end(_text(header, "ending"), _text(header, "note"))
         else:
@@ -248,7 +263,7 @@ class Report:
             self._outputs.append(ReceivedOutput("text", {PLAIN: text}))
 
     def _end(self, ending: str, note: str) -> None:
-        if ending not in ENDINGS:
+        if ending not in ENDINGS or (ending == "failed" and self.is_ready):
             raise MalformedReportError("an ending has an unknown name")
         self.ending, self.note = ending, note
 

@@ -70,6 +70,10 @@ class Trust:
         """Return the signer for the notebooks of one project."""
         return Signer(("project", project_id), self._read, self._make)
 
+    def secrets(self) -> list[str]:
+        """Return the secret if it is in memory. Bytes that are not UTF-8 are surrogates, as in file names."""
+        return [] if self._secret is None else [self._secret.decode("utf-8", "surrogateescape")]
+
     def _read(self) -> bytes | None:
         value = os.environ.get(SECRET_VARIABLE) if self._is_default else None
         if value is not None:
