@@ -6,13 +6,14 @@ import inspect
 import os
 import random
 import sys
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pytest
 
-from tests.rehearsal.copies import findings_of
+from tests.rehearsal.copies import findings_of, frames_of
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.rehearsal import Backups, keep
+from tract_jupyter.rehearsal import Backups, Baseline, find_effects, keep
 
 np = pytest.importorskip("numpy")
 pd = pytest.importorskip("pandas")
@@ -203,6 +204,102 @@ def test_a_module_of_the_workspace_is_not_imported(adopt, workspace, monkeypatch
     assert namespace == {}
 
 
+@pytest.fixture
+def own_package(workspace, monkeypatch):
+    """A loaded package of the workspace, with a module that was not loaded."""
+    (workspace / "birds").mkdir()
+    (workspace / "birds" / "__init__.py").write_text("")
+    (workspace / "birds" / "extra.py").write_text("raise SystemExit('it ran')")
+    package = type(sys)("birds")
+    package.__path__ = [str(workspace / "birds")]
+    monkeypatch.setitem(sys.modules, "birds", package)
+    return workspace / "birds" / "extra.py"
+
+
+def kept_import(code, type_, workspace):
+    """Keep the import of a name, as a copy reports it."""
+    name = code.split()[-1]
+    header = {"what": "variable", "name": name, "action": "changed", "problem": "no form", "type": type_}
+    namespace: dict = {}
+    findings = find_effects([(header, b"")], Baseline.take(code, namespace), workspace)
+    keep(findings, namespace, Backups(workspace / "backups"))
+    return namespace[name]
+
+
+@pytest.mark.usefixtures("own_package")
+@pytest.mark.parametrize("code", ["from birds import extra", "import birds.extra as extra"])
+def test_a_module_of_a_loaded_package_is_not_imported(workspace, code):
+    with pytest.raises(RehearsalError, match=r"birds\.extra is a file of the workspace"):
+        kept_import(code, "module birds.extra", workspace)
+
+
+def test_a_module_that_another_finder_finds_is_not_imported(own_package, workspace, monkeypatch):
+    class Editable:
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            return spec_from_file_location(name, own_package) if name == "editable" else None
+
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Editable])
+    with pytest.raises(RehearsalError, match="editable is a file of the workspace"):
+        kept_import("import editable", "module editable", workspace)
+
+
+def test_a_library_does_not_import_a_module_of_the_workspace(own_package, workspace, tmp_path, monkeypatch):
+    (workspace / "helper_of_library.py").write_text("raise SystemExit('it ran')")
+    (tmp_path / "library_of_test.py").write_text("import helper_of_library")
+    monkeypatch.setattr(sys, "path", [str(workspace), str(tmp_path), *sys.path])
+    with pytest.raises(RehearsalError, match="helper_of_library is a file of the workspace"):
+        kept_import("import library_of_test", "module library_of_test", workspace)
+
+
+def test_a_library_that_exits_keeps_nothing(workspace, tmp_path, monkeypatch):
+    (tmp_path / "exits_in_test.py").write_text("raise SystemExit(1)")
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    with pytest.raises(RehearsalError, match="The import of exits_in_test failed"):
+        kept_import("import exits_in_test", "module exits_in_test", workspace)
+
+
+def test_a_program_is_not_imported(workspace):
+    with pytest.raises(RehearsalError, match=r"unittest\.__main__ is a program"):
+        kept_import("import unittest.__main__ as program", "module unittest", workspace)
+
+
+def test_an_import_of_a_library_is_kept(workspace, monkeypatch):
+    monkeypatch.delitem(sys.modules, "xml.sax.saxutils", raising=False)
+    assert kept_import("from xml.sax import saxutils", "module saxutils", workspace).escape("<") == "&lt;"
+
+
+def test_an_import_over_a_value_is_a_change(workspace):
+    findings = findings_of("import json as sightings\nfrom math import pow", {"sightings": [1]}, workspace)
+    assert {one.name: one.is_import for one in findings.variables} == {"sightings": False, "pow": False}
+    assert findings.effects.headline == "Creates `pow` (function pow). Changes `sightings`."
+
+
+def test_a_change_without_a_known_earlier_state_is_not_kept(workspace):
+    namespace = {"x": [1], "n": 1}
+    frames = frames_of("x = [2]; n = 2; y = [3]", namespace)
+    assert frames[0][0]["what"] == "digests"
+    findings = find_effects(frames[1:], Baseline.take("", namespace), workspace)
+    assert findings.effects.problems == ("x: its earlier state is unknown",)
+    with pytest.raises(RehearsalError, match="earlier state is unknown"):
+        keep(findings, namespace, Backups(workspace / "backups"))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "x = 1", "del x", "x += [2]", "for x in [[2]]: pass", "def x(): pass", "import json as x", "from math import pi as x", "from string import *",
+        "global x\nx = 2", "match [2]:\n    case x: pass", "with memoryview(b'') as x: x = 1", "(x := 2)", "[x := 2]", "vars()['x'] = 2", "set_x()",
+    ],
+)  # fmt: skip
+def test_the_earlier_state_of_a_changed_variable_is_known(workspace, code):
+    namespace: dict = {"x": [1], "digits": [1]}
+    exec("def set_x():\n    global x\n    x = 2", namespace)
+    findings = findings_of(code, namespace, workspace)
+    assert [one for one in findings.variables if "earlier state" in one.problem] == []
+    assert {"x", "digits"} & {one.name for one in findings.variables}
+
+
 @pytest.mark.parametrize(
     ("code", "problem"),
     [("f = lambda: 0", "a function has no safe form"), ("class Own: pass", "a type has no safe form"), ("x = object()", "an object has no safe form"),
@@ -251,29 +348,29 @@ def test_undo_leaves_a_variable_that_changed_since(adopt):
 
 
 def test_settings_are_kept_and_undone(adopt, monkeypatch, workspace):
-    monkeypatch.setenv("TRACT_TEST_OLD", "1")
+    monkeypatch.setenv("REHEARSAL_TEST_OLD", "1")
     (workspace / "sub").mkdir()
     with pd.option_context("display.max_rows", 60), np.printoptions(precision=8):
         change = adopt(
-            "import os\nos.environ['TRACT_TEST_NEW'] = 'x'\ndel os.environ['TRACT_TEST_OLD']\nos.chdir('sub')\n"
+            "import os\nos.environ['REHEARSAL_TEST_NEW'] = 'x'\ndel os.environ['REHEARSAL_TEST_OLD']\nos.chdir('sub')\n"
             "pd.set_option('display.max_rows', 7)\nnp.set_printoptions(precision=3)",
             {"pd": pd, "np": np},
         )
         assert (
-            os.environ["TRACT_TEST_NEW"],
-            "TRACT_TEST_OLD" in os.environ,
+            os.environ["REHEARSAL_TEST_NEW"],
+            "REHEARSAL_TEST_OLD" in os.environ,
             Path.cwd().name,
         ) == ("x", False, "sub")
         assert (pd.get_option("display.max_rows"), np.get_printoptions()["precision"]) == (7, 3)
         assert set(change.settings) >= {
-            "os.environ['TRACT_TEST_NEW']",
+            "os.environ['REHEARSAL_TEST_NEW']",
             "working folder",
             "pd.options['display.max_rows']",
         }
         change.undo()
         assert (
-            "TRACT_TEST_NEW" in os.environ,
-            os.environ["TRACT_TEST_OLD"],
+            "REHEARSAL_TEST_NEW" in os.environ,
+            os.environ["REHEARSAL_TEST_OLD"],
             Path.cwd().name,
         ) == (False, "1", "work")
         assert (pd.get_option("display.max_rows"), np.get_printoptions()["precision"]) == (60, 8)
@@ -291,6 +388,27 @@ def test_random_states_are_kept(adopt):
 def test_unsafe_settings_are_named(workspace):
     findings = findings_of("import sys; sys.path.append('/tmp/evil')", {}, workspace)
     assert "run in the kernel" in findings.settings[0].problem
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HTTPS_PROXY",
+        "no_proxy",
+        "OPENAI_BASE_URL",
+        "PATH",
+        "PYTHONPATH",
+        "TRACT_HOME",
+        "git_ssh",
+        "LD_PRELOAD",
+        "PATH_TO_DATA",
+        "N",
+    ],
+)
+def test_variables_that_decide_what_is_trusted_are_named(workspace, name):
+    findings = findings_of(f"import os; os.environ[{name!r}] = 'x'", {}, workspace)
+    is_plain = name in {"PATH_TO_DATA", "N"}
+    assert [bool(one.problem) for one in findings.settings] == [not is_plain]
 
 
 def test_adopting_a_large_table_costs_about_a_copy(adopt, workspace):

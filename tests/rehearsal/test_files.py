@@ -57,6 +57,56 @@ def test_a_change_of_the_mode_is_an_effect(upper, workspace):
     assert "rights of another user" in effects_of(upper, workspace)["run.sh"].problem
 
 
+def test_a_changed_file_always_has_a_detail(upper, workspace):
+    write_files(
+        workspace,
+        {
+            "feed.txt": "a\nb\n",
+            "ends.txt": "a\n",
+            "t.csv": "a,b\n1,2\n",
+            "same.csv": "a,b\n1,2\n",
+            "x.bin": b"\0",
+        },
+    )
+    write_files(
+        upper,
+        {
+            "feed.txt": "a\fb\n",
+            "ends.txt": "a\r\n",
+            "t.csv": "a,b\n1,3\n",
+            "same.csv": "a,b\n1,2\n",
+            "x.bin": b"\1\0",
+            "new.sh": "a",
+        },
+    )
+    for folder in (workspace, upper):
+        for path in folder.iterdir():
+            path.chmod(0o644)
+    for name in ("t.csv", "same.csv", "new.sh"):
+        (upper / name).chmod(0o755)
+    assert {path: effect.detail for path, effect in effects_of(upper, workspace).items()} == {
+        "feed.txt": "other bytes in the same lines", "ends.txt": "other bytes in the same lines", "same.csv": "mode 0644 → 0755",
+        "t.csv": "1 value of b changed, mode 0644 → 0755", "x.bin": "1 B → 2 B", "new.sh": "1 B, executable",
+    }  # fmt: skip
+
+
+def test_files_of_installed_packages_cannot_be_kept(upper, workspace, monkeypatch):
+    monkeypatch.setattr("sys.prefix", str(workspace / "env"))
+    write_files(
+        upper,
+        {
+            "env/lib/json.py": "x",
+            "lib/site-packages/a.pth": "x",
+            "Dist-Packages/a.py": "x",
+            "environment.py": "x",
+        },
+    )
+    problem = "it belongs to an installed package"
+    assert {path: effect.problem for path, effect in effects_of(upper, workspace).items()} == {
+        "env/lib/json.py": problem, "lib/site-packages/a.pth": problem, "Dist-Packages/a.py": problem, "environment.py": "",
+    }  # fmt: skip
+
+
 def test_a_deleted_folder_is_listed_by_files(upper, workspace):
     write_files(workspace, {"old/a.txt": "a", "old/in/b.txt": "b"})
     write_files(upper, {"old": None})

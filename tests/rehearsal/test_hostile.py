@@ -63,6 +63,54 @@ def test_keys_with_equal_hashes_are_refused():
         Decoder().decode([table(["set", [[number + 1] for number in range(len(equal))]], *equal)])
 
 
+def shared(depth, tag="tuple"):
+    """Nodes of a value with `2 ** depth` parts."""
+    return [*([tag, [[number + 1], [number + 1]]] for number in range(1, depth)), [tag, [1, 2]]]
+
+
+def test_large_keys_are_refused_before_they_are_hashed():
+    for nodes in (
+        [["set", [[1]]], *shared(40)],
+        [["dict", [[1], 1]], *shared(40)],
+        [["frozenset", [[1]]], *shared(40)],
+        [["set", [[1]]], ["tuple", list(range(10_000))]],
+        [["pd.index", [[41], [1]], None], *shared(40), ["np.objects", [], [0], True]],
+        [["pd.index", [[41], None], None], *shared(40), ["np.objects", [[1]], [1], True]],
+        [["pd.range", [[1]], 0, 1, 1], *shared(40)],
+    ):
+        with pytest.raises(RehearsalError, match="a large key"):
+            Decoder().decode([table(*nodes)])
+    keys = [["dict", [[2], 1]] for _ in range(2_000)]
+    many = [
+        ["list", [[number + 3] for number in range(2_000)]],
+        ["list", []],
+        ["tuple", list(range(9_000))],
+        *keys,
+    ]
+    with pytest.raises(RehearsalError, match="too long to hash"):
+        Decoder().decode([table(*many)])
+
+
+def test_keys_that_share_parts_are_read():
+    part = (1, 2, 3)
+    value = {(part, number): {(part, part)} for number in range(2_000)}
+    assert Decoder().decode([bytes(one) for one in Encoder().encode(value)]) == value
+
+
+def test_equal_keys_in_many_dicts_are_refused():
+    keys = [["int", [], hex(number * (2**61 - 1) + 2**63)] for number in range(7_000)]
+    equal = [node for node in keys if hash(int(node[2], 16)) == hash(int(keys[0][2], 16))][:900]
+    sets = [["set", [[number + 1] for number in range(len(equal))]] for _ in range(40)]
+    root = ["list", [[len(equal) + 1 + number] for number in range(len(sets))]]
+    with pytest.raises(RehearsalError, match="too long to hash"):
+        Decoder().decode([table(root, *equal, *sets)])
+
+
+def test_a_pattern_is_not_compiled():
+    with pytest.raises(RehearsalError, match="unknown tag 'Pattern'"):
+        Decoder().decode([table(["Pattern", [], "a", 0])])
+
+
 class Loud:
     def __hash__(self):
         raise AssertionError("it was hashed")

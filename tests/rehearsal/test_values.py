@@ -36,7 +36,7 @@ PLAIN = [
     dt.timedelta(-1, 2, 3), BERLIN, Decimal("1.50"), Decimal("NaN"), Fraction(1, 3), uuid.UUID(int=5), pathlib.Path("a/b"), pathlib.PureWindowsPath("c:/d"),
     range(1, 9, 2), slice(None, 2), (), (1, (2, "x")), [1, [2.5, None]], {"a": [1], (1, 2): {3}}, {1, 2, "x"}, frozenset({("a", 1)}),
     collections.deque([1, 2], 3), collections.Counter("abca"), collections.OrderedDict(b=1, a=2), collections.defaultdict(list, {"a": [1]}),
-    re.compile("a.*b", re.IGNORECASE), [True, 1, 1.0, "1"],
+    [True, 1, 1.0, "1"],
 ]  # fmt: skip
 
 
@@ -132,7 +132,7 @@ class Own(list):
         (collections.defaultdict(lambda: 0), "a defaultdict with a function has no safe form"),
         (np.array([object()]), "an object has no safe form"),
         (pd, "a module has no safe form"),
-        (re.compile(b"x"), "a Pattern has no safe form"),
+        (re.compile("x"), "a Pattern has no safe form"),
         (np.memmap, "a type has no safe form"),
     ],
     ids=lambda value: str(value)[:30] if isinstance(value, str) else "",

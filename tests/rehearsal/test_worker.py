@@ -1,6 +1,7 @@
 """The worker: chosen for libraries that do not survive a fork, with copies of the variables that the code reads."""
 
 import os
+import re
 import signal
 import threading
 from pathlib import Path
@@ -69,6 +70,11 @@ def test_functions_of_the_notebook_arrive_as_source(in_worker, monkeypatch):
     monkeypatch.setattr(triple, "__module__", "__main__")
     effects = in_worker("triple(2)", {"triple": triple, "FACTOR": FACTOR}).effects
     assert effects.outputs[-1].text == "6"
+
+
+def test_a_pattern_arrives_as_source(in_worker):
+    effects = in_worker("words.findall('A b')", {"words": re.compile("[a-z]", re.IGNORECASE)}).effects
+    assert effects.outputs[-1].text == "['A', 'b']"
 
 
 def test_a_variable_without_a_form_is_missing(in_worker):

@@ -8,9 +8,10 @@ import linecache
 import os
 import secrets
 import sys
+from contextlib import contextmanager
 from importlib import import_module
-from importlib.machinery import PathFinder
 from pathlib import Path
+from threading import get_ident
 from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,15 @@ from tract_jupyter.models import one_line
 from tract_jupyter.rehearsal.backups import FileRecord, store_below
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, VariableRecord
+from tract_jupyter.rehearsal.files import is_installed
 from tract_jupyter.rehearsal.found import Definition, Findings, Import
 from tract_jupyter.rehearsal.settings import ChangedSetting, current, set_setting
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
+
     from tract_jupyter.rehearsal.backups import Backups, JournalRecord
 
 
@@ -66,13 +72,11 @@ def _resolved(value: Any, findings: Findings, namespace: dict[str, Any]) -> Any:
     if type(value) is not Import:
         return value
     try:
-        found = [_imported(name, findings.workspace) for name in value.module.split(",")]
-        if value.attribute == "":
-            return sys.modules[value.module.partition(".")[0].partition(",")[0]]
-        return found[0] if value.attribute is None else _member(found[0], value)
-    except RehearsalError:
+        with _libraries_only(findings.workspace):
+            return _imported(value)
+    except (RehearsalError, KeyboardInterrupt):
         raise
-    except Exception as error:  # noqa: BLE001 # a library may raise anything
+    except BaseException as error:  # noqa: BLE001 # a library may raise anything
         raise RehearsalError(
             f"The import of {value.module} failed: {one_line(str(error), 200)}. Run the code in the kernel instead."
         ) from None
@@ -106,31 +110,65 @@ def _function(value: Definition, code: str, namespace: dict[str, Any]) -> Functi
     return made
 
 
-def _imported(name: str, workspace: Path) -> Any:
-    module = sys.modules.get(name)
-    if module is None:
-        _check_place(name, workspace)
-    return module or import_module(name)
-
-
-def _member(module: Any, value: Import) -> Any:
+def _imported(value: Import) -> Any:
+    found = [import_module(name) for name in value.module.split(",")]
+    if value.attribute == "":
+        return sys.modules[value.module.partition(".")[0].partition(",")[0]]
+    if value.attribute is None:
+        return found[0]
     try:
-        return getattr(module, str(value.attribute))
+        return getattr(found[0], value.attribute)
     except AttributeError:
         return import_module(f"{value.module}.{value.attribute}")
 
 
-def _check_place(module: str, workspace: Path) -> None:
-    """Refuse the import of a module of the workspace: its code was not approved."""
-    spec = PathFinder.find_spec(module.partition(".")[0])
-    places = [] if spec is None else [spec.origin or "", *(spec.submodule_search_locations or ())]
-    inside = [place for place in places if place and Path(place).resolve().is_relative_to(workspace)]
-    libraries = {
-        Path(path).resolve() for path in sys.path if path.endswith(("site-packages", "dist-packages"))
-    }
-    if any(not any(Path(place).resolve().is_relative_to(folder) for folder in libraries) for place in inside):
-        raise RehearsalError(
-            f"{module} is a file of the workspace, and keeping effects runs no code of it. Run the code in the kernel."
+@contextmanager
+def _libraries_only(workspace: Path) -> Iterator[None]:
+    """Refuse imports of modules of the workspace in this thread: their code was not approved."""
+    finder = _LibraryFinder(workspace)
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+
+
+class _LibraryFinder:
+    """Asks the other finders, and refuses what they find in the workspace."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace.resolve()
+        self._thread = get_ident()
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if get_ident() != self._thread:
+            return None
+        for finder in sys.meta_path:
+            spec = None if finder is self else finder.find_spec(name, path, target)
+            if spec is not None:
+                self._check(name, spec)
+                return spec
+        return None
+
+    def _check(self, name: str, spec: ModuleSpec) -> None:
+        places = [spec.origin or ""] if spec.has_location else []
+        places += spec.submodule_search_locations or ()
+        if any(map(self._is_own, places)):
+            raise RehearsalError(
+                f"{name} is a file of the workspace, and keeping effects runs no code of it. "
+                "Run the code in the kernel."
+            )
+        if name.rpartition(".")[2] == "__main__":
+            raise RehearsalError(
+                f"{name} is a program, which keeping effects does not run. Run the code in the kernel."
+            )
+
+    def _is_own(self, place: str) -> bool:
+        found = Path(place).resolve()
+        return found.is_relative_to(self._workspace) and not is_installed(
+            str(found.relative_to(self._workspace)), self._workspace
         )
 
 

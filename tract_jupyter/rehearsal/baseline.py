@@ -172,7 +172,7 @@ def names_in(code: str) -> set[str] | None:
     tree = _tree(code)
     if tree is None:
         return None
-    names, words = set(), set(_WORD.findall("\n".join(_MAGIC.findall(code))))
+    names, words = set(_bound_names(tree)), set(_WORD.findall("\n".join(_MAGIC.findall(code))))
     if words & _ANY_MAGIC:
         return None
     if code.lstrip().startswith("%%"):
@@ -183,6 +183,8 @@ def names_in(code: str) -> set[str] | None:
         elif isinstance(node, ast.Attribute):
             names.update({node.attr} & _ANYTHING)
         elif isinstance(node, ast.alias):
+            if node.name == "*":
+                return None
             names.add(node.name)
         elif (
             isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < _LONGEST_TEXT
@@ -299,6 +301,11 @@ def _parts_of_object(value: Any) -> Iterable[Any]:
 
 def _has_objects(value: Any) -> bool:
     return str(getattr(value, "dtype", "")) == "object" and getattr(value, "size", 0) < _MOST_OBJECTS
+
+
+def is_fixed(value: Any) -> bool:
+    """Return True if the identity of a value is its state: a digest shows no more."""
+    return type(value) in _SCALARS | {re.Pattern} or isinstance(value, (*_STILL, FunctionType, MethodType))
 
 
 def _library(value: Any) -> str:

@@ -121,7 +121,8 @@ class VariableEffect:
         table: The difference between two tables.
         problem: The reason why the new value cannot be kept. Empty if it can.
         aliases: Other names that refer to the object that would be replaced.
-        is_import: True if the code's own `import` binds the name. Such an effect does not count as an effect to keep.
+        is_import: True if the code's own `import` binds a name that had no value. Such an effect does not count as an
+            effect to keep.
     """
 
     name: str

@@ -14,8 +14,10 @@ import json
 import os
 import re
 import stat
+import sys
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import counted, cut, one_line, printable, size_text
@@ -25,7 +27,6 @@ from tract_jupyter.rehearsal.values import malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from tract_jupyter.rehearsal.effects import TableChange
 
@@ -41,6 +42,7 @@ _TABLE_SIZE: Final = 5_000  # characters of a sample, about
 _MOST_LINES: Final = 200
 _LONGEST_DIFF: Final = 20_000
 _LONGEST_LINE: Final = 300
+_EXECUTABLE: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 _SPECIAL: Final = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _OPAQUE: Final = ("user.overlay.opaque", "trusted.overlay.opaque")
 _WHITEOUT: Final = ("user.overlay.whiteout", "trusted.overlay.whiteout")
@@ -363,27 +365,38 @@ def shown_path(path: str) -> str:
     return re.sub(r"\s(?<! )", "\ufffd", printable(path))
 
 
-def _plain_effect(change: FileChange, **more: Any) -> FileEffect:
+def is_installed(path: str, workspace: Path) -> bool:
+    """Return True if a path below the workspace belongs to an installed package, or to this Python."""
+    if not {"site-packages", "dist-packages"}.isdisjoint(path.casefold().split("/")):
+        return True
+    own, prefix = workspace.resolve(), Path(sys.prefix).resolve()
+    return prefix != own and prefix.is_relative_to(own) and (own / path).is_relative_to(prefix)
+
+
+def _plain_effect(change: FileChange, detail: str = "", **more: Any) -> FileEffect:
     before, after = (None if state is None else state.size for state in (change.before, change.after))
-    return FileEffect(shown_path(change.path), change.action, before, after, problem=change.problem, **more)
+    detail = ", ".join(filter(None, (detail or _sizes(change), _mode(change))))
+    return FileEffect(
+        shown_path(change.path), change.action, before, after, detail, problem=change.problem, **more
+    )
 
 
 def _effect(change: FileChange, upper: int, lower: int) -> FileEffect:
+    if change.before and change.after and change.before.sha256 == change.after.sha256:
+        return _plain_effect(change)
     limit = _MOST_TABLE if _table_kind(change.path) else _MOST_DIFFED
     before = _content(lower, change.path, change.before, limit)
     after = _content(upper, change.path, change.after, limit)
     if before is None or after is None:
-        return _plain_effect(change, detail=_sizes(change))
+        return _plain_effect(change)
     table = _table(change, before, after)
     if table is not None:
         return _plain_effect(change, detail=_table_detail(table), table=table)
     texts = [_as_text(data) for data in (before, after)]
     if texts[0] is None or texts[1] is None or max(len(before), len(after)) > _MOST_DIFFED:
-        return _plain_effect(change, detail=_sizes(change))
-    if before == after:
-        return _plain_effect(change, detail=_sizes(change))
+        return _plain_effect(change)
     diff, detail = _diff(change.path, texts[0], texts[1])
-    return _plain_effect(change, detail=detail if change.action == "changed" else _sizes(change), diff=diff)
+    return _plain_effect(change, detail=detail if change.action == "changed" else "", diff=diff)
 
 
 def _content(folder: int, path: str, state: FileState | None, limit: int) -> bytes | None:
@@ -404,9 +417,18 @@ def _sizes(change: FileChange) -> str:
     before, after = change.before, change.after
     if before is not None and after is not None:
         if before.sha256 == after.sha256:
-            return f"mode {before.mode:04o} → {after.mode:04o}"
+            return ""
         return f"{size_text(before.size)} → {size_text(after.size)}"
     return "" if after is None else size_text(after.size)
+
+
+def _mode(change: FileChange) -> str:
+    before, after = change.before, change.after
+    if after is None:
+        return ""
+    if before is not None:
+        return "" if before.mode == after.mode else f"mode {before.mode:04o} → {after.mode:04o}"
+    return "executable" if after.mode & _EXECUTABLE else ""
 
 
 def _as_text(data: bytes) -> str | None:
@@ -423,6 +445,8 @@ def _diff(path: str, before: str, after: str) -> tuple[str, str]:
     if len(old) * len(new) > 4_000_000:  # noqa: PLR2004 # a second
         return "", f"{counted(len(old), 'line')} → {counted(len(new), 'line')}"
     name = printable(path)
+    if old == new:
+        return "", "other bytes in the same lines"
     lines = list(difflib.unified_diff(old, new, name, name, lineterm="", n=2))
     added = sum(line.startswith("+") for line in lines[2:])
     removed = sum(line.startswith("-") for line in lines[2:])

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import builtins
 import hashlib
 import json
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import cut, one_line
-from tract_jupyter.rehearsal.baseline import Baseline, digest, is_variable
+from tract_jupyter.rehearsal.baseline import Baseline, digest, is_fixed, is_variable
 from tract_jupyter.rehearsal.describe import describe
 from tract_jupyter.rehearsal.effects import Action, Effects, FileEffect, SettingEffect, VariableEffect
-from tract_jupyter.rehearsal.files import ChangedFiles, file_effects, read_upper, shown_path, state_below
+from tract_jupyter.rehearsal.files import (
+    ChangedFiles,
+    file_effects,
+    is_installed,
+    read_upper,
+    shown_path,
+    state_below,
+)
 from tract_jupyter.rehearsal.settings import MISSING, ChangedSetting, check_setting, effect_of
 from tract_jupyter.rehearsal.tables import compare_frames
 from tract_jupyter.rehearsal.values import Buffer, Decoder, check, malformed, split
@@ -108,6 +116,14 @@ class Findings:
             return True
         return name in self.digests and digest(before[name]) != self.digests[name]
 
+    def checked(self, effect: VariableEffect) -> VariableEffect:
+        """Return the effect, with a problem if `changed_since` could not notice a change of the variable."""
+        name = effect.name
+        old = self.baseline.values.get(name)
+        if effect.action == "created" or effect.problem or name in self.digests or is_fixed(old):
+            return effect
+        return replace(effect, problem="its earlier state is unknown")
+
     def _changed_files(self) -> list[str]:
         if self.upper is None:
             return []
@@ -160,11 +176,14 @@ def find_effects(
     receiver = _Receiver(findings)
     for header, payload in frames:
         receiver.add(header, payload)
+    findings.variables = list(map(findings.checked, findings.variables))
     if upper is not None:
         findings.upper = read_upper(upper, workspace, since=since)
-        for change in findings.upper.changes if own_paths else ():
-            if f"{workspace}/{change.path}".startswith(own_paths):
+        for change in findings.upper.changes:
+            if own_paths and f"{workspace}/{change.path}".startswith(own_paths):
                 change.problem = change.problem or "it belongs to the store of this notebook"
+            elif is_installed(change.path, workspace):
+                change.problem = change.problem or "it belongs to an installed package"
         findings.files = list(file_effects(findings.upper, workspace))
         for change in findings.upper.changes:
             state = change.after
@@ -262,7 +281,8 @@ class _Receiver:
         imported = self._findings.baseline.imports.get(name)
         if imported is not None and kind.startswith(("module ", "function ", "class ")):
             self._findings.values[name] = Import(*imported)
-            return VariableEffect(name, action, before, kind, is_import=True)
+            is_new = action == "created" and not hasattr(builtins, name)
+            return VariableEffect(name, action, before, kind, is_import=is_new)
         defined = self._findings.baseline.functions.get(name)
         if defined is not None and kind.startswith("function "):
             self._findings.values[name] = Definition(defined)

@@ -192,14 +192,18 @@ def column_array(data: pd.Series[Any] | pd.Index[Any]) -> Any:
 # ---- indexes
 
 
+_NESTED: Final = (tuple, frozenset)
+
+
 @encodes(pd.RangeIndex)
 def _range_index(encoder: Encoder, value: pd.RangeIndex) -> Node:
     return ["pd.range", [encoder.part(value.name)], value.start, value.stop, value.step]
 
 
 @builds("pd.range")
-def _build_range_index(_: Frame, parts: list[Any], rest: list[Any]) -> pd.RangeIndex:
+def _build_range_index(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.RangeIndex:
     check(len(parts) == 1, "an index")
+    frame.check_keys(parts)
     return pd.RangeIndex(*take(rest, int, int, int), name=parts[0])
 
 
@@ -210,7 +214,7 @@ def _multi_index(encoder: Encoder, value: pd.MultiIndex) -> Node:
 
 
 @builds("pd.multi")
-def _build_multi_index(_: Frame, parts: list[Any], rest: list[Any]) -> pd.MultiIndex:
+def _build_multi_index(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.MultiIndex:
     (count,) = take(rest, int)
     check(len(parts) == 3 * count, "an index")
     levels, codes, names = parts[:count], parts[count : 2 * count], parts[2 * count :]
@@ -219,6 +223,7 @@ def _build_multi_index(_: Frame, parts: list[Any], rest: list[Any]) -> pd.MultiI
         all(type(code) is np.ndarray and code.dtype.kind == "i" and code.ndim == 1 for code in codes),
         "an index",
     )
+    frame.check_keys(names)
     return pd.MultiIndex(levels, codes, names=names, verify_integrity=True)
 
 
@@ -232,11 +237,13 @@ def _index(encoder: Encoder, value: pd.Index[Any]) -> Node:
 
 
 @builds("pd.index")
-def _build_index(_: Frame, parts: list[Any], rest: list[Any]) -> pd.Index[Any]:
+def _build_index(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.Index[Any]:
     (frequency,) = take(rest, (str, NoneType))
     check(len(parts) == 2 and type(parts[0]) in _ARRAYS, "an index")  # noqa: PLR2004 # values and name
     data, name = parts
     check(data.ndim == 1, "an index")
+    labels = data.tolist() if data.dtype == object else []
+    frame.check_keys([name, *(label for label in labels if type(label) in _NESTED)])
     if frequency is not None:
         check(data.dtype.kind in "mM", "an index")
         kind = pd.DatetimeIndex if data.dtype.kind == "M" else pd.TimedeltaIndex
@@ -257,6 +264,7 @@ def _series(encoder: Encoder, value: pd.Series[Any]) -> Node:
 def _build_series(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.Series[Any]:
     check(len(parts) == 4 and type(parts[0]) in _ARRAYS, "a series")  # noqa: PLR2004 # as written
     data, index, name, attrs = parts
+    frame.check_keys([name])
     made = _column(data, index)
     made.name = name
     return _finished(frame, made, attrs, rest)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +40,11 @@ _UNSAFE_PARAMETERS: Final = (
 _SET_BY_LIBRARIES: Final = frozenset(
     {"MPLCONFIGDIR", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF"}
 )  # at their import
+_TRUSTED: Final = re.compile(
+    r"(TRACT_|JUPYTER|LD_|DYLD_|PYTHON|IPYTHON|SSL_|GIT_|AWS_).*|.*(_PROXY|_BASE_URL|_API_BASE)"
+    r"|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|PATH|HOME|BROWSER|SHELL",
+    re.IGNORECASE | re.DOTALL,
+)  # variables of the environment: other programs, other servers, other certificates
 _CALLS: Final = {"plt.rcParams": "matplotlib", "pd.options": "pandas", "np.printoptions": "numpy"}
 
 
@@ -218,7 +224,7 @@ def _problem(setting: ChangedSetting) -> str:
     if kind == "sys.path":
         return "a changed search path for modules is set only by a run in the kernel"
     if kind == "os.environ":
-        return "" if value is MISSING or (type(value) is str and "\0" not in value) else "not a text"
+        return _problem_of_variable(key, value)
     if kind == "working folder":
         return (
             ""
@@ -230,6 +236,12 @@ def _problem(setting: ChangedSetting) -> str:
     if kind in _CALLS:
         return "" if _is_plain(value) else "its value is not plain"
     return _problem_of_random(kind, value)
+
+
+def _problem_of_variable(name: str, value: Any) -> str:
+    if _TRUSTED.fullmatch(name):
+        return "this variable changes which programs or servers this process trusts"
+    return "" if value is MISSING or (type(value) is str and "\0" not in value) else "not a text"
 
 
 def _problem_of_random(kind: str, value: Any) -> str:

@@ -36,7 +36,8 @@ Build = Callable[["Frame", list[Any], list[Any]], Any]
 MOST_BUFFERS: Final = 1_000_000
 _MOST_TEXT: Final = 512 * 1024**2
 _MOST_EQUAL_HASHES: Final = 1_000
-_LONGEST_PATTERN: Final = 2_000
+_LARGEST_KEY: Final = 10_000
+_MOST_HASHED: Final = 10_000_000
 _MISSING: Final = object()
 _LIBRARIES: Final = {  # the module of this package that knows the types of a library
     "numpy": "arrays",
@@ -183,7 +184,7 @@ def _are_plain(values: Sequence[Any]) -> bool:
 
 _ENCODERS: Final[dict[type, Encode]] = {}
 _BUILDERS: Final[dict[str, Build]] = {}
-_SHELLS: Final[dict[str, tuple[Callable[[list[Any]], Any], Callable[[Any, list[Any]], None]]]] = {}
+_SHELLS: Final[dict[str, tuple[Callable[[list[Any]], Any], Callable[[Frame, Any, list[Any]], None]]]] = {}
 
 
 def encodes(*kinds: type) -> Callable[[Encode], Encode]:
@@ -278,6 +279,7 @@ class Frame:
         self._built = decoder.built
         self._first = len(self._built)
         self._later: list[Callable[[], None]] = []
+        self.check_keys = _Keys(_MOST_HASHED + len(buffers[0])).check
         check(table["first"] == self._first and isinstance(self._nodes, list), "the numbers of the nodes")
         self._built.extend([_MISSING] * len(self._nodes))
 
@@ -288,7 +290,7 @@ class Frame:
             number = shells.pop()
             tag, parts, *_ = self._node(number)
             shells += self._resolve(_references(parts))
-            _SHELLS[tag][1](self._built[number], self._values(parts))
+            _SHELLS[tag][1](self, self._built[number], self._values(parts))
         for finish in self._later:
             finish()
         return self._values([self._root])[0]
@@ -394,21 +396,46 @@ def take(values: Sequence[Any], *kinds: type | tuple[type, ...]) -> Sequence[Any
     return values
 
 
-def check_keys(keys: Sequence[Any]) -> None:
-    """Refuse keys that run code when they are hashed, and keys with the same hash, which take quadratic time."""
-    if set(map(type, keys)) <= _SCALARS - {int, float}:
-        return
-    check(all(map(_is_safe_key, keys)), "a key")
-    if len(keys) > _MOST_EQUAL_HASHES:
+class _Keys:
+    """The keys of one value. Keys may share parts, so their size can be exponential in the size of the data.
+
+    Args:
+        most: The maximum of hashed parts, and of comparisons of keys with equal hashes.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._sizes: dict[
+            int, int
+        ] = {}  # by the id of a tuple or frozenset, which lives as long as the value
+
+    def check(self, keys: Sequence[Any]) -> None:
+        """Refuse keys that run code when they are hashed, and keys that take too long to hash or to compare."""
+        if set(map(type, keys)) <= _SCALARS - {int, float}:
+            return
+        sizes = list(map(self._size, keys))
+        self._spend(sum(sizes))
         counts = Counter(map(hash, keys))
+        if len(counts) == len(keys):
+            return
         check(max(counts.values()) <= _MOST_EQUAL_HASHES, "keys with equal hashes")
+        self._spend(max(sizes) * sum(count * count for count in counts.values() if count > 1))
 
+    def _spend(self, number: int) -> None:
+        self._left -= number
+        check(self._left >= 0, "keys that take too long to hash")
 
-def _is_safe_key(key: Any) -> bool:
-    kind = type(key)
-    if kind is tuple or kind is frozenset:
-        return all(map(_is_safe_key, key))
-    return kind in _SCALARS or kind in _ENCODERS
+    def _size(self, key: Any) -> int:
+        kind = type(key)
+        if kind is not tuple and kind is not frozenset:
+            check(kind in _SCALARS or kind in _ENCODERS, "a key")
+            return 1
+        size = self._sizes.get(id(key))
+        if size is None:
+            check(len(key) < _LARGEST_KEY, "a large key")
+            size = self._sizes[id(key)] = 1 + sum(map(self._size, key))
+            check(size <= _LARGEST_KEY, "a large key")
+        return size
 
 
 # ---- containers
@@ -456,25 +483,25 @@ def _deque(encoder: Encoder, value: deque[Any]) -> Node:
     return ["deque", encoder.parts(list(value)), value.maxlen]
 
 
-def _fill_set(shell: set[Any], parts: list[Any]) -> None:
-    check_keys(parts)
+def _fill_set(frame: Frame, shell: set[Any], parts: list[Any]) -> None:
+    frame.check_keys(parts)
     shell.update(parts)
 
 
-def _fill_dict(shell: dict[Any, Any], parts: list[Any]) -> None:
+def _fill_dict(frame: Frame, shell: dict[Any, Any], parts: list[Any]) -> None:
     check(len(parts) % 2 == 0, "the keys of a dict")
     half = len(parts) // 2
-    check_keys(parts[:half])
+    frame.check_keys(parts[:half])
     shell.update(zip(parts[:half], parts[half:], strict=True))
 
 
-def _fill_counter(shell: Counter[Any], parts: list[Any]) -> None:
+def _fill_counter(frame: Frame, shell: Counter[Any], parts: list[Any]) -> None:
     counts: dict[Any, Any] = {}
-    _fill_dict(counts, parts)
+    _fill_dict(frame, counts, parts)
     dict.update(shell, counts)  # its own method would add
 
 
-def _fill(shell: list[Any] | deque[Any], parts: list[Any]) -> None:
+def _fill(_: Frame, shell: list[Any] | deque[Any], parts: list[Any]) -> None:
     shell.extend(parts)
 
 
@@ -517,9 +544,9 @@ def _build_tuple(_: Frame, parts: list[Any], rest: list[Any]) -> tuple[Any, ...]
 
 
 @builds("frozenset")
-def _build_frozenset(_: Frame, parts: list[Any], rest: list[Any]) -> frozenset[Any]:
+def _build_frozenset(frame: Frame, parts: list[Any], rest: list[Any]) -> frozenset[Any]:
     take(rest)
-    check_keys(parts)
+    frame.check_keys(parts)
     return frozenset(parts)
 
 
@@ -578,11 +605,6 @@ def _zones() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
 
 
-def _read_pattern(text: str, flags: int) -> re.Pattern[str]:
-    check(len(text) <= _LONGEST_PATTERN and 0 <= flags < 512, "a pattern")  # noqa: PLR2004 # the sum of all flags
-    return re.compile(text, flags & ~re.DEBUG)
-
-
 _scalar(int, "int", lambda value: [hex(value)], _read_int, str)
 _scalar(str, "str", lambda value: [value.encode("utf-32-le", "surrogatepass").hex()], _read_text, str)
 _scalar(complex, "complex", lambda value: [value.real, value.imag], complex, float, float)
@@ -602,19 +624,6 @@ _scalar(type(...), "Ellipsis", lambda _: [], lambda: ...)
 _scalar(type(NotImplemented), "NotImplemented", lambda _: [], lambda: NotImplemented)
 for _kind in (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath):
     _scalar(_kind, _kind.__name__, lambda value: [str(value)], _kind, str)
-
-
-@encodes(re.Pattern)
-def _pattern(_: Encoder, value: re.Pattern[Any]) -> Node:
-    if not isinstance(value.pattern, str) or len(value.pattern) > _LONGEST_PATTERN:
-        raise no_form(value)
-    return ["Pattern", [], value.pattern, value.flags]
-
-
-@builds("Pattern")
-def _build_pattern(_: Frame, parts: list[Any], rest: list[Any]) -> re.Pattern[str]:
-    take(parts)
-    return _read_pattern(*take(rest, str, int))
 
 
 @encodes(zoneinfo.ZoneInfo)

@@ -12,6 +12,7 @@ import contextlib
 import inspect
 import os
 import random
+import re
 import select
 import signal
 import socket
@@ -206,7 +207,7 @@ def _input(name: str, value: Any, encoder: Encoder) -> Iterator[tuple[dict[str, 
     try:
         header, buffers = _encoded(value, encoder)
     except UnsafeValueError:
-        source = _source(value)
+        source = _pattern(name, value) if type(value) is re.Pattern else _source(value)
         if source:
             yield {"name": name, "source": source}, []
     else:
@@ -230,6 +231,10 @@ def _import_place(value: Any) -> tuple[str, str] | None:
     for part in name.split("."):
         found = getattr(found, part, None)
     return (module, name) if found is value else None
+
+
+def _pattern(name: str, value: re.Pattern[Any]) -> str:
+    return f"{name} = __import__('re').compile({value.pattern!r}, {value.flags & ~re.DEBUG})"
 
 
 def _source(value: Any) -> str:
