@@ -234,7 +234,7 @@ def _import_place(value: Any) -> tuple[str, str] | None:
 
 
 def _pattern(name: str, value: re.Pattern[Any]) -> str:
-    return f"{name} = __import__('re').compile({value.pattern!r}, {value.flags & ~re.DEBUG})"
+    return f"{name} = __import__('re').compile({value.pattern!r}, {int(value.flags & ~re.DEBUG)})"
 
 
 def _source(value: Any) -> str:
