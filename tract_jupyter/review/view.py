@@ -475,7 +475,8 @@ def _name_kept(request: ReviewRequest) -> tuple[str, str]:
     effects = request.effects
     if effects is None or effects.is_empty:
         return "", "Looked, no effects"
-    return ("", effects.headline) if effects.ending == "raised" else ("Kept:", effects.headline)
+    headline = effects.headline.replace("`", "")  # the row shows plain text
+    return ("", headline) if effects.ending == "raised" else ("Kept:", headline)
 
 
 def _split_title(ticket: Ticket) -> tuple[str, str]:
