@@ -171,7 +171,7 @@ def test_keep_is_the_first_button(ticket):
 
 @pytest.mark.parametrize(
     ("effects", "words"),
-    [(CLEANING, "Kept: Creates `clean`"), (LOOK, "Looked, no effects"), (FAILED, "Raises an error")],
+    [(CLEANING, "Kept: Creates clean "), (LOOK, "Looked, no effects"), (FAILED, "Raises an error")],
 )
 def test_the_line_of_a_decided_request_says_what_was_kept(ticket, effects, words):
     shown = ticket(effects)

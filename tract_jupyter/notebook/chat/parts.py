@@ -396,7 +396,11 @@ class CallPart:
         if self.ended is not None and not script:
             error = self.ended.text.removeprefix(not_run(""))
         if script.get("is_kept") and self.state == "done":
-            return _LOOKED if script.get("is_look") else one_line(f"Kept: {script.get('effects')}", _ERROR)
+            return (
+                _LOOKED
+                if script.get("is_look")
+                else one_line(f"Kept: {script.get('effects')}".replace("`", ""), _ERROR)
+            )
         titles = {"running": "Running a script", "stopped": "Script stopped", "failed": "Script failed",
                   "not run": _NOT_RUN}  # fmt: skip
         title = titles.get(self.state) or (f"Ran {called}" if script and self.state == "done" else "Script")
