@@ -259,6 +259,13 @@ def test_every_dependency_is_explained():
         named = set(map(distribution, extras[extra]))
         for name in named.union(*map(brought_by, named)) & imported.keys() - declared:
             assert all(path.startswith(where) for path in imported.pop(name)), name
+    for name in (
+        "numpy",
+        "pandas",
+        "polars",
+        "pyarrow",
+    ):  # only for values of a library that the user has imported
+        assert all(path.startswith("tract_jupyter/rehearsal/") for path in imported.pop(name, ())), name
     assert {name: files for name, files in imported.items() if name not in declared} == {}
     # the platform, and what anywidget's class of widgets is made of
     assert declared - imported.keys() == {"ipykernel", "ipywidgets"}

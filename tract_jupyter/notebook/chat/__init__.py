@@ -4,7 +4,8 @@
 values in it and in results. `log` records the events of a turn and returns its state: a `turn`, whose `parts` are drawn
 as `rows` and as the safe HTML of `markdown` and its `formulas`, with the `work` of agents that it calls and the
 `outputs` of its scripts. `source` reads turns from the store. `view` is the interface for showing a turn, with the
-displays without widgets; `widget` is the live page. `standing` updates finished turns after changes by other cells.
+displays without widgets; `widget` is the live page. `undo` shows the plan of an undo. `standing` updates finished turns
+after changes by other cells.
 """
 
 from __future__ import annotations
