@@ -22,7 +22,7 @@ def operation(kernel):
 
 def test_subcommands(kernel):
     assert {"status", "log", "ops", "tools", "inbox", "help"} <= set(kernel.complete("%tract "))
-    assert kernel.complete("%tract lo") == ["log"]
+    assert kernel.complete("%tract lo") == ["log", "looking"]
 
 
 def test_rules_and_the_options_of_a_check(kernel):

@@ -143,6 +143,6 @@ def test_a_kernel_asks_at_a_prompt_and_shows_how_it_went(kernel):
     assert "citations is active" in result.html
     assert "1 refused" in result.html
     assert "1 rejected" in result.html
-    assert "Rehearsal: Not rehearsed: it needs os.system." in result.text
+    assert "A rehearsal cannot start a process: grep -r http ." in result.text
     assert "Rehearsal: Rehearsed on 5 inputs: 5 returned (5 approved)." in result.text
     assert "verify(): urls=[]" in result.text
