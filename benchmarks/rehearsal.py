@@ -69,7 +69,7 @@ def _rehearse(rehearser: Rehearser, code: str, namespace: dict[str, Any]) -> Non
 
 
 def _table(rehearser: Rehearser) -> Iterator[Row]:
-    """Measure a table with a million rows that gets a column: the rehearsal, and keeping it, beside a copy."""
+    """Measure code that adds a column to a table of a million rows: its rehearsal, and Keep, compared with a copy."""
     table = pd.DataFrame({"price": np.arange(_ROWS) / 7, "number": np.arange(_ROWS) % 9})
     name = f"a table with {_ROWS:,} rows"
     direct = fastest(lambda: table.assign(total=table.price * table.number))

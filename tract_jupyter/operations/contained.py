@@ -64,7 +64,7 @@ class ActionCopies:
     def __init__(self, rehearser: Rehearser, tract: Any) -> None:
         self._rehearser = rehearser
         self._context: dict[str, Any] = {}
-        with suppress(TractError):  # without a context, the stand-ins stay
+        with suppress(TractError):  # without a context, the mock conversation stays
             self._context = {
                 "_compiled": tract.compile(),
                 "_log": tract.log(_NEWEST),

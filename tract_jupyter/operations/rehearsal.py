@@ -3,7 +3,7 @@
 A rehearsal shows results and decides nothing. Each action runs on values drawn from the types of its fields and
 parameters. A sandboxed action runs in a fresh sandbox session, with less time and memory than later. Kernel code runs
 in a contained copy of this kernel, with the real context to read. Methods that change the tract only record their
-calls. If this machine has no such copies, kernel code runs in the sandbox with a short stand-in conversation. Code that
+calls. If this machine has no such copies, kernel code runs in the sandbox with a short mock conversation. Code that
 needs more is then not rehearsed, and the rehearsal says so. Kernel code can detect a rehearsal and behave differently
 later. So the user approves the code itself.
 """
