@@ -167,3 +167,20 @@ def test_a_million_rows_take_less_than_a_few_copies(change):
     seconds = time.process_time() - start
     assert found.removed_rows == rows - len(after)
     assert seconds < 2  # 0.1 to 0.5 s on an idle machine
+
+
+def test_a_row_that_becomes_equal_to_another_one_is_a_changed_row():
+    columns = ("day", "bird", "place")
+    before = [
+        ("1", "Robin", "W"),
+        ("1", "robin", "L"),
+        ("1", "Great Tit", "W"),
+        ("1", "robin", "W"),
+        ("2", "wren", "B"),
+    ]
+    after = [(day, bird.lower(), place) for day, bird, place in before]
+    change = compare_texts(TextTable(columns, before), TextTable(columns, after))
+    assert (change.added_rows, change.removed_rows) == (0, 0)
+    assert change.changed_cells == (("bird", 2),)
+    change = compare_texts(TextTable(columns, [*before, ("", "owl", "L")]), TextTable(columns, after))
+    assert (change.added_rows, change.removed_rows) == (0, 1)

@@ -361,8 +361,9 @@ def match_rows(before: Hashes, after: Hashes, equal: Callable[[int, int], int]) 
         if longest is None or len(longest) * 2 < len(new):  # sorted again: the same rows in another order
             return _with_rest(old, new, len(before), len(after))
         old, new = old[longest], new[longest]
-    rest = _with_rest(old, new, len(before), len(after))
-    more_old, more_new = _match_gaps(rest, equal)
+    kept = _worth_keeping(_with_rest(old, new, len(before), len(after)), equal)
+    old, new = old[kept], new[kept]
+    more_old, more_new = _match_gaps(_with_rest(old, new, len(before), len(after)), equal)
     order = np.argsort(all_old := np.concatenate([old, more_old]), kind="stable")
     return _with_rest(all_old[order], np.concatenate([new, more_new])[order], len(before), len(after))
 
@@ -440,6 +441,51 @@ def _longest_increase(values: Places) -> Places | None:
     return np.array(chain[::-1], dtype=np.intp)
 
 
+def _worth_keeping(matching: Matching, equal: Callable[[int, int], int]) -> Any:
+    """Return a mask of the matches without those that keep several changed rows apart.
+
+    If the rows B, C, A become A, D, A, the old A equals the changed B. Without this match, three similar pairs remain.
+    """
+    import numpy as np
+
+    kept = np.ones(len(matching.before), bool)
+    removed, added = (
+        _by_gap(places, rows)
+        for places, rows in ((matching.before, matching.removed), (matching.after, matching.added))
+    )
+    for place in [one for one in removed if one in added or one - 1 in added or one + 1 in added][
+        :_MOST_GAPS
+    ]:
+        for at in (place - 1, place):  # the matches around the removed rows
+            if not 0 <= at < len(kept) or not kept[at]:
+                continue
+            pair = int(matching.before[at]), int(matching.after[at])
+            old = sorted([pair[0], *removed.get(at, ()), *removed.get(at + 1, ())])
+            new = sorted([pair[1], *added.get(at, ()), *added.get(at + 1, ())])
+            if len(old) > 1 < len(new) and len(old) * len(new) <= _MOST_IN_GAP:
+                apart = [
+                    _best_pairs(list(removed.get(gap, ())), list(added.get(gap, ())), equal)
+                    for gap in (at, at + 1)
+                ]
+                here = _score([pair, *apart[0], *apart[1]], equal)
+                kept[at] = _score(_best_pairs(old, new, equal), equal) <= here
+    return kept
+
+
+def _by_gap(matched: Places, rows: Places) -> dict[int, list[int]]:
+    """Return the unmatched rows by the number of matched rows before them."""
+    import numpy as np
+
+    gaps: dict[int, list[int]] = {}
+    for gap, row in zip(np.searchsorted(matched, rows).tolist(), rows.tolist(), strict=True):
+        gaps.setdefault(gap, []).append(row)
+    return gaps
+
+
+def _score(pairs: list[tuple[int, int]], equal: Callable[[int, int], int]) -> int:
+    return sum(equal(old, new) + 1 for old, new in pairs)
+
+
 def _match_gaps(matching: Matching, equal: Callable[[int, int], int]) -> tuple[Places, Places]:
     """Match changed rows: rows without a partner that stand between the same matched rows."""
     import numpy as np
@@ -451,7 +497,7 @@ def _match_gaps(matching: Matching, equal: Callable[[int, int], int]) -> tuple[P
     for gap in shared[:_MOST_GAPS].tolist():
         old = matching.removed[slice(*np.searchsorted(gaps_old, [gap, gap + 1]))].tolist()
         new = matching.added[slice(*np.searchsorted(gaps_new, [gap, gap + 1]))].tolist()
-        if len(old) == len(new) or len(old) * len(new) > _MOST_IN_GAP:
+        if len(old) * len(new) > _MOST_IN_GAP:
             pairs += zip(old, new, strict=False)
         else:
             pairs += _best_pairs(old, new, equal)
