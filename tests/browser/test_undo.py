@@ -73,7 +73,9 @@ def test_a_table_and_a_file_come_back(open_lab, model, screenshot):
     model.reply("I correct it.").call(
         "notebook_execute", code=CODE, backend="kernel", notebook_id="user"
     ).end()
-    lab = start(open_lab, model, "totals = 'mine'", chat="%%tract_chat\nClean the table.", setup=TABLE)
+    lab = start(
+        open_lab, model, "totals = 'mine'", chat="%%tract_chat\nClean the table.", setup=TABLE, rehearses=True
+    )
     out = lab.output(1)
     keep = out.locator("section.q .do").get_by_role("button", name=re.compile("^(Keep|Run)"))
     keep.and_(out.locator("[aria-disabled=false]")).first.click()

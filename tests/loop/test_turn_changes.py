@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.review.scripted import ScriptedClient, said
+from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.rehearsal import watch
 
@@ -80,6 +81,23 @@ def test_a_turn_is_undone_with_its_variables_and_files(notebook):
     notebook.tract.redo(question)
     assert notebook.digest() == after
     assert len(notebook.tract.loop.turns()) == 1
+
+
+def test_a_script_without_rehearsals_is_undone(notebook):
+    tract = notebook.tract
+    assert not tract.scripts.rehearsing.is_on
+    (notebook.workspace / "a.csv").write_text("old")
+    tract.loop.tools = "self"
+    tract.scripts.notebooks.user_namespace = notebook.names
+    tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
+    script = {"code": OVERWRITES, "backend": "kernel", "notebook_id": "user"}
+    tract.configure_llm(ScriptedClient(reply(None, call("notebook_execute", script)), "Done."))
+    tract.chat("Overwrite the file.")
+    assert notebook.names["table"] == [1, 2]
+    done = tract.undo(tract.loop.turns()[-1].question)
+    assert states(done) == {"conversation": "restorable", "table": "restorable", "a.csv": "restorable"}
+    assert "table" not in notebook.names
+    assert (notebook.workspace / "a.csv").read_text() == "old"
 
 
 def test_a_value_that_changed_since_stays_unless_it_is_forced(notebook):

@@ -45,6 +45,7 @@ class Watch:
         self._namespace = namespace
         self._workspace = workspace.resolve()
         self._backups = backups
+        self._own_paths = backups.own_paths
         self._change_id = secrets.token_hex(8)
         self._before = variables_of(namespace)
         names = touched(code, self._before)
@@ -155,7 +156,7 @@ class Watch:
         return {path: stamp for path, stamp in _stamps(self._workspace).items() if not self._is_own(path)}
 
     def _is_own(self, path: str) -> bool:
-        return f"{self._workspace}/{path}".startswith(self._backups.own_paths)
+        return f"{self._workspace}/{path}".startswith(self._own_paths)
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self._workspace).as_posix()

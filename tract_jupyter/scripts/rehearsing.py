@@ -123,10 +123,13 @@ class Rehearsing:
         return Rehearsed(code, run, rehearsal)
 
     def watch(self, run: ScriptRun, namespace: dict[str, Any]) -> Watch | None:
-        """Save the variables and files that code names, before it runs in the kernel. None if that is not possible."""
-        rehearser = self.rehearser
-        if rehearser is None:
+        """Save the variables and files that code names, before it runs in the kernel. None if that is not possible.
+
+        Code of a turn is watched without rehearsals, too: the undo of the turn needs it.
+        """
+        if self._rehearser is None or not (self.is_on or call_context().effects):
             return None
+        rehearser = self._rehearser()
         try:
             return watch(run.script.code, namespace, rehearser.workspace, rehearser.backups)
         except RehearsalError:
