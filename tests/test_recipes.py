@@ -114,7 +114,6 @@ def test_a_new_run_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             """Write `word` backwards."""
 
             name = "backwards"
-            anywhere = True
 
             def check(self, operation):
                 return [] if "word" in operation.config.params else [("word_required", "word: is missing")]

@@ -1,7 +1,6 @@
 """The operations of a hook: what each is given, its conditions, and what comes of all of them."""
 
 import json
-import pickle
 
 import pytest
 
@@ -20,7 +19,6 @@ from tract_jupyter.runs import (
     Prompt,
     ThreadWorkers,
     Turn,
-    job_of,
     plan_phases,
     result_of,
     run_phase,
@@ -44,7 +42,6 @@ class Noting:
     """A kind whose value is its parameter `value`; it notes its contexts, and may give effects of its own."""
 
     name = "noting"
-    anywhere = False
 
     def __init__(self):
         self.contexts = {}
@@ -358,13 +355,3 @@ def test_threads_give_the_same_as_one_after_the_other():
     ]
     with ThreadWorkers() as threads:
         assert run(*operations, workers=threads)[0].results == run(*operations)[0].results
-
-
-def test_what_runs_anywhere_can_be_sent_there():
-    """R34: job and context of such a kind can be pickled, and give the same there."""
-    operation = template("a", "{{ promptSystem }}")
-    kind = KindRegistry(["template"])["template"]
-    job = job_of(operation, context_of(operation_id="a"), kind, Services(llm=ScriptedClient()))
-    there = pickle.loads(pickle.dumps(job))
-    assert there.anywhere
-    assert there.function(there.context) == job.function(job.context)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from tests.review.scripted import ScriptedClient
 from tract_jupyter.exceptions import ContentError, UnknownProfileError
-from tract_jupyter.runs import RunOptions
+from tract_jupyter.runs import RunOptions, ThreadWorkers
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 
@@ -41,7 +39,7 @@ def test_run_options_are_run_options(asked):
 @pytest.mark.parametrize(
     ("option", "given"),
     [
-        ("executor", 3), ("executor", ThreadPoolExecutor), ("workers", 2), ("limits", {}), ("limits", 3), ("abort", True),
+        ("workers", 2), ("workers", ThreadWorkers), ("limits", {}), ("limits", 3), ("abort", True),
         ("timeout", "5"), ("timeout", True), ("timeout", float("nan")), ("variables", ["user"]),
     ],
 )  # fmt: skip

@@ -33,14 +33,12 @@ from tract_jupyter.agents.registry import Agent, AgentCall, AgentRecords, AgentS
 from tract_jupyter.agents.rights import tools_of, toolsets_of
 from tract_jupyter.agents.running import AgentCaller, CallRunner, outcome_of
 from tract_jupyter.exceptions import AgentError, CodeDecisionError, LLMConfigError, ToolExecutionError
-from tract_jupyter.llm import RequestWorkers
 from tract_jupyter.loop import Meter
 from tract_jupyter.models import brief_repr, repr_of_whole
 from tract_jupyter.toolkit import runs_for_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
-    from concurrent.futures import Executor
 
     from tract_jupyter.llm import ModelConnection
     from tract_jupyter.loop import TurnEvent
@@ -74,7 +72,6 @@ class Agents:
         self.on_change: list[Callable[[], object]] = []
         self.on_turn: list[Callable[[AgentCall, TurnEvent], object]] = []
         self._limits = TreeLimits()
-        self.request_workers: RequestWorkers | None = None
         self.meter = Meter(self._limits.budget, "all agents together", is_shared=True)
         self._models: tuple[str, ...] | None = None
         self.session = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
@@ -153,35 +150,6 @@ class Agents:
                 f"tract.models has no {', '.join(map(repr, strange))}; add a model with tract.models.add(NAME, ...)",
             )
         self._models = allowed
-
-    @property
-    def workers(self) -> Executor | None:
-        """The executor for requests to agents' models, such as `client.get_executor()`. None means this process.
-
-        Any `concurrent.futures.Executor` works: a `ProcessPoolExecutor`, Dask's `client.get_executor()`, ipyparallel's
-        `view.executor`. Tool calls, requests for approval and API keys stay in this process. A worker reads a model's
-        key from its environment. If a request cannot be sent to a worker, this process makes it and emits a warning.
-        """
-        return None if self.request_workers is None else self.request_workers.executor
-
-    @workers.setter
-    def workers(self, executor: Executor | None) -> None:
-        """Set the executor for later calls. None means this process. The tract never shuts the executor down.
-
-        Raises:
-            AgentError: the value is not an executor.
-            CodeDecisionError: code that runs for a model tries to set the executor.
-        """
-        self.check_user("choose the workers of agents")
-        if executor is not None and not callable(getattr(executor, "submit", None)):
-            raise AgentError(
-                "bad_workers",
-                "workers must be an executor, such as Dask's client.get_executor(), or None, not "
-                f"{brief_repr(executor)}",
-            )
-        self.request_workers = (
-            None if executor is None else RequestWorkers(executor, "tract.agents.workers = None")
-        )
 
     @property
     def directory(self) -> Path:

@@ -388,7 +388,6 @@ class CallRunner:
             )
             tract.loop.make_meter = lambda _limits, _price: meter
             self._choose_model(agent, tract)
-            tract.models.workers = self._agents.request_workers
             # needed even without tools: it answers tool calls that the model invents
             toolset = Toolset(tract.executor, profile, actor=call.actor, permission=call_context().level)
             with (

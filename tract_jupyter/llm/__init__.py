@@ -5,8 +5,7 @@
   completions, `responses` for OpenAI's Responses, `anthropic` for Anthropic's Messages; `messages` has the reply, and
   `blocks` stores the provider's form of a reply and decides how long it can be sent back. `thinking` finds reasoning in
   the text of a reply; `property_names` replaces schema names that a provider refuses. `call` asks any client, and
-  another thread can end the call; `reply` reads its response, and `readable` prepares a reply for storage. `workers`
-  sends requests from other processes.
+  another thread can end the call; `reply` reads its response, and `readable` prepares a reply for storage.
 * Models: `providers` has the prefixes of names such as `openai/NAME`, `keys` the places of keys, `connections` the
   model and client of a name; `registry` is `t.models`: the model of each kind of request, and models by name.
   `configured` is a client with the settings of a kind of request.

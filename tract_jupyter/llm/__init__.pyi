@@ -66,5 +66,3 @@ from .spending import reported_cost as reported_cost
 from .spending import request_tokens as request_tokens
 from .sse import ReplyStream as ReplyStream
 from .thinking import split_thought as split_thought
-from .workers import AskedHereWarning as AskedHereWarning
-from .workers import RequestWorkers as RequestWorkers

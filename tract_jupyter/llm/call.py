@@ -20,7 +20,6 @@ from tract_jupyter.models import Message, ToolCall, openai_messages, sent_messag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from concurrent.futures import Future
     from types import TracebackType
 
     from tract_jupyter.models import CompiledContext, Delta, LLMClient
@@ -40,7 +39,6 @@ class ModelCall:
         self._cancelled = threading.Event()
         self._lock = threading.Lock()
         self._sockets: list[socket.socket] = []
-        self._waits: list[threading.Event] = []
         self._forget: Callable[[], object] = lambda: None
 
     def __enter__(self) -> Self:
@@ -63,8 +61,6 @@ class ModelCall:
             self._cancelled.set()
             for connection in self._sockets:
                 _shut(connection)
-            for wait in self._waits:
-                wait.set()
 
     def check(self) -> None:
         """Raise `LLMRequestError` if the call was cancelled."""
@@ -75,28 +71,6 @@ class ModelCall:
         """Wait, unless the call is cancelled."""
         self._cancelled.wait(seconds)
         self.check()
-
-    def result_of(self, future: Future[T]) -> T:
-        """Return the result of another thread's work when it is available.
-
-        Raises:
-            LLMRequestError: the call was cancelled first. The work receives a signal, and the call does not wait for
-                it.
-        """
-        over = threading.Event()
-        with self._lock:
-            self._waits.append(over)
-            if self._cancelled.is_set():
-                over.set()
-        future.add_done_callback(lambda _: over.set())
-        try:
-            over.wait()
-        finally:
-            if not future.done():  # also at an interrupt
-                future.cancel()
-        if future.cancelled() or not future.done():
-            self.check()
-        return future.result()
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
         """Record a connection that httpx opened; see https://www.encode.io/httpcore/extensions/#trace."""

@@ -110,8 +110,6 @@ class ConfiguredClient:
 
         def send(on_delta: Callable[..., object] | None) -> Any:
             client = self._current_client()
-            if self._models.workers is not None:
-                client = self._models.workers.client(self._connection, client)
             streamed = {"on_delta": on_delta} if on_delta is not None and can_stream(client) else {}
 
             def ask(*, with_results: bool) -> Any:

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from tract_jupyter.llm.cassette import Cassette
     from tract_jupyter.llm.configured import ModelOperation
     from tract_jupyter.llm.prices import ModelPrice
-    from tract_jupyter.llm.workers import RequestWorkers
     from tract_jupyter.models import LLMClient, Reader
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,99}")
@@ -87,7 +86,6 @@ class Models(Mapping[str, ModelConnection]):
         replies: the kind of request of replies; another kind if the conversation is not a user's chat.
         follows: returns the models of the parent tract. The parent's choice applies until a choice is made here. If it
             returns None, the parent's last choice applies.
-        workers: make the requests; None means this process.
         without_images: models that refused images. They get no images of tool results.
     """
 
@@ -102,7 +100,6 @@ class Models(Mapping[str, ModelConnection]):
         self.read = read
         self.clients = Clients(cassette)
         self.replies: ModelOperation = "chat"
-        self.workers: RequestWorkers | None = None
         self.follows: Callable[[], Models | None] | None = None
         self.without_images: set[str] = set()
         self._own = _Choice({}, {})

@@ -135,7 +135,6 @@ from .turn import RunResponse as RunResponse
 from .turn import Turn as Turn
 from .verification import RunRoot as RunRoot
 from .verification import verify_tract as verify_tract
-from .workers import ExecutorWorkers as ExecutorWorkers
 from .workers import Job as Job
 from .workers import ThreadWorkers as ThreadWorkers
 from .workers import report_progress as report_progress

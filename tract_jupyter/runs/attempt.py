@@ -10,7 +10,6 @@ from __future__ import annotations
 import inspect
 import logging
 import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -87,15 +86,6 @@ class Functions(Mapping[str, Callable[..., Any]]):
             return function
 
         return add(name) if callable(name) else add
-
-
-def is_importable(function: Callable[..., Any]) -> bool:
-    """Return True if another process can import the function by its module and name, so it can be pickled."""
-    module, name = _home(function)
-    value: Any = sys.modules.get(module) if module != "__main__" else None
-    for part in name.split("."):
-        value = getattr(value, part, None)
-    return value is function
 
 
 def _home(function: Callable[..., Any]) -> tuple[str, str]:
@@ -187,13 +177,12 @@ def job_of(
         if isinstance(kind, Exception):
             raise kind
         run = kind.prepare(operation, services)
-        anywhere = bool(getattr(run, "anywhere", kind.anywhere))
         resume = getattr(run, "resume", None)
         if waits_for is not None and resume is not None:
             run = partial(resume, pending_id=waits_for)
     except Exception as error:  # noqa: BLE001 # a kind of another package may raise anything
-        run, anywhere = _Failing(error), False
-    return Job(partial(perform, operation, run), context, anywhere, bool(getattr(kind, "is_computed", False)))
+        run = _Failing(error)
+    return Job(partial(perform, operation, run), context, bool(getattr(kind, "is_computed", False)))
 
 
 @dataclass(frozen=True, slots=True)

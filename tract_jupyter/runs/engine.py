@@ -54,12 +54,11 @@ from tract_jupyter.runs.store import SqlCommitLog, TurnStates
 from tract_jupyter.runs.targets import TractTarget
 from tract_jupyter.runs.terms import EffectStatus, FailedType, Hook, OperationStatus, RunPhase
 from tract_jupyter.runs.turn import ContextBuilder, Turn
-from tract_jupyter.runs.workers import ExecutorWorkers, ThreadWorkers
+from tract_jupyter.runs.workers import ThreadWorkers
 from tract_jupyter.storage import RunCommitRows, RunObjectRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Executor
 
     from tract_jupyter.context import Repository, VersionedContext
     from tract_jupyter.llm import Models
@@ -88,8 +87,7 @@ class RunOptions:
     """The options of a run beyond its profile.
 
     Attributes:
-        executor: runs the operations that may run anywhere; threads of this process by default.
-        workers: replace the executor, with a separate clock.
+        workers: replace the threads of this process, with a separate clock.
         concurrency: the number of operations that may run at once; None for all.
         limits: limits per provider and of time, and the grace period after a signal to stop.
         timeout: seconds for the whole run; a started main call is ended if its client allows that.
@@ -97,7 +95,6 @@ class RunOptions:
         variables: additional variables of templates: `user`, `char`, ...
     """
 
-    executor: Executor | None = None
     workers: Workers | None = None
     concurrency: float | None = None
     limits: Limits = field(default_factory=Limits)
@@ -118,7 +115,6 @@ class RunOptions:
 
 # the method that each option must have, and its description
 _OPTIONS = {
-    "executor": ("submit", "an executor, such as ProcessPoolExecutor()"),
     "workers": ("submit", "an instance of workers, such as ThreadWorkers()"),
     "limits": ("per_provider", "a Limits(...) value"),
     "abort": ("on_set", "a StopSignal()"),
@@ -238,8 +234,7 @@ class RunEngine:
         if options.workers is not None:
             yield options.workers
             return
-        executor = options.executor
-        with closing(ThreadWorkers() if executor is None else ExecutorWorkers(executor)) as workers:
+        with closing(ThreadWorkers()) as workers:
             yield workers
 
     def _services(self) -> Services:

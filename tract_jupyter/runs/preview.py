@@ -167,8 +167,6 @@ class _Recorder:
 class _StandIn:
     """Replaces a kind with external actions."""
 
-    anywhere = False
-
     def __init__(self, kind: OperationKind, seen: list[Imagined]) -> None:
         self.name = kind.name
         self._kind, self._seen = kind, seen

@@ -1,4 +1,4 @@
-"""Workers run operations: the protocol, threads of this process, and executors."""
+"""Workers run operations: the protocol, and threads of this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from tract_jupyter.storage import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Executor, Future
 
     from tract_jupyter.runs.model import OperationContext
 
@@ -41,14 +40,12 @@ class Job:
     Attributes:
         function: takes the context and returns the result (R53); it may be a coroutine function.
         context: plain data.
-        anywhere: True if another process can run the job.
         is_computed: True if the job only computes within limits and never waits. Then it runs at once on the
             submitting thread, because another thread would cost more than the work.
     """
 
     function: Callable[[OperationContext], Any]
     context: OperationContext
-    anywhere: bool = False
     is_computed: bool = False
 
 
@@ -122,7 +119,7 @@ _progress: ContextVar[Callable[[dict[str, Any]], None]] = ContextVar("tract_prog
 
 
 def report_progress(percent: float | None = None, tokens: int | None = None, text: str = "") -> None:
-    """Report the progress of the operation that runs on this thread. In another process this does nothing.
+    """Report the progress of the operation that runs on this thread.
 
     Args:
         percent: 0 to 100.
@@ -235,10 +232,6 @@ class ThreadWorkers:
     def _assign_progress(self, key: object) -> None:
         _progress.set(lambda progress: self._reports.put((key, progress)))
 
-    def _report(self, key: object, result: OperationResult) -> None:
-        """Add a report that does not come from our threads. Any thread may call this."""
-        self._reports.put((key, result))
-
 
 @dataclass(frozen=True, slots=True)
 class _Free:
@@ -258,67 +251,3 @@ def _call(job: Job) -> object:
 
 async def _awaited(awaitable: Any) -> object:
     return await awaitable
-
-
-class ExecutorWorkers(ThreadWorkers):
-    """Runs jobs on an executor if they may run anywhere, and the others on threads of this process.
-
-    The executor may be a `ProcessPoolExecutor`, Dask's `client.get_executor()` or ipyparallel's `view.executor`. A
-    function there knows its deadline from the context, and sees no signal. An abort cancels jobs that have not begun.
-
-    If the executor breaks, such as a pool that lost a process, its jobs fail with `operation_error`. Later jobs use a
-    new
-    executor if `fresh` makes one; otherwise they also fail.
-
-    Args:
-        executor: the caller's executor; it is not shut down here.
-        workers: the number of jobs that the executor runs at once. It then limits all operations, so their order
-            decides
-            which one starts next, and each timeout counts from the real start. Without it, ready jobs wait in the
-            executor.
-        fresh: makes a new executor; `close` shuts these down.
-    """
-
-    def __init__(
-        self, executor: Executor, *, workers: int | None = None, fresh: Callable[[], Executor] | None = None
-    ) -> None:
-        super().__init__()
-        self.capacity = workers or MAX_THREADS
-        self._executor = executor
-        self._fresh = fresh
-        self._own_executors: list[Executor] = []
-
-    def close(self) -> None:
-        """End the threads, and shut down the executors that were made here, without waiting."""
-        super().close()
-        for executor in self._own_executors:
-            executor.shutdown(wait=False, cancel_futures=True)
-
-    def submit(self, key: object, job: Job, abort: StopSignal) -> bool:
-        """Run the job on the executor, if it may run anywhere."""
-        if not job.anywhere:
-            return super().submit(key, job, abort)
-        try:
-            future = self._sent(job)
-        except Exception as error:  # noqa: BLE001 # executors may raise anything
-            self._report(key, error_result(job.context, error))
-            return True
-        stop_watching = abort.on_set(future.cancel)
-
-        def report(future: Future[Any]) -> None:
-            stop_watching()
-            self._report(key, result_of(job.context, future.result))
-
-        future.add_done_callback(report)
-        return False
-
-    def _sent(self, job: Job) -> Future[Any]:
-        try:
-            return self._executor.submit(job.function, job.context)
-        except RuntimeError:
-            # it is broken or shut down
-            if self._fresh is None:
-                raise
-            self._executor = self._fresh()
-            self._own_executors.append(self._executor)
-            return self._executor.submit(job.function, job.context)

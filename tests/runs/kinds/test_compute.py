@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import Counter
 
 import pytest
 
-from tests.runs.kinds.operations import context, made_by, operation, performed, rules
+from tests.runs.kinds.operations import made_by, performed, rules
 from tract_jupyter.exceptions import RunError
 from tract_jupyter.runs import FUNCTIONS, Functions, SystemUpdate, UiInline, run_function
 from tract_jupyter.runs.kinds import ComputeKind, OperationFailed, OperationOutput, Services, Skipped
@@ -114,16 +113,6 @@ def test_a_template_that_cannot_be_rendered_has_its_code():
         "compute", {"function": "f", "arguments": {"a": "{{ nosuch(1) }}"}}, Services(functions={"f": print})
     )
     assert (result.status, result.error.code) == ("error", "template_render_error")
-
-
-def test_an_importable_function_can_run_elsewhere():
-    runner = KIND.prepare(
-        operation("compute", {"function": "tests.shout", "arguments": {"text": "a"}}), Services()
-    )
-    assert runner.anywhere
-    assert pickle.loads(pickle.dumps(runner))(context()).value["said"] == "A"
-    local = KIND.prepare(operation("compute", {"function": "f"}), Services(functions={"f": lambda *_: 1}))
-    assert not local.anywhere
 
 
 def test_registering():

@@ -15,7 +15,6 @@ class Third:
     """A kind of another package."""
 
     name = "third"
-    anywhere = False
 
     def check(self, operation):
         return []

@@ -1,11 +1,9 @@
 """Kind `template`."""
 
-import pickle
-
 import pytest
 
-from tests.runs.kinds.support import context_of, done, operation_of, told, value
-from tract_jupyter.runs.kinds import Services, TemplateKind
+from tests.runs.kinds.support import done, operation_of, told, value
+from tract_jupyter.runs.kinds import TemplateKind
 
 KIND = TemplateKind()
 
@@ -44,12 +42,3 @@ def test_it_is_checked_before_it_is_saved():
     assert rules({"template": "{{ nope"}) == ["template_syntax"]
     assert rules({}) == ["template_required"]
     assert rules({"template": "x", "more": 1}) == ["unknown_field"]
-
-
-def test_it_runs_anywhere():
-    """R34: what is prepared can be sent to another process; it needs nothing but its context."""
-    run = pickle.loads(
-        pickle.dumps(KIND.prepare(operation_of("template", {"template": "{{ promptSystem }}"}), Services()))
-    )
-    assert KIND.anywhere
-    assert run(context_of()).value == "sys"

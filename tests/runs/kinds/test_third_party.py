@@ -16,7 +16,6 @@ from tract_jupyter.runs.kinds.base import OperationOutput
 
 class Echo:
     name = "echo"
-    anywhere = True
     def check(self, operation):
         return [] if "text" in operation.config.params else [("text_required", "text: is missing")]
     def prepare(self, operation, services):

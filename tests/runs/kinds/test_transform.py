@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import pickle
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.runs.kinds.operations import context, made_by, operation, rules
+from tests.runs.kinds.operations import made_by, rules
 from tract_jupyter.runs import MAX_TEXT
-from tract_jupyter.runs.kinds import OperationFailed, Services, TransformKind
+from tract_jupyter.runs.kinds import OperationFailed, TransformKind
 
 KIND = TransformKind()
 
@@ -126,12 +124,6 @@ def test_templates_are_checked_before_saving(params):
 def test_a_pattern_is_no_template():
     params = {"input": "x{{y", "steps": [{"type": "replace", "pattern": r"{{"}]}
     assert rules(KIND, {**params, "input": "x"}) == []
-
-
-def test_it_can_run_in_another_process():
-    runner = KIND.prepare(operation("transform", {"input": " x ", "steps": [{"type": "trim"}]}), Services())
-    assert KIND.anywhere
-    assert pickle.loads(pickle.dumps(runner))(context()).value == "x"
 
 
 @given(st.text(max_size=200), st.integers(0, 50), st.sampled_from(["start", "end"]))

@@ -221,11 +221,6 @@ class OperationKind(Protocol):
         """The name in `OperationDefinition.kind`."""
         ...
 
-    @property
-    def anywhere(self) -> bool:
-        """True if another process can run the result of `prepare`."""
-        ...
-
     def check(self, operation: Operation) -> list[Problem]:
         """Return all problems of an operation's configuration before it is saved. Nothing runs."""
         ...

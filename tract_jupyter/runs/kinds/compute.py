@@ -13,7 +13,7 @@ from pydantic import Field
 
 from tract_jupyter.exceptions import ContentError, nearest
 from tract_jupyter.models import plain
-from tract_jupyter.runs.attempt import FUNCTIONS, is_importable
+from tract_jupyter.runs.attempt import FUNCTIONS
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
     OperationOutput,
@@ -45,8 +45,6 @@ class ComputeKind:
 
     name = "compute"
     parameters = (ComputeParams,)
-    anywhere = True
-    """See `Computation.anywhere`."""
 
     def check(self, operation: Operation) -> list[Problem]:
         """Return all problems of the parameters. The function may be registered later."""
@@ -71,11 +69,6 @@ class Computation:
 
     function: Callable[..., Any]
     arguments: dict[str, Any]
-
-    @property
-    def anywhere(self) -> bool:
-        """True if another process can run it too."""
-        return is_importable(self.function)
 
     def __call__(self, context: OperationContext) -> KindOutcome:
         """Call the function. Its exceptions become errors of the operation."""

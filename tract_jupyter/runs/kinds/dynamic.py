@@ -49,7 +49,6 @@ class DynamicKind:
 
     name = "dynamic"
     parameters = (DynamicParams,)
-    anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:
         """Return all problems of the parameters. The dynamic operation is looked up when it fires."""

@@ -143,7 +143,6 @@ class GuardKind:
 
     name: Final = "guard"
     parameters = (LiquidGuardParams, LlmGuardParams)
-    anywhere: Final = False
 
     def check(self, operation: Operation) -> list[Problem]:
         """Return all problems of the parameters."""

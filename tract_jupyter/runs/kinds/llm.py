@@ -362,7 +362,6 @@ class LlmKind:
 
     name: Final = "llm"
     parameters = (LlmParams,)
-    anywhere: Final = False
 
     def check(self, operation: Operation) -> list[Problem]:
         """Return all problems of the parameters."""

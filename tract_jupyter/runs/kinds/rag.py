@@ -196,7 +196,6 @@ class RagKind:
 
     name = "rag"
     parameters = (RagParams,)
-    anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:
         """Return all problems of the parameters."""

@@ -51,7 +51,6 @@ class TemplateKind:
 
     name: Final = "template"
     parameters = (TemplateParams,)
-    anywhere: Final = True
     is_computed: Final = True
 
     def check(self, operation: Operation) -> list[Problem]:

@@ -45,7 +45,6 @@ class ToolKind:
 
     name = "tool"
     parameters = (ToolParams,)
-    anywhere = False
 
     def check(self, operation: Operation) -> list[Problem]:
         """Return all problems of the parameters. The tool is looked up when it is called."""

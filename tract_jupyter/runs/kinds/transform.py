@@ -283,7 +283,6 @@ class TransformKind:
 
     name = "transform"
     parameters = (TransformParams,)
-    anywhere = True
 
     def check(self, operation: Operation) -> list[Problem]:
         """Return all problems of the parameters, including patterns and templates."""
