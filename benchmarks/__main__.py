@@ -19,6 +19,7 @@ GROUPS = (
     "ptc",
     "llm",
     "runs",
+    "templates",
     "mcp",
     "analysis",
     "fuzz",
