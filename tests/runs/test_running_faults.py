@@ -1,11 +1,9 @@
-"""Operations, clients and executors that misbehave: the run says so, and the tract stays whole."""
+"""Operations and clients that misbehave: the run says so, and the tract stays whole."""
 
 from __future__ import annotations
 
 import os
 import signal
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from threading import Event
 
 import pytest
@@ -154,47 +152,6 @@ def test_an_abort_during_the_main_call_keeps_the_reply_and_runs_nothing_after_it
     assert errors(response.run)["polish"] == "run_aborted"
     assert said(asked)[-1] == ("assistant", "On the mat.")
     assert asked.verify() == []
-
-
-# --- executors
-
-
-def die(context, arguments):
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def process_id(context, arguments):
-    return os.getpid()
-
-
-def pool():
-    return ProcessPoolExecutor(1, mp_context=get_context("forkserver"))
-
-
-def test_a_pool_whose_process_is_killed(asked):
-    """R53, R62: what was in the pool is an error; what runs in this process goes on, and so does the run."""
-    asked.functions.register()(die)
-    asked.functions.register("mood")(lambda c, a: "Be kind.")
-    system = {"type": "prompt_part", "target": "system"}
-    profile = OperationProfile.of(
-        "p", [compute("die"), compute("mood", artifact={"tag": "mood", "exposures": [system]})]
-    )
-    with pool() as executor:
-        response = asked.generate(profile=profile, run=RunOptions(executor=executor))
-    assert errors(response.run) == {"die": "operation_error", "mood": None}
-    assert asked.llm.last_messages[0] == {"role": "system", "content": "Be kind."}
-
-
-@pytest.mark.parametrize("is_importable", [True, False])
-def test_a_function_that_can_be_imported_runs_in_another_process(asked, is_importable):
-    """R34, R62: all that it needs is its context; one that is known here only stays here."""
-    function = process_id if is_importable else (lambda c, a: os.getpid())
-    with pool() as executor:
-        run_with(asked, function, run=RunOptions(executor=executor),
-                 artifact={"tag": "it", "format": "json", "exposures": [EXPOSURE]})  # fmt: skip
-    told = asked.llm.last_messages[-1]["content"]
-    assert told.isdecimal()
-    assert (told == str(os.getpid())) is not is_importable
 
 
 # --- the main call
