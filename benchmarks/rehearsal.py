@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import secrets
 import tempfile
 from contextlib import contextmanager
 from functools import partial
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 _MB = 1024**2
 _ROWS = 1_000_000
+_KEYS = 4  # a kernel has at least the keys of a model, of its messages and of its store
 _TABLE = "table = table.assign(total=table.price * table.number)"
 
 
@@ -53,7 +55,8 @@ def _rehearser() -> Iterator[Rehearser]:
         workspace = Path(folder, "work")
         workspace.mkdir()
         os.chdir(workspace)
-        rehearser = Rehearser(workspace, Backups(Path(folder, "backups")))
+        keys = [secrets.token_urlsafe(30) for _ in range(_KEYS)]
+        rehearser = Rehearser(workspace, Backups(Path(folder, "backups")), secrets=lambda: keys)
         try:
             yield rehearser
         finally:

@@ -432,3 +432,24 @@ print(rehearser.rehearse("print(open('/proc/self/environ').read()[::-1])", {}).e
         )
     assert "DROWSSAP_BD" in done.stdout
     assert "cba2retnuh" not in done.stdout
+
+
+LARGE = """
+from pathlib import Path
+from tract_jupyter.rehearsal import Backups, Rehearser
+secret = "sk-" + "9J0a1B2c3D4e5F6g7H8i"
+namespace = {"client": {"key": "Bearer " + secret}}
+objects = [bytes(400) for _ in range(900_000)]
+namespace["late"] = ["Bearer " + secret, secret.encode() * 300]
+rehearser = Rehearser(Path.cwd(), Backups(Path.cwd() / ".tract"), secrets=lambda: [secret])
+code = "print(client['key'][:9:-1], late[0][:9:-1], late[1][::-1][:20])"
+print(rehearser.rehearse(code, namespace).effects.text())
+"""
+
+
+def test_secrets_beside_many_objects_are_not_in_the_copy(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", LARGE], capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    stars = "*" * 20
+    assert done.stdout == f"{stars} {stars} b'{stars}'\n\n"

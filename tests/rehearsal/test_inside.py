@@ -29,6 +29,7 @@ CELLS = {
     "widget": "from comm import create_comm\ncreate_comm('test').send({})\n'sent'",
     "script": "%run script.py",
     "tools": "tools.tools_search('owls')",
+    "session key": "key = get_ipython().kernel.session.key\nprint(key[:3], len(key))",
 }
 REHEARSE = """
 import json, os, threading
@@ -107,6 +108,7 @@ def test_cells_run_as_in_a_kernel(results):
     ]
     assert error("syntax").endswith("(line 1)")
     assert outputs("exit") == [("result", "1")]
+    assert outputs("session key")[0][1].startswith("b'***'")
     assert outputs("silent") == []
     assert outputs("widget") == [("result", "'sent'")]
     assert outputs("script") == [("text", "from a script\n")]

@@ -6,7 +6,7 @@
 * `parent`: the kernel's side of a rehearsal. `supervisor`: ends the copy. `report`: the frames that the copy sends.
 * `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `limits`: time and memory.
 * `inside`: runs the code in the copy. `refusals`: reports refused attempts. `copy_tools`: `tools` in the copy.
-  `redaction`: removes secrets.
+  `redaction`: removes secrets, also from `memory`.
 * `effects`: the effects as one value. `describe`: values in a few words. `tables`: the difference of two tables.
 * `values`: safe forms of values, which execute nothing; for libraries `arrays`, `frames`, `arrow`, `polars_frames`.
 * In the copy: `baseline` (the variables that the code can reach, and digests), `collect` (writes changed variables).

@@ -13,6 +13,8 @@ from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from tract_jupyter.rehearsal.memory import overwrite
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
@@ -26,9 +28,7 @@ _NAME: Final = re.compile(
     re.IGNORECASE,
 )
 _NOT_SECRET: Final = frozenset({"PWD", "OLDPWD", "SSH_AUTH_SOCK", "XAUTHORITY"})
-_MOST_MEMORY: Final = 256 * 1024**2  # bytes that are searched, smallest mappings first
 _ENVIRONMENT: Final = 50  # field `env_start` of `/proc/self/stat`; the next one is its end
-_MAPPING: Final = re.compile(r"([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ \S+ *(.*)")
 
 
 def secret_variables(environment: Mapping[str, str], secrets: Collection[str] = ()) -> dict[str, str]:
@@ -44,7 +44,7 @@ def secret_variables(environment: Mapping[str, str], secrets: Collection[str] = 
 def remove_secrets(secrets: Collection[str]) -> None:
     """Remove secrets from the environment and the memory of this process, which is a copy.
 
-    Large variables are not searched. The contained code can send nothing, and its output is redacted.
+    Large blocks of data are not searched. The contained code can send nothing, and its output is redacted.
     """
     variables = secret_variables(os.environ, secrets)
     for name in variables:
@@ -52,7 +52,7 @@ def remove_secrets(secrets: Collection[str]) -> None:
     _clear_environment(variables)
     values = {*secrets, *variables.values()}
     needles = sorted({_raw(value) for value in values}, key=len, reverse=True)
-    _overwrite([needle for needle in needles if len(needle) >= _SHORTEST_IN_MEMORY])
+    overwrite([needle for needle in needles if len(needle) >= _SHORTEST_IN_MEMORY])
 
 
 def _clear_environment(variables: Mapping[str, str]) -> None:
@@ -68,43 +68,6 @@ def _clear_environment(variables: Mapping[str, str]) -> None:
         place = block.find(text)
         if place >= 0:
             ctypes.memset(start + place + len(name) + 1, ord("*"), len(text) - len(name) - 1)
-
-
-def _overwrite(needles: list[bytes]) -> None:
-    """Overwrite all occurrences of some bytes in the writable memory of this process."""
-    if not needles:
-        return
-    libc = ctypes.CDLL(None)
-    libc.memmem.restype = ctypes.c_void_p
-    libc.memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
-    buffers = [ctypes.create_string_buffer(needle, len(needle)) for needle in needles]
-    own = {ctypes.addressof(buffer) for buffer in buffers}
-    needles.clear()
-    for start, end in _mappings():
-        for buffer in buffers:
-            place = start
-            while found := libc.memmem(place, end - place, buffer, len(buffer)):
-                place = found + len(buffer)
-                if found not in own:
-                    ctypes.memset(found, ord("*"), len(buffer))
-    for buffer in buffers:
-        ctypes.memset(buffer, 0, len(buffer))
-
-
-def _mappings() -> list[tuple[int, int]]:
-    """Return the writable memory of this process without large mappings."""
-    with open("/proc/self/maps", encoding="ascii", errors="replace") as lines:  # noqa: PTH123
-        matches = [match for match in map(_MAPPING.match, lines) if match is not None]
-    heap = [match for match in matches if match[3] == "[heap]"]
-    others = [match for match in matches if match[3] not in {"[heap]", "[vvar]", "[vsyscall]"}]
-    others.sort(key=lambda match: int(match[2], 16) - int(match[1], 16))
-    left, chosen = _MOST_MEMORY, []
-    for start, end in [(int(match[1], 16), int(match[2], 16)) for match in (*heap, *others)]:
-        left -= end - start
-        if left < 0:
-            break
-        chosen.append((start, end))
-    return chosen
 
 
 class Redactor:

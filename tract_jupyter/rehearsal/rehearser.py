@@ -27,7 +27,7 @@ from tract_jupyter.rehearsal.redaction import Redactor, secret_variables
 from tract_jupyter.rehearsal.report import PLAIN
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.rehearsal.backups import Backups
@@ -155,7 +155,8 @@ class Rehearser:
         limits = limits or self.limits
         self._check_workspace()
         containment = self._containment(limits)
-        secrets = {*self._secrets(), *secret_variables(os.environ).values()}
+        shell = _shell_of(namespace)
+        secrets = {*self._secrets(), *secret_variables(os.environ).values(), *_session_key(shell)}
         hidden = frozenset(self._hidden())
         ignored = hidden | ({TOOLS} if has_own_tools(namespace) else set())
         baseline = Baseline.take(code, namespace, ignored)
@@ -166,7 +167,7 @@ class Rehearser:
             containment,
             limits,
             observe=observe(code, ignored),
-            shell=_shell_of(namespace),
+            shell=shell,
             hidden=hidden,
             ignored=ignored,
             secrets=tuple(secrets),
@@ -229,6 +230,13 @@ def _shell_of(namespace: dict[str, Any]) -> Any:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell if shell is not None and shell.user_ns is namespace else None
+
+
+def _session_key(shell: Any) -> Iterator[str]:
+    """Yield the key with which the kernel signs its messages."""
+    key = getattr(getattr(getattr(shell, "kernel", None), "session", None), "key", b"")
+    if isinstance(key, bytes) and key:
+        yield key.decode("utf-8", "surrogateescape")
 
 
 def _files_outside(outcome: CopyOutcome, containment: Containment) -> list[FileEffect]:

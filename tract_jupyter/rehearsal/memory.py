@@ -1,0 +1,150 @@
+"""The memory of this process, which is a copy: overwrite some bytes in it.
+
+Only pages with content are searched. Large blocks of the C library are not: they hold arrays and other large data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import mmap
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_BUDGET: Final = 2 * 1024**3  # bytes that are compared: the searched memory times the number of texts
+_AT_ONCE: Final = 256 * 1024  # bytes that stay in the processor's cache while all texts are searched
+_PAGE: Final = mmap.PAGESIZE
+_WORD: Final = 8  # bytes of a size, and of an entry of `pagemap`
+_WINDOW: Final = 256  # pages whose headers are read at once
+_LARGE: Final = 1024**2  # bytes of a large block
+_OWN_MAPPING: Final = 2  # the flag, in the size of a block of the C library, for a mapping of its own
+_TRIM_THRESHOLD: Final = -1  # M_TRIM_THRESHOLD
+_NEVER: Final = 2**31 - 1
+_MAPPING: Final = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ \S+ *(.*)$", re.MULTILINE)
+_SPECIAL: Final = frozenset({"[vvar]", "[vsyscall]"})
+_HAS_CONTENT: Final = re.compile(rb"[\x40-\xff]+")  # bits 62 and 63 of an entry: swapped, present
+
+
+class _Part(NamedTuple):
+    start: int
+    end: int
+
+    @property
+    def size(self) -> int:
+        return self.end - self.start
+
+
+def overwrite(texts: list[bytes], budget: int = _BUDGET) -> None:
+    """Overwrite some bytes wherever they are in the writable memory of this process, and empty the list.
+
+    Args:
+        texts: The bytes to find.
+        budget: The maximum number of compared bytes: the searched memory times the number of texts. If there is more
+            memory, a part of the largest mappings is searched.
+    """
+    if not texts:
+        return
+    libc = ctypes.CDLL(None)
+    libc.memmem.restype = ctypes.c_void_p
+    libc.memmem.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p, ctypes.c_size_t]
+    buffers = [ctypes.create_string_buffer(text, len(text)) for text in texts]
+    texts.clear()
+    with contextlib.suppress(AttributeError):  # another C library
+        libc.mallopt(_TRIM_THRESHOLD, _NEVER)  # no memory may disappear while it is searched
+    was_enabled = gc.isenabled()
+    gc.disable()
+    for part in _chosen(_mappings(), budget // len(buffers)):
+        _overwrite_in(part, buffers, libc)
+    if was_enabled:
+        gc.enable()
+    for buffer in buffers:
+        ctypes.memset(buffer, 0, len(buffer))
+
+
+def _overwrite_in(part: _Part, buffers: Sequence[ctypes.Array[ctypes.c_char]], libc: ctypes.CDLL) -> None:
+    own = {ctypes.addressof(buffer) for buffer in buffers}
+    for start in range(part.start, part.end, _AT_ONCE):
+        for buffer in buffers:
+            size = len(buffer)
+            place, end = start, min(part.end, start + _AT_ONCE + size - 1)
+            while found := libc.memmem(place, end - place, buffer, size):
+                place = found + size
+                if found not in own:
+                    ctypes.memset(found, ord("*"), size)
+
+
+def _chosen(mappings: Sequence[Sequence[_Part]], budget: int) -> Iterator[_Part]:
+    """Yield the parts to search, the smallest mappings first, and at most `budget` bytes."""
+    left = budget
+    for parts in sorted(mappings, key=lambda parts: sum(part.size for part in parts)):
+        for part in parts:
+            if left <= 0:
+                return
+            yield _Part(part.start, min(part.end, part.start + left))
+            left -= part.size
+
+
+def _mappings() -> list[list[_Part]]:
+    """Return the parts to search of each range of memory that this process can write and shares with no other."""
+    with open("/proc/self/maps", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+        matches = list(_MAPPING.finditer(file.read()))
+    ranges: list[_Part] = []
+    for start, end in (
+        (int(match[1], 16), int(match[2], 16)) for match in matches if match[3] not in _SPECIAL
+    ):
+        if ranges and ranges[-1].end == start:  # the kernel splits a block of the C library
+            ranges[-1] = _Part(ranges[-1].start, end)
+        else:
+            ranges.append(_Part(start, end))
+    return [list(_parts(*each)) for each in ranges]
+
+
+def _parts(start: int, end: int) -> Iterator[_Part]:
+    """Yield the parts of a mapping with content, without large blocks of the C library."""
+    free = start
+    for page, last in _pages_with_content(start, end):
+        place = max(page, free)
+        while place < last:
+            block, free = _large_block(place, last, end)
+            if place < block:
+                yield _Part(place, block)
+            place = free
+
+
+def _pages_with_content(start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the ranges of a mapping whose pages were used. Unused ones have no content, and may be many."""
+    try:
+        with open("/proc/self/pagemap", "rb", buffering=0) as file:  # noqa: PTH123
+            file.seek(start // _PAGE * _WORD)
+            states = file.read((end - start) // _PAGE * _WORD)[_WORD - 1 :: _WORD]
+    except OSError:
+        states = b"\x80" * ((end - start) // _PAGE)
+    for match in _HAS_CONTENT.finditer(states):
+        yield start + match.start() * _PAGE, start + match.end() * _PAGE
+
+
+def _large_block(start: int, last: int, end: int) -> tuple[int, int]:
+    """Return the first large block of the C library that begins from `start` to `last`; an empty one if there is none.
+
+    Its first two words are 0 and its size with flags.
+
+    Args:
+        start: The address of a page.
+        last: The end of the pages with content.
+        end: The end of the mapping.
+    """
+    step = _PAGE // _WORD
+    for first in range(start, last, _WINDOW * _PAGE):
+        count = min(_WINDOW, (last - first) // _PAGE)
+        words = memoryview((ctypes.c_uint64 * (count * step)).from_address(first)).cast("B").cast("Q")
+        for page, header in enumerate(words[1::step].tolist()):
+            if header % _PAGE == _OWN_MAPPING and header > _LARGE and words[page * step] == 0:
+                block = first + page * _PAGE
+                size = header - _OWN_MAPPING
+                if block + size <= end:
+                    return block, block + size
+    return last, last
