@@ -124,9 +124,9 @@ def _add_mcp_server(commands: argparse._SubParsersAction[argparse.ArgumentParser
     serve.add_argument(
         "--decision-timeout",
         type=float,
-        default=300.0,
+        default=86_400.0,
         metavar="SECONDS",
-        help="the time that a call waits for the user's decision (default: %(default)g)",
+        help="the time that a call waits for the user's decision (default: %(default)g, one day)",
     )
     serve.set_defaults(run=_serve)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import threading
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,6 +25,7 @@ from tract_jupyter.review import (
     request_text,
 )
 from tract_jupyter.scripts import ScriptStopped, Stopper
+from tract_jupyter.toolkit import call_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -144,8 +146,11 @@ class NotebookChannel(Channel):
         self._tasks: set[asyncio.Task[None]] = set()
 
     def can_reach(self) -> bool:
-        """Return True if the user can answer: the cell takes input, and no click runs it."""
-        return self._front_end.takes_input and not self._front_end.in_callback
+        """Return True if the user can answer: the cell takes input, and no click runs it.
+
+        A call of an outside program has no cell that could end, so its request always waits in the inbox.
+        """
+        return _is_outside() or (self._front_end.takes_input and not self._front_end.in_callback)
 
     def recorded(self) -> RecordedDecisions | None:
         """Return the decisions of the lock file in a headless run; None if the notebook has or had a user."""
@@ -265,7 +270,12 @@ class NotebookChannel(Channel):
         )
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:
-        """Return True if the script of the panel has reached this kernel, or still has time for it."""
+        """Return True if the script of the panel has reached this kernel, or still has time for it.
+
+        A call of an outside program never prompts.
+        """
+        if _is_outside():
+            return True
         panels = [place.panel for place in self._places(ticket) if place.panel is not None]
         return bool(panels) and (waited < PROBE_SECONDS or any(panel.ready for panel in panels))
 
@@ -379,6 +389,12 @@ class NotebookChannel(Channel):
 
         self._loop = _running_loop() or self._loop
         return Panel(ticket)
+
+
+def _is_outside() -> bool:
+    """Return True in a thread that makes a call of an outside program."""
+    is_main = threading.current_thread() is threading.main_thread()
+    return call_context().outside is not None and not is_main
 
 
 def _cell() -> int:

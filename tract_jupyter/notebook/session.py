@@ -291,6 +291,16 @@ class NotebookSession:
         """Give scripts in the kernel access to the notebook's variables, and their review access to the cells."""
         notebooks = self.tract.scripts.notebooks
         notebooks.user_namespace, notebooks.user_cells = self.shell.user_ns, self._ran.all
+        notebooks.user_hidden = self._hidden_names
+
+    def _hidden_names(self) -> dict[str, Any]:
+        """Return the names of IPython and of this extension in the namespace, with their values."""
+        namespace = self.shell.user_ns
+        names = self.config.tract_name, self.config.tools_name
+        own = {
+            name: namespace[name] for name in names if isinstance(namespace.get(name), LazyTract | LazyTools)
+        }
+        return {**self.shell.user_ns_hidden, **own}
 
     def end_rules_after_reset(self) -> None:
         """End the standing rules for scripts if `%reset` removed the variables."""

@@ -22,7 +22,9 @@ from tract_jupyter.review import (
     FieldPending,
     Question,
     approval_terms,
+    client_has_left,
     is_waited_for,
+    kept_for_caller,
     own_arguments,
     process_text,
     request_from_dict,
@@ -122,10 +124,7 @@ class RemotePending(FieldPending):
         actions = self.request.actions if self.status.is_open else ()
         here = f"Asked by {process_text(self.stored.origin)}, which executes the decision."
         if client_left(self.stored):
-            here = (
-                f"The client no longer waits for this call: it gave up or was closed ({self.actor}). If you approve "
-                "it, nothing runs now. The approval waits for the identical call of this client."
-            )
+            here = client_has_left(self.actor)
         why = " ".join(filter(None, [self.doubt, self.request.why, here]))
         return replace(self.request, fingerprint=self.fingerprint, actions=actions, why=why, note=note)
 
@@ -145,10 +144,7 @@ class RemotePending(FieldPending):
 
     def _hand_over(self) -> None:
         if client_left(self.tract.review.ledger.get(self.pending_id) or self.stored):
-            self.note = (
-                f"The client no longer waits ({self.actor}), so nothing ran. The decision waits: if the client "
-                "makes the identical call again, that call uses it and you are not asked again."
-            )
+            self.note = kept_for_caller(self.actor)
             return
         self.note = (
             f"Handed to {process_text(self.stored.origin)}. If that process has ended, nothing ran: run its cell "

@@ -34,8 +34,10 @@ from .summaries import guidance_request as guidance_request
 from .summaries import shortening_request as shortening_request
 from .summaries import summary_request as summary_request
 from .summaries import wishes as wishes
+from .tool_calls import CALL_WAITS as CALL_WAITS
 from .tool_calls import CALLED_FROM_CODE as CALLED_FROM_CODE
 from .tool_calls import CHANGED_SINCE as CHANGED_SINCE
+from .tool_calls import LATE_RESULT as LATE_RESULT
 from .tool_calls import NAMED as NAMED
 from .tool_calls import NO_JSON as NO_JSON
 from .tool_calls import NO_PERMISSION as NO_PERMISSION
@@ -43,6 +45,8 @@ from .tool_calls import NOT_GRANTED as NOT_GRANTED
 from .tool_calls import NOTHING_ABOVE as NOTHING_ABOVE
 from .tool_calls import OF_A_TRACT_ABOVE as OF_A_TRACT_ABOVE
 from .tool_calls import READ_RESOURCE_DESCRIPTION as READ_RESOURCE_DESCRIPTION
+from .tool_calls import RESULT_DESCRIPTION as RESULT_DESCRIPTION
+from .tool_calls import RUN_CODE as RUN_CODE
 from .tool_calls import RUNS as RUNS
 from .tool_calls import SCRIPT_ENDED as SCRIPT_ENDED
 from .tool_calls import SCRIPT_TOOLS as SCRIPT_TOOLS
@@ -52,6 +56,9 @@ from .tool_calls import SERVER_INSTRUCTIONS as SERVER_INSTRUCTIONS
 from .tool_calls import TO_BE_FOUND as TO_BE_FOUND
 from .tool_calls import TOLD_NOT_DONE as TOLD_NOT_DONE
 from .tool_calls import TOO_LARGE as TOO_LARGE
+from .tool_calls import TOO_MANY_CALLS as TOO_MANY_CALLS
+from .tool_calls import UNKNOWN_CALL as UNKNOWN_CALL
+from .tool_calls import VARIABLES as VARIABLES
 from .tool_calls import WAITS_FOR_OWNER as WAITS_FOR_OWNER
 from .tool_calls import refused_call as refused_call
 from .tool_calls import undecided as undecided

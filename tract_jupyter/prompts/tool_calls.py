@@ -81,9 +81,35 @@ READ_RESOURCE_DESCRIPTION: Final = (
 )
 SERVER_INSTRUCTIONS: Final = """\
 These tools work on a versioned, token-counted context and fire the operations that its owner has approved. \
-Tools that only read answer at once. Any other call waits until its owner allows it in their notebook, for at most \
-{seconds:g} seconds. If you stop waiting earlier, the owner can still decide: make the identical call again later. A \
-refused call did not run; the error gives the reason."""
+Tools that only read answer at once. Any other call waits until its owner allows it in their notebook. If that takes \
+long, the call returns a status and an id: call result(id) to wait again. If you stop waiting, the owner can still \
+decide: make the identical call again later. A refused call did not run; the error gives the reason."""
+RESULT_DESCRIPTION: Final = (
+    "Wait again for a call that returned a status 'waiting' or 'running', and return its result. Not for other "
+    "calls."
+)
+CALL_WAITS: Final = {
+    "waiting": "The owner has not decided yet, and nothing ran. Call result(id={id!r}) to wait again.",
+    "running": "The call has not ended yet. Call result(id={id!r}) to wait again.",
+}
+"""The note in the answer for an unfinished call, by its status."""
+UNKNOWN_CALL: Final = (
+    "There is no unfinished call of yours with this id. Make the same call again: a decision of the owner still "
+    "counts."
+)
+TOO_MANY_CALLS: Final = "Too many calls wait here. Wait for their results before you make more."
+LATE_RESULT: Final = (
+    "This is the result of the identical call that you stopped waiting for. It did not run again."
+)
+RUN_CODE: Final = (
+    "Run Python code with the variables of the user's live notebook, in line with the user's cells. It returns the "
+    "printed text, the last expression and plots. The user reads the code and its effects first, and may change or "
+    "reject it."
+)
+VARIABLES: Final = (
+    "List the variables of the user's live notebook with their types and shapes, also while a cell runs. Not for their "
+    "values: print them in run_code."
+)
 WAITS_FOR_OWNER: Final = "Waiting for the owner's decision in their notebook"
 RUNS: Final = "Running"
 """Progress messages for a client that waits for a call."""

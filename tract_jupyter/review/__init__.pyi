@@ -73,6 +73,8 @@ from .pending import OnTimeout as OnTimeout
 from .pending import Pending as Pending
 from .pending import RunsIn as RunsIn
 from .pending import action as action
+from .pending import client_has_left as client_has_left
+from .pending import kept_for_caller as kept_for_caller
 from .process import FROM_STORE as FROM_STORE
 from .process import has_ended as has_ended
 from .process import is_running as is_running

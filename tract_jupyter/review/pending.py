@@ -92,6 +92,22 @@ def action(method: F) -> F:
 _FEWEST_DIGITS = 8  # digits that identify a fingerprint
 
 
+def client_has_left(actor: str) -> str:
+    """Return the note about a request whose client has left."""
+    return (
+        f"The client no longer waits for this call: it gave up or was closed ({actor}). If you approve it, nothing "
+        "runs now. The approval waits for the identical call of this client."
+    )
+
+
+def kept_for_caller(actor: str) -> str:
+    """Return the note about an approval that runs nothing now, because the client that asked has left."""
+    return (
+        f"The client no longer waits ({actor}), so nothing ran. The decision waits: if the client makes the identical "
+        "call again, that call uses it and you are not asked again."
+    )
+
+
 class Pending:
     """A request that awaits a decision.
 
@@ -124,7 +140,7 @@ class Pending:
     """The actions that change the fields and decide nothing."""
 
     runs_elsewhere: bool = False
-    """True if this process only stores the decision, and the process that asked carries it out."""
+    """True if this process only stores the decision. The process that asked, or the identical call, carries it out."""
     is_renewed: bool = False
     """True if a newer identical request replaces the open one, because it holds newer state."""
 
@@ -482,7 +498,9 @@ class Pending:
 
     def is_instant(self, action: str) -> bool:
         """Return True if an action only decides and runs nothing."""
-        return action in {"reject", "pass_through"} or (action == "approve" and self._execute_fn is None)
+        if action in {"reject", "pass_through"}:
+            return True
+        return action == "approve" and self._execute_fn is None and not self.runs_elsewhere
 
     def check_fields(self) -> None:
         """Check the types of the fields.
@@ -644,6 +662,9 @@ class Pending:
         """Mark as approved and run the code."""
         self._require_open("approve")
         self.status = PendingStatus.APPROVED
+        if self.runs_elsewhere:
+            self.note = kept_for_caller(self.actor)
+            return None
         if self._execute_fn is not None:
             try:
                 self.result = interruptible(self._execute_fn, self)

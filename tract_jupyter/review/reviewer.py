@@ -31,6 +31,7 @@ from tract_jupyter.review.answers import capturing, check_wait, dispatch, replay
 from tract_jupyter.review.channel import Channel, Ticket
 from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
 from tract_jupyter.review.gate import BUSY
+from tract_jupyter.review.pending import client_has_left
 from tract_jupyter.review.process import has_ended, this_process
 from tract_jupyter.review.records import RUN, is_waited_for
 from tract_jupyter.review.request import how_to_decide
@@ -361,6 +362,18 @@ class Reviewer:
                 if waiting:
                     sleep.begin(HEARTBEAT)
         return requests, open_error
+
+    def leave(self, pending: Pending) -> None:
+        """Keep an open request for the identical call, because the client that asked has left.
+
+        A later approval runs nothing. The identical call uses it.
+        """
+        with self._lock:
+            ticket = self._tickets.get(pending.pending_id)
+        if ticket is None or ticket.answered or not pending.status.is_open:
+            return
+        pending.runs_elsewhere = True
+        self._finish_round(ticket, client_has_left(pending.actor))
 
     def catch_up(self, pending: Pending) -> str:
         """Apply decisions of other processes; see `Gate.catch_up`."""

@@ -139,11 +139,13 @@ class ScriptNotebooks:
     Attributes:
         user_namespace: The namespace of the notebook's user, if there is one.
         user_cells: It returns the cells that ran in this namespace.
+        user_hidden: It returns the names in this namespace that are not the user's, with their values.
     """
 
     def __init__(self, shared_names: Callable[[], Mapping[str, Any]]) -> None:
         self.user_namespace: dict[str, Any] | None = None
         self.user_cells: Callable[[], list[str]] = list
+        self.user_hidden: Callable[[], Mapping[str, Any]] = dict
         self._ran: dict[str, list[tuple[int, str]]] = {}
         self._shared_names = shared_names
         self._notebooks: dict[str, dict[str, Any]] = {}
@@ -218,21 +220,26 @@ class ScriptNotebooks:
         Raises:
             ScriptFailedError: The notebook does not exist.
         """
-        shared_names = self._shared_names()
+        namespace = self._existing(notebook_id)
+        hidden = {**self._shared_names(), **(self.user_hidden() if notebook_id == OWN else {})}
         return {
             name: _kind(value)
-            for name, value in self._existing(notebook_id).items()
+            for name, value in namespace.copy().items()  # a cell of the user may run meanwhile
             if not name.startswith("_")
             and not isinstance(value, ModuleType)
-            and shared_names.get(name) is not value
+            and not (name in hidden and hidden[name] is value)
         }
 
     def reset(self, notebook_id: str) -> int:
         """Delete a notebook's variables, and return their number.
 
         Raises:
-            ScriptFailedError: The notebook does not exist.
+            ScriptFailedError: The notebook does not exist, or it is the user's own.
         """
+        if notebook_id == OWN:
+            raise ScriptFailedError(
+                "the user's own variables are not cleared; delete single names with a script"
+            )
         count = len(self.variables(notebook_id))
         self._notebooks[notebook_id] = _empty()
         self._ran.pop(notebook_id, None)
@@ -255,6 +262,8 @@ class ScriptNotebooks:
         return self._notebooks[notebook_id]
 
     def _existing(self, notebook_id: str) -> dict[str, Any]:
+        if notebook_id == OWN and self.user_namespace is not None:
+            return self.user_namespace
         return self._opened(MAIN) if notebook_id == MAIN else existing(notebook_id, self._notebooks)
 
 
@@ -318,6 +327,6 @@ def _kind(value: Any) -> str:
     kind = type(value)
     if kind in {str, bytes, list, tuple, dict, set, frozenset}:
         return f"{kind.__name__}[{len(value)}]"
-    if kind.__module__.partition(".")[0] in {"numpy", "pandas", "torch"}:
+    if kind.__module__.partition(".")[0] in {"numpy", "pandas", "polars", "torch"}:
         return f"{kind.__name__}{tuple(getattr(value, 'shape', ()))}"
     return kind.__name__

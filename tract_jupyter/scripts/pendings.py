@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
 from tract_jupyter.exceptions import PendingStateError, TractError, TrustError
 from tract_jupyter.llm import why_not_sent
@@ -26,7 +26,7 @@ from tract_jupyter.review.builtin import Field
 from tract_jupyter.scripts.rehearsing import MOST_LOOKED, is_failed, looking, only_looked
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
-from tract_jupyter.toolkit import CHAT, ToolPending, python_name
+from tract_jupyter.toolkit import CHAT, ToolPending, call_context, python_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from tract_jupyter.scripts.runner import Scripts
     from tract_jupyter.storage import StoredPending
     from tract_jupyter.toolkit import ToolExecutor
+
+    T = TypeVar("T")
 
 
 RUN_SCRIPT: Final = "run_script"
@@ -300,7 +302,7 @@ class PendingScript(FieldPending):
             )
         if self._is_changed:
             return self._rehearse_again(_CHANGED_CODE)
-        changed = () if only_looked(effects) else self._rehearsed.rehearsal.changed_since()
+        changed = () if only_looked(effects) else _in_line(self._rehearsed.rehearsal.changed_since)
         if changed:
             return self._rehearse_again(f"Changed since the rehearsal: {', '.join(changed)}. {_AGAIN}")
         self._keeps = True
@@ -443,4 +445,10 @@ class PendingScript(FieldPending):
 
 
 def _carry_out(pending: PendingScript) -> ScriptResult:
-    return pending.carry_out()
+    return _in_line(pending.carry_out)
+
+
+def _in_line(work: Callable[[], T]) -> T:
+    """Run work in this thread. For a call of an outside program, run it in line with the user's cells."""
+    outside = call_context().outside
+    return work() if outside is None else outside.in_line(work)

@@ -1,5 +1,7 @@
 from .ambient import CallContext as CallContext
 from .ambient import CallNotes as CallNotes
+from .ambient import InLine as InLine
+from .ambient import OutsideCall as OutsideCall
 from .ambient import call_context as call_context
 from .ambient import changed_context as changed_context
 from .ambient import reset_context as reset_context
@@ -34,7 +36,12 @@ from .executor import ToolExecutor as ToolExecutor
 from .mcp import mcp_server as mcp_server
 from .mcp.client import McpServer as McpServer
 from .mcp.connection import Patience as Patience
+from .mcp.http import MOST_BYTES as MOST_BYTES
+from .mcp.http import HttpServer as HttpServer
 from .mcp.server import InboxChannel as InboxChannel
+from .mcp.server import McpService as McpService
+from .mcp.server import ServedAs as ServedAs
+from .mcp.server import Surroundings as Surroundings
 from .mcp.tools import McpTools as McpTools
 from .names import HELPERS as HELPERS
 from .names import TOOL_GROUPS as TOOL_GROUPS

@@ -5,9 +5,10 @@ One context variable holds it. A tool or a script therefore calls the functions 
 
 from __future__ import annotations
 
+import threading
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from tract_jupyter.storage import whole_context
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit.callers import Caller
     from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.recorded import TurnRecorder
+
+    T = TypeVar("T")
 
 
 @dataclass(eq=False)
@@ -49,6 +52,32 @@ class CallNotes:
     is_left: bool = False
 
 
+class InLine(Protocol):
+    """The protocol of a function that runs code in line with the user's cells."""
+
+    def __call__(self, work: Callable[[], T], /) -> T:
+        """Run the work when the earlier cells have ended, and return its result."""
+        ...
+
+
+def at_once(work: Callable[[], T], /) -> T:
+    """Run the work in this thread."""
+    return work()
+
+
+@dataclass(eq=False)
+class OutsideCall:
+    """A call of another program, such as an MCP client.
+
+    Attributes:
+        has_left: set if the program no longer waits for the result.
+        in_line: runs approved code of the kernel, or adopts its effects.
+    """
+
+    has_left: threading.Event = field(default_factory=threading.Event)
+    in_line: InLine = at_once
+
+
 class CallContext(NamedTuple):
     """The context of a running call. Each attribute belongs to the innermost call.
 
@@ -62,6 +91,7 @@ class CallContext(NamedTuple):
         take_call: counts a tool call of the turn, and returns why it is refused; empty if it is allowed.
         planned: the tools of the model's earlier calls in the same reply, before the call that is prepared now.
         effects: records the effects of the outermost turn, for its undo; None outside of a turn.
+        outside: the call of another program that runs here; None for calls of this process.
     """
 
     notes: CallNotes | None = None
@@ -73,6 +103,7 @@ class CallContext(NamedTuple):
     take_call: Callable[[], str] | None = None
     planned: tuple[str, ...] = ()
     effects: TurnRecorder | None = None
+    outside: OutsideCall | None = None
 
 
 _context: ContextVar[CallContext] = ContextVar("tract_call_context", default=CallContext())  # noqa: B039 # immutable

@@ -137,10 +137,13 @@ def current_caller(executor: object) -> Caller | None:
     * The script still runs, the thread started after the script, and it calls tools of the script's tract or an
       ancestor.
 
+    The thread of a call from outside belongs to no script, unless that call runs one.
+
     A thread that starts after a stop does not belong to the script, even if the script is still in a blocking call.
     """
-    caller, thread = call_context().script, threading.current_thread()
-    if caller is not None or thread is threading.main_thread():
+    context, thread = call_context(), threading.current_thread()
+    caller = context.script
+    if caller is not None or thread is threading.main_thread() or context.outside is not None:
         return caller
     filename = _script_on_stack()
     for running in reversed(_running):

@@ -1,7 +1,8 @@
 """The Model Context Protocol: tools of other programs here, and the tools of a tract for other programs.
 
 `client` connects to a server (a program, or a URL: `transports`) over a `connection`. `content` reads its answers.
-`tools` adds its tools to the executor. `mcp_server` serves a tract (`server`). The SDK is an optional dependency. The
+`tools` adds its tools to the executor. `mcp_server` serves a tract (`server`). `held` has its calls, which may outlive
+the requests of the client. The SDK is an optional dependency. The
 first server or client imports it.
 """
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["DECISION_SECONDS", "mcp_server"]
 
-DECISION_SECONDS: Final = 300.0
-"""The default time in seconds that an external call waits for the user's decision."""
+DECISION_SECONDS: Final = 86_400.0
+"""The default time in seconds, one day, that a call of a client waits for the user's decision."""
 
 
 def mcp_server(
@@ -25,7 +26,8 @@ def mcp_server(
     """Serve the tools of a tract, and its approved operations: `mcp_server(tract).run()`.
 
     Clients have actors `mcp:<name>`. A call that needs approval waits in the inbox of the store. A notebook on the
-    same store can decide it. If the decision takes too long, the call is refused.
+    same store can decide it. Before the client's own time limit, the call returns an id. The client calls `result` with
+    this id to wait again. If the client has left, a later approval counts for its identical call.
 
     Args:
         tract: the tract with the tools. Keep it open while the server runs.

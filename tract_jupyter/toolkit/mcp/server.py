@@ -1,15 +1,19 @@
-"""The server that `mcp_server` returns. The executor makes every call of a client."""
+"""The server that `mcp_server` returns. The executor makes every call of a client.
+
+A call continues if its client stops waiting for the answer: see `held`. The SDK has no tasks for servers, so a client
+asks for a late result with the tool `result`.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 import json
 import threading
 from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 import anyio
 from anyio import to_thread
@@ -22,29 +26,44 @@ from mcp_types import (
     PARSE_ERROR,
     CallToolResult,
     ErrorData,
+    ImageContent,
     JSONRPCError,
     ListToolsResult,
     TextContent,
     Tool,
+    ToolAnnotations,
 )
 from pydantic import ValidationError
 
-from tract_jupyter.exceptions import McpError, UndecidedError
+from tract_jupyter.exceptions import McpError
 from tract_jupyter.models import printable
-from tract_jupyter.prompts import RUNS, SERVER_INSTRUCTIONS, WAITS_FOR_OWNER, refused_call
-from tract_jupyter.review import Channel
-from tract_jupyter.toolkit.ambient import CallNotes, changed_context
+from tract_jupyter.prompts import (
+    CALL_WAITS,
+    LATE_RESULT,
+    RESULT_DESCRIPTION,
+    RUNS,
+    SERVER_INSTRUCTIONS,
+    TOO_MANY_CALLS,
+    UNKNOWN_CALL,
+    WAITS_FOR_OWNER,
+    refused_call,
+)
+from tract_jupyter.review import Channel, checking
+from tract_jupyter.toolkit.ambient import InLine, OutsideCall, at_once, changed_context
 from tract_jupyter.toolkit.call import failed
+from tract_jupyter.toolkit.mcp.held import HeldCall, HeldCalls, call_key, hold_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    import contextvars
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
+    from anyio.abc import TaskGroup
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
     from mcp_types import CallToolRequestParams, PaginatedRequestParams
 
     from tract_jupyter.operations import Operations
-    from tract_jupyter.review import Answer, Reviewer, Ticket
+    from tract_jupyter.review import Reviewer, Ticket
     from tract_jupyter.toolkit.profiles import ToolProfile
     from tract_jupyter.toolkit.results import ToolResult
     from tract_jupyter.toolkit.toolset import Toolset
@@ -58,15 +77,45 @@ _AT_ONCE: Final = (
 )
 
 
-_PROGRESS_SECONDS: Final = (
-    10.0  # between two reports; clients of the TypeScript SDK give up after 60 without one
-)
+_PROGRESS_SECONDS: Final = 10.0  # between two reports
 
 
 _LONGEST_NAME: Final = 64
 
 
 _END_SECONDS: Final = 2.0
+RESULT: Final = "result"
+"""The tool that waits again for the result of a call."""
+
+
+class ServedAs(NamedTuple):
+    """A tool of the executor under another name for clients, with fixed arguments.
+
+    Attributes:
+        name: the name for clients.
+        tool: the tool.
+        fixed: its fixed arguments.
+        description: the description for clients.
+    """
+
+    name: str
+    tool: str
+    fixed: Mapping[str, Any]
+    description: str
+
+
+class Surroundings(NamedTuple):
+    """The way in which a server in a kernel makes calls.
+
+    Attributes:
+        context: the context variables of each call.
+        in_line: runs approved code in line with the user's cells.
+        renamed: tools under other names. The own names of these tools are not served.
+    """
+
+    context: contextvars.Context | None = None
+    in_line: InLine = at_once
+    renamed: Sequence[ServedAs] = ()
 
 
 class ServedTract(Protocol):
@@ -103,21 +152,33 @@ class McpService:
         server: the SDK's server, for other transports than stdio.
     """
 
-    def __init__(self, tract: ServedTract, profile: str | ToolProfile, decision_timeout: float) -> None:
+    def __init__(
+        self,
+        tract: ServedTract,
+        profile: str | ToolProfile,
+        decision_timeout: float | None,
+        surroundings: Surroundings | None = None,
+    ) -> None:
         from tract_jupyter import __version__
 
         self._tract = tract
         self._profile = tract.toolset(profile).profile
+        self._surroundings = surroundings = surroundings or Surroundings()
+        self._renamed = {one.name: one for one in surroundings.renamed}
+        self._hidden = frozenset(one.tool for one in surroundings.renamed)
         self._changes = InMemorySubscriptionBus()
         self._session: ServerSession | None = None
         self._readers, self._writers = (anyio.CapacityLimiter(_AT_ONCE) for _ in range(2))
         self._running: set[threading.Event] = set()
+        self._calls = HeldCalls()
+        self._tasks: TaskGroup
         self._ask_in_inbox(decision_timeout)
         self.server: Server[Any] = Server(
             "tract_jupyter",
             version=__version__,
-            instructions=SERVER_INSTRUCTIONS.format(seconds=decision_timeout),
+            instructions=SERVER_INSTRUCTIONS,
             lifespan=self._watching,
+            get_tool_input_schema=_no_headers,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_subscriptions_listen=ListenHandler(self._changes),
@@ -145,11 +206,12 @@ class McpService:
             tasks.start_soon(_answer_invalid, incoming, to_us, outgoing.clone())
             await self.server.run(valid, outgoing, options)
 
-    def _ask_in_inbox(self, timeout: float) -> None:
+    def _ask_in_inbox(self, timeout: float | None) -> None:
         reviewer = self._tract.reviewer
         if type(reviewer.channel) is Channel:  # no user can be reached
             reviewer.channel = InboxChannel()
-            reviewer.timeout, reviewer.on_timeout = timeout, "deny"
+            if timeout is not None:
+                reviewer.timeout, reviewer.on_timeout = timeout, "deny"
 
     # --- requests of a client
 
@@ -157,64 +219,130 @@ class McpService:
         self, ctx: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         self._session = ctx.session
-        return ListToolsResult(tools=await to_thread.run_sync(self._tools))
+        return ListToolsResult(tools=[*await to_thread.run_sync(self._tools), _RESULT_TOOL])
 
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
         self._session = ctx.session
-        over, notes = threading.Event(), CallNotes()
-        given_up.set(over)  # in this request's own context
-        execute = partial(self._execute, params.name, params.arguments or {}, _actor(ctx), notes)
+        actor, arguments = _actor(ctx), params.arguments or {}
+        call = (
+            self._calls.find(arguments.get("id"), actor)
+            if params.name == RESULT
+            else await self._begin(params.name, arguments, actor)
+        )
+        if call is None:
+            problem = UNKNOWN_CALL if params.name == RESULT else TOO_MANY_CALLS
+            return CallToolResult(content=[_block(problem)], is_error=True)
+        return await self._wait(ctx, call)
+
+    async def _begin(self, name: str, arguments: dict[str, Any], actor: str) -> HeldCall | None:
+        """Begin a call, or return the identical one of this client. None if too many calls wait."""
+        reads = await to_thread.run_sync(self._reads, name)
+        key = call_key(actor, name, arguments)
+        while not reads and (before := self._calls.identical(key)) is not None:
+            if before.join():
+                return before
+            await before.ended.wait()
+        if self._calls.is_full:
+            return None
+        call = HeldCall(actor, name, arguments, key, OutsideCall(in_line=self._surroundings.in_line))
+        self._calls.add(call)
+        self._tasks.start_soon(self._carry_out, call, self._readers if reads else self._writers)
+        return call
+
+    async def _carry_out(self, call: HeldCall, limiter: anyio.CapacityLimiter) -> None:
+        execute = partial(self._execute, call)
+        if self._surroundings.context is not None:
+            execute = partial(self._surroundings.context.copy().run, execute)
+        result = await to_thread.run_sync(execute, abandon_on_cancel=True, limiter=limiter)
+        self._calls.end(call, result)
+
+    async def _wait(self, ctx: ServerRequestContext[Any], call: HeldCall) -> CallToolResult:
+        """Wait for the result of a call, and report progress. After some time, answer without the result."""
+        has_progress = (ctx.meta or {}).get("progress_token") is not None
+        self._calls.wait(call)
+        is_cancelled = True
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_report, ctx.session, notes)
-                reads = await to_thread.run_sync(self._reads, params.name)
-                limiter = self._readers if reads else self._writers
-                result = await to_thread.run_sync(execute, abandon_on_cancel=True, limiter=limiter)
-                tasks.cancel_scope.cancel()
-            return answer(result)
+            with anyio.move_on_after(hold_of(_client(ctx), has_progress=has_progress)):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_report, ctx.session, call)
+                    await call.ended.wait()
+                    tasks.cancel_scope.cancel()
+            is_cancelled = False
         finally:
-            over.set()
+            self._calls.end_wait(call, is_cancelled=is_cancelled)
+        if call.result is None:
+            return _unfinished(call)
+        call.is_delivered = True
+        return answer(call.result, call.tool, LATE_RESULT if call.was_left else "")
 
     def _reads(self, name: str) -> bool:
         """Return True if a tool only reads. Its calls must not wait behind calls that need a decision."""
         with suppress(Exception):  # the call reports the problem
-            tool = self._tract.toolset(self._profile).get(name)
+            renamed = self._renamed.get(name)
+            tool = self._tract.toolset(self._profile).get(name if renamed is None else renamed.tool)
             return tool is not None and tool.traits.read_only
         return False
 
-    def _execute(self, name: str, arguments: dict[str, Any], actor: str, notes: CallNotes) -> ToolResult:
+    def _execute(self, call: HeldCall) -> ToolResult:
         """Execute a call in this thread. It may wait for the user."""
         ended = threading.Event()
         self._running.add(ended)
         try:
             self._tract.operations.look_again()
-            with changed_context(notes=notes):
-                return self._tract.toolset(self._profile, actor=actor).execute(name, arguments)
+            with changed_context(notes=call.notes, outside=call.outside), checking(call.check):
+                return self._executed(call)
         except Exception as error:  # noqa: BLE001 # of the store; the SDK would hide the message
-            return failed(name, error)
+            return failed(call.tool, error)
         finally:
+            if call.has_left:
+                self._leave(call)
             ended.set()
             self._running.discard(ended)
+
+    def _executed(self, call: HeldCall) -> ToolResult:
+        toolset = self._tract.toolset(self._profile, actor=call.actor)
+        renamed = self._renamed.get(call.tool)
+        if renamed is not None:
+            return toolset.execute(renamed.tool, {**call.arguments, **renamed.fixed})
+        tool = toolset.get(call.tool)
+        if tool is not None and tool.name in self._hidden:
+            raise McpError(f"{call.tool!r} is not served here; call tools/list for the tools")
+        return toolset.execute(call.tool, call.arguments)
+
+    def _leave(self, call: HeldCall) -> None:
+        for pending in call.notes.asked:
+            with suppress(Exception):  # the store may be locked or closed; the row then has no lease
+                self._tract.reviewer.leave(pending)
 
     # --- changes of the tools
 
     def _tools(self) -> list[Tool]:
         self._tract.operations.look_again()
-        return [Tool.model_validate(shape) for shape in self._tract.as_tools(self._profile, format="mcp")]
+        shapes = self._tract.as_tools(self._profile, format="mcp")
+        renamed = self._renamed.values()
+        by_name = {shape["name"]: shape for shape in shapes}
+        own = [_renamed_shape(one, by_name[one.tool]) for one in renamed if one.tool in by_name]
+        others = [shape for shape in shapes if shape["name"] not in {*self._hidden, *self._renamed, RESULT}]
+        return [Tool.model_validate(shape) for shape in (*own, *others)]
 
     @asynccontextmanager
     async def _watching(self, _server: Server[Any]) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
             tasks.start_soon(self._watch)
-            yield
-            tasks.cancel_scope.cancel()
+            try:
+                yield
+            finally:
+                self._calls.leave()
+                tasks.cancel_scope.cancel()
 
     async def _watch(self) -> None:
         """Notify the client when tools appear or disappear, such as operations activated in a notebook."""
         known: list[Tool] | None = None
         while True:
+            self._calls.tidy()
             with suppress(Exception):  # the next call reports problems of the store
                 now = await to_thread.run_sync(self._tools)
                 if known is not None and now != known:
@@ -228,12 +356,41 @@ class McpService:
             await self._session.send_tool_list_changed()  # for a client from before 2026
 
 
-async def _report(session: ServerSession, notes: CallNotes) -> None:
-    """Report progress until cancellation. Without reports, the client gives up while the user decides."""
+_ID: Final = {"type": "string", "description": "The id from the unfinished call."}
+_RESULT_TOOL: Final = Tool(
+    name=RESULT,
+    description=RESULT_DESCRIPTION,
+    input_schema={"type": "object", "properties": {"id": _ID}, "required": ["id"]},
+    annotations=ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False),
+)
+
+
+def _renamed_shape(one: ServedAs, shape: dict[str, Any]) -> dict[str, Any]:
+    schema = shape["inputSchema"]
+    properties = {
+        name: value for name, value in schema.get("properties", {}).items() if name not in one.fixed
+    }
+    required = [name for name in schema.get("required", ()) if name not in one.fixed]
+    input_schema = {**schema, "properties": properties, "required": required}
+    return {**shape, "name": one.name, "description": one.description, "inputSchema": input_schema}
+
+
+def _no_headers(_name: str) -> None:
+    """Return None: no tool takes an argument from an HTTP header."""
+
+
+async def _report(session: ServerSession, call: HeldCall) -> None:
+    """Report progress until cancellation. Without reports, some clients give up while the user decides."""
     for step in itertools.count(1):
         await anyio.sleep(_PROGRESS_SECONDS)
-        waits = any(pending.status.is_open for pending in notes.asked)
-        await session.report_progress(step, message=WAITS_FOR_OWNER if waits else RUNS)
+        await session.report_progress(step, message=WAITS_FOR_OWNER if call.is_undecided else RUNS)
+
+
+def _unfinished(call: HeldCall) -> CallToolResult:
+    """Return the answer for a call without a result."""
+    status = "waiting" if call.is_undecided else "running"
+    told = {"status": status, "id": call.call_id, "note": CALL_WAITS[status].format(id=call.call_id)}
+    return CallToolResult(content=[_block(json.dumps(told))], structured_content=told)
 
 
 async def _answer_invalid(incoming: Any, valid: Any, outgoing: Any) -> None:
@@ -275,30 +432,42 @@ def _in_event_loop() -> bool:
 
 def _actor(ctx: ServerRequestContext[Any]) -> str:
     """Return the actor of a client, with the client's own name."""
+    return f"mcp:{_client(ctx) or 'unknown'}"
+
+
+def _client(ctx: ServerRequestContext[Any]) -> str:
+    """Return the name that a client gives."""
     client = ctx.session.client_params
-    name = "" if client is None else printable(client.client_info.name, _LONGEST_NAME).strip()
-    return f"mcp:{name or 'unknown'}"
+    return "" if client is None else printable(client.client_info.name, _LONGEST_NAME).strip()
 
 
-def answer(result: ToolResult) -> CallToolResult:
-    """Convert a result for a client: its value, or the reason of a failure or refusal."""
+def answer(result: ToolResult, name: str, note: str = "") -> CallToolResult:
+    """Convert a result for a client: its value, or the reason of a failure or refusal.
+
+    Args:
+        result: the result.
+        name: the tool's name for the client.
+        note: a further text.
+    """
+    notes = [_block(note)] if note else []
     if not result.success:
-        why = refused_call(result.tool_name, result.error) if result.denied else result.error
-        return CallToolResult(content=[_block(why)], is_error=True)
+        why = refused_call(name, result.error) if result.denied else result.error
+        return CallToolResult(content=[_block(why), *notes], is_error=True)
     value: Any = result.output
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    images = [
+        ImageContent(data=base64.b64encode(image.data).decode(), mime_type=image.attachment.media_type)
+        for image in result.images
+    ]
     # only objects may be structured
     return CallToolResult(
-        content=[_block(text)], structured_content=value if isinstance(value, dict) else None
+        content=[_block(text), *images, *notes],
+        structured_content=value if isinstance(value, dict) else None,
     )
 
 
 def _block(text: str) -> TextContent:
     return TextContent(text=text.encode(errors="replace").decode())  # a lone surrogate cannot be sent
-
-
-given_up: ContextVar[threading.Event] = ContextVar("given_up")
-"""Set when the client no longer waits for the call of this thread."""
 
 
 class InboxChannel(Channel):
@@ -311,14 +480,5 @@ class InboxChannel(Channel):
         return True
 
     def panel_may_answer(self, ticket: Ticket, waited: float) -> bool:  # noqa: ARG002
-        """Return True as long as the client waits for the call."""
-        call = given_up.get(None)
-        return call is None or not call.is_set()
-
-    def prompt(self, ticket: Ticket, **_: object) -> Answer | None:
-        """Give up, because the client no longer waits.
-
-        Raises:
-            UndecidedError: always.
-        """
-        raise UndecidedError("the client cancelled the call before a decision", ticket.pending)
+        """Return True: only the inbox answers. The wait ends if the client no longer waits for the call."""
+        return True
