@@ -6,7 +6,13 @@ random states do not count. `problem` names the variables, files and settings th
 
 from __future__ import annotations
 
+import os
+import random
+from pathlib import Path
 from typing import NamedTuple
+
+from tests.rehearsal.folders import write_files
+from tract_jupyter.rehearsal import Encoder, UnsafeValueError, digest
 
 SETUP = """
 import json, math, os, pathlib, random, re, sqlite3, collections, datetime as dt
@@ -197,3 +203,130 @@ TASKS = {
         "+model +score", problem="model", needs="sklearn",
     ),
 }  # fmt: skip
+
+
+class ToolTask(NamedTuple):
+    """A task whose code calls tools. The first call that writes ends its rehearsal.
+
+    Attributes:
+        code: The code.
+        rehearsed: The reported effects, as in `Task`: of all the code, or the files before this call.
+        asks: The tool of this call; empty if all calls only read.
+        changed: The effects of the run, variables and files.
+        world: The changed parts of the world outside, with their contents after the run.
+        error: The name of the script's error.
+    """
+
+    code: str
+    rehearsed: str
+    asks: str
+    changed: str
+    world: dict[str, object] = {}
+    error: str = ""
+
+
+TOOL_TASKS = {
+    "read with a tool": ToolTask("free = tools.rooms()", "+free", "", "+free"),
+    "book a room": ToolTask(
+        "room = tools.rooms()[0]\nbooking = tools.book(room=room)", "", "book", "+booking +room", {"rooms": ["B"]}
+    ),
+    "insert rows": ToolTask(
+        "for name in df.name.unique()[:2]:\n    tools.insert_row(name=name)\ndel name", "", "insert_row", "",
+        {"rows": ["bird 0", "bird 1"]},
+    ),
+    "write and upload a table": ToolTask(
+        "df.to_csv('out.csv', index=False)\nurl = tools.upload(path='out.csv')", "+out.csv", "upload", "+out.csv +url",
+        {"uploads": ["out.csv"]},
+    ),
+    "change a table after a call": ToolTask(
+        "tools.insert_row(name='tit')\ndf['seen'] = True", "", "insert_row", "~df ~view", {"rows": ["tit"]}
+    ),
+    "an error after a call": ToolTask(
+        "tools.book(room='A')\ndf['missing']", "", "book", "", {"rooms": ["B"]}, error="KeyError"
+    ),
+}  # fmt: skip
+
+
+class World:
+    """The world outside of the kernel, which tools change: free rooms, rows of a database, uploaded files."""
+
+    def __init__(self):
+        self.rooms, self.rows, self.uploads = ["A", "B"], [], []
+
+    def define_tools(self, tract):
+        """Define the tools, each with its revert."""
+
+        @tract.tool(read_only=True)
+        def rooms() -> list[str]:
+            """List the free rooms."""
+            return self.rooms
+
+        def cancel(room: str) -> None:
+            self.rooms.append(room)
+            self.rooms.sort()
+
+        @tract.tool(revert=cancel)
+        def book(room: str) -> int:
+            """Book a room."""
+            self.rooms.remove(room)
+            return 7
+
+        def delete_row(result: int) -> None:
+            del self.rows[result:]
+
+        @tract.tool(revert=delete_row)
+        def insert_row(name: str) -> int:
+            """Insert a row."""
+            self.rows.append(name)
+            return len(self.rows) - 1
+
+        def remove(result: str) -> None:
+            self.uploads.remove(result)
+
+        @tract.tool(revert=remove)
+        def upload(path: str) -> str:
+            """Upload a file."""
+            with Path(path).open():
+                self.uploads.append(path)
+            return path
+
+    def state(self):
+        """Return its contents."""
+        return {name: list(value) for name, value in vars(self).items()}
+
+
+MARKS = {"created": "+", "changed": "~", "deleted": "-"}
+
+
+def started(folder):
+    """Return the namespace and the files before a task."""
+    write_files(folder, FILES)
+    os.chdir(folder)
+    random.seed(1)
+    namespace = {"__name__": "__main__"}
+    exec(SETUP, namespace)
+    namespace["np"].random.seed(1)
+    return namespace
+
+
+def content(namespace):
+    """Return a digest of each variable with a safe form, and the type of the others."""
+    found = {}
+    for name, value in namespace.items():
+        if name.startswith("__"):
+            continue
+        try:
+            Encoder().encode(value)
+        except UnsafeValueError:
+            found[name] = type(value).__name__
+        else:
+            found[name] = digest(value)
+    return found
+
+
+def marked(effects, name):
+    return " ".join(sorted(f"{MARKS[effect.action]}{getattr(effect, name)}" for effect in effects))
+
+
+def in_order(text):
+    return " ".join(sorted(text.split()))

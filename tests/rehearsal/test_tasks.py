@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import os
 import random
 import shutil
 from pathlib import Path
@@ -12,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.rehearsal.conftest import skip_unless
-from tests.rehearsal.folders import tree_of, write_files
-from tests.rehearsal.tasks import FILES, SETUP, TASKS, Task
-from tract_jupyter.rehearsal import Backups, Encoder, Rehearser, UnsafeValueError, digest
+from tests.rehearsal.folders import tree_of
+from tests.rehearsal.tasks import TASKS, Task, content, in_order, marked, started
+from tract_jupyter.rehearsal import Backups, Rehearser
 
 pytest.importorskip("pandas")
-MARKS = {"created": "+", "changed": "~", "deleted": "-"}
 
 
 @pytest.fixture(scope="module")
@@ -57,40 +55,6 @@ def restored_settings(monkeypatch):
         yield
     random.setstate(states[0])
     np.random.set_state(states[1])  # noqa: NPY002
-
-
-def started(folder):
-    """Return the namespace and the files before a task."""
-    write_files(folder, FILES)
-    os.chdir(folder)
-    random.seed(1)
-    namespace = {"__name__": "__main__"}
-    exec(SETUP, namespace)
-    namespace["np"].random.seed(1)
-    return namespace
-
-
-def content(namespace):
-    """Return a digest of each variable with a safe form, and the type of the others."""
-    found = {}
-    for name, value in namespace.items():
-        if name.startswith("__"):
-            continue
-        try:
-            Encoder().encode(value)
-        except UnsafeValueError:
-            found[name] = type(value).__name__
-        else:
-            found[name] = digest(value)
-    return found
-
-
-def marked(effects, name):
-    return " ".join(sorted(f"{MARKS[effect.action]}{getattr(effect, name)}" for effect in effects))
-
-
-def in_order(text):
-    return " ".join(sorted(text.split()))
 
 
 @pytest.mark.xdist_group("tasks")
