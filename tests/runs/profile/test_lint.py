@@ -61,11 +61,6 @@ def test_reads_of_what_nobody_writes():
     ]
 
 
-def test_orders_against_dependencies():
-    """R24, R60: dependencies come first, whatever the order says."""
-    assert found(t("a", 1, after="b"), t("b", 2)) == [("order_inversion", "operation 'a'")]
-
-
 def test_kinds_that_nobody_knows():
     """R16: a run skips them."""
     known = run_operation("a", "tool", order=1, tool="look")
@@ -104,58 +99,3 @@ def test_two_operations_that_write_the_same_text(first, second, is_told):
     """R43, R49: the last one wins silently, so the one that takes the other's place is told."""
     told = [one for one in found(GUARD, t("a", **first), t("b", 6, **second)) if one[0] == "overwritten"]
     assert told == ([("overwritten", "operation 'b'")] if is_told else [])
-
-
-ASK = {"kind": "llm", "order": 5, "text": "?", "into": "system"}
-
-
-@pytest.mark.parametrize(("fields", "rule"), [
-    ({"retry": {"backoffMs": 500}}, "retry_once"), ({"retry": {"retryOn": ["timeout"]}}, "retry_once"),
-    ({"retry": {"maxAttempts": 2, "jitter": 0.1}}, "retry_no_wait"), ({"retry": {"maxAttempts": 2, "multiplier": 2}}, "retry_no_wait"),
-    ({"history": {"maxItems": 5}}, "history_of_one_run"),
-    ({"outputMode": "json", "jsonSchema": {"a": "string"}}, "schema_unchecked"),
-    ({"artifact": {"tag": "a", "persistence": "run_only", "history": {"maxItems": 2}, "exposures": []}}, "history_of_one_run"),
-])  # fmt: skip
-def test_what_has_no_effect_as_it_stands_is_told(fields, rule):
-    """X04, E20, E25: alone it changes nothing, and says with what it would."""
-    fields = {**fields, "into": ()} if "artifact" in fields else fields
-    rules = [name for name, _ in found(run_operation("a", **{**ASK, **fields}))]
-    assert [name for name in rules if name != "unread_artifact"] == [rule]
-
-
-def test_what_has_an_effect_is_not_told():
-    wait = {"maxAttempts": 2, "backoffMs": 10, "multiplier": 2, "jitter": 0.1}
-    assert found(run_operation("a", **ASK, retry=wait, history={"maxItems": 5}, keep=True)) == []
-    assert found(run_operation("a", **ASK, retry={"maxAttempts": 2})) == []
-    checked = {"outputMode": "json", "jsonSchema": {"a": "string"}, "strictSchemaValidation": True}
-    assert found(run_operation("a", **ASK, **checked)) == []
-    assert found(run_operation("a", "template", order=1, text="x", tag="a", usage="ui_only", when="both",
-                           history={"maxItems": 2})) == []  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "of_params", "own"), [
-    ("retry", {"maxAttempts": 3}, {"maxAttempts": 2}), ("timeoutMs", 100, 200),
-])  # fmt: skip
-def test_what_is_said_twice_is_told(name, of_params, own):
-    """E20: what the operation says counts, and its parameters are passed over."""
-    config = {"operationId": "a", "kind": "llm", "order": 1, name: own, "params": {"prompt": "?", name: of_params},
-              "artifact": {"tag": "a", "usage": "ui_only"}}  # fmt: skip
-    profile = OperationProfile.of("p", [config])
-    assert [(one.rule, one.where) for one in profile.lint()] == [
-        ("said_twice", f"operation 'a', params.{name}")
-    ]
-    profile = OperationProfile.of("p", [{**config, "params": {"prompt": "?"}}])
-    assert profile.lint() == []
-
-
-def test_a_code_to_try_again_for_that_no_error_has_is_told():
-    """A function may give codes of its own."""
-    retry = {"maxAttempts": 2, "retryOn": ["rate_limit"]}
-    asks = run_operation("a", "tool", order=1, tool="weather", retry=retry)
-    (told,) = OperationProfile.of("p", [asks]).lint()
-    assert (told.rule, told.where) == ("unknown_code", "operation 'a', retry.retryOn")
-    assert "Did you mean 'rate_limited'?" in told.message
-    assert (
-        OperationProfile.of("p", [run_operation("a", "compute", order=1, function="f", retry=retry)]).lint()
-        == []
-    )

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import nearest
 from tract_jupyter.models import problem_of
-from tract_jupyter.runs.effect_types import ArtifactHistory
 from tract_jupyter.runs.kinds.registry import KindRegistry
-from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart, Retry, TurnRewrite
+from tract_jupyter.runs.model import ArtifactSpec, Operation, PromptMessage, PromptPart, TurnRewrite
 from tract_jupyter.runs.profile.rules import texts_in
 from tract_jupyter.runs.schedule import ready_order
-from tract_jupyter.runs.terms import ArtifactUsage, ErrorCode, Hook, Persistence
+from tract_jupyter.runs.terms import ArtifactUsage, Hook, Persistence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -141,20 +140,6 @@ def _may_miss(reader: Operation, writer: Operation) -> bool:
     return (bool(together) or too_early) and writer.id not in reader.config.depends_on
 
 
-def _inverted(one: Operation, about: _About) -> Iterator[ProfileWarning]:
-    for name in one.config.depends_on:
-        other = about.by_id.get(name)
-        if other is not None and other.config.order > one.config.order:
-            message = (
-                f"its order is {one.config.order:.15g}, yet it waits for {name!r} with {other.config.order:.15g}, "
-                "and commits after it: give it a greater one"
-            )
-            yield _warn("order_inversion", one, "order", message)
-
-
-_CODES_OF_OURS: Final = frozenset({"template", "llm", "guard", "tool", "transform", "rag", "dynamic"})
-
-
 def _kind(one: Operation, about: _About) -> Iterator[ProfileWarning]:
     kind = one.definition.kind
     if kind not in about.kinds:
@@ -169,18 +154,6 @@ def _pattern(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
     if problem is not None:
         message = f"the pattern is not a regular expression: {problem}; each run will fail"
         yield _warn("regex_invalid", one, "params.jsonCustomPattern", message)
-
-
-def _retries(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
-    """Warn about unknown error codes. Functions and kinds of other packages may have their own codes."""
-    if one.definition.kind in _CODES_OF_OURS:
-        for code in one.config.retry.retry_on:
-            if code not in list(ErrorCode):
-                message = (
-                    f"no error of this kind has the code {code!r}, so it never causes a retry."
-                    f"{nearest(code, map(str, ErrorCode))}"
-                )
-                yield _warn("unknown_code", one, "retry.retryOn", message)
 
 
 def _overwrites(one: Operation, about: _About) -> Iterator[ProfileWarning]:
@@ -238,64 +211,6 @@ def _both_hooks(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
         yield _warn("exposure_at_both_hooks", one, "artifact.exposures", message)
 
 
-def _retry(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
-    """Warn about retry settings for a single attempt, and about changes of a zero wait."""
-    retry, params = one.config.retry, one.config.params
-    settings = [("retry", retry.max_attempts, retry != Retry(max_attempts=retry.max_attempts))]
-    requested = params.get("retry") if _asks_model(one) else None
-    if isinstance(requested, dict):
-        says_more = bool(requested.get("backoffMs") or requested.get("retryOn"))
-        settings.append(("params.retry", requested.get("maxAttempts", 1), says_more))
-    for field, most, says_more in settings:
-        if most == 1 and says_more:
-            message = "it is tried once, so the rest has no effect: give maxAttempts, or leave retry out"
-            yield _warn("retry_once", one, field, message)
-    if retry.max_attempts > 1 and not retry.backoff_ms and (retry.multiplier != 1 or retry.jitter):
-        message = "multiplier and jitter have no effect without a wait: give backoffMs, or leave them out"
-        yield _warn("retry_no_wait", one, "retry", message)
-
-
-def _asks_model(one: Operation) -> bool:
-    return one.definition.kind in {"llm", "guard"}
-
-
-def _duplicates(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
-    """Warn about parameters that repeat settings of the operation, which win."""
-    if _asks_model(one):
-        for field, is_set in (
-            ("retry", one.config.retry != Retry()),
-            ("timeoutMs", one.config.timeout_ms is not None),
-        ):
-            if is_set and one.config.params.get(field) is not None:
-                message = (
-                    f"the operation's own {field} takes precedence, and this one is ignored: omit one of them"
-                )
-                yield _warn("said_twice", one, f"params.{field}", message)
-
-
-def _history(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
-    artifact = one.config.artifact
-    if (
-        artifact is None
-        or artifact.history == ArtifactHistory()
-        or artifact.persistence is Persistence.PERSISTED
-    ):
-        return
-    if len(set(one.config.hooks)) == 1:
-        message = (
-            "a run has only one value of it, so there is no history: use persistence 'persisted' (keep=True)"
-        )
-        yield _warn("history_of_one_run", one, "artifact.history", message)
-
-
-def _schema(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
-    params = one.config.params
-    if one.definition.kind == "llm" and params.get("jsonSchema") and not params.get("strictSchemaValidation"):
-        message = "no reply is compared with it: set strictSchemaValidation, or leave it out"
-        yield _warn("schema_unchecked", one, "params.jsonSchema", message)
-
-
 _LOOKS: Final[tuple[Callable[[Operation, _About], Iterator[ProfileWarning]], ...]] = (
-    _unreachable, _unread, _reads, _inverted, _kind, _pattern, _both_hooks,
-    _overwrites, _retries, _retry, _duplicates, _history, _schema,
+    _unreachable, _unread, _reads, _kind, _pattern, _both_hooks, _overwrites,
 )  # fmt: skip
