@@ -40,6 +40,21 @@ def test_the_level_of_rehearsals(capsys, monkeypatch, level, mark, remedy):
     assert remedy in text
 
 
+@pytest.mark.parametrize(
+    ("home", "found"),
+    [
+        ("", "✓ rehearsal: The reason. The copy cannot read the hidden files of your home folder."),
+        ("below", "· rehearsal: There is none in {folder}, because it contains your home folder."),
+    ],
+)
+def test_a_rehearsal_in_the_home_folder(capsys, monkeypatch, tmp_path, home, found):
+    monkeypatch.setattr("tract_jupyter.rehearsal.probe", lambda: Level("full", "The reason."))
+    monkeypatch.setenv("HOME", str(tmp_path / home))
+    monkeypatch.chdir(tmp_path)
+    main(["doctor"])
+    assert found.format(folder=tmp_path) in capsys.readouterr().out
+
+
 def test_an_existing_store(shell):
     shell.run("tract.user('hello')")
     text = shell.run("%tract doctor").text

@@ -146,3 +146,23 @@ MORE = {
 }  # fmt: skip
 
 ATTEMPTS = {**GIVEN, **MORE}
+
+HOME = {
+    "read a key": 'print(open("@H@/.ssh/id").read())',
+    "read credentials": 'from pathlib import Path; print((Path.home() / ".aws/credentials").read_text())',
+    "read a token": 'import os; os.chdir("@H@"); print(open(".jupyter/token.json").read())',
+    "read a key by a link": 'print(open("@H@/keys/id").read())',
+    "read a key by a link to the home": 'print(open("@H@/all/.ssh/id").read())',
+    "read the target of a hidden link": 'print(open("@H@/dotfiles/netrc").read())',
+    "read a file beside a library": 'print(open("@H@/.local/share/key").read())',
+    "read a key from the C library": _C
+    + 'f=c.open(b"@H@/.ssh/id",0); assert f>=0; b=ctypes.create_string_buffer(99); c.read(f,b,99); print(b.value.decode())',
+    "permit and read": 'import os; os.chmod("@H@/.ssh",0o700); print(open("@H@/.ssh/id").read())',
+    "permit by a descriptor": 'import os; f=os.open("@H@/.ssh",os.O_PATH); os.chmod(f"/proc/self/fd/{f}",0o700); print(os.open("id",0,dir_fd=f))',
+    "rename a hidden folder": 'import os; os.rename("@H@/.ssh","@H@/open"); print(open("@H@/open/id").read())',
+    "uncover": _C + 'assert c.umount2(b"@H@/.ssh",2)==0; print(open("@H@/.ssh/id").read())',
+    "write a hidden file": 'open("@H@/.bashrc","a").write("x")',
+    "write in a hidden folder": 'open("@H@/.ssh/authorized_keys","w").write("x")',
+    "write a library": 'open("@H@/.local/lib/own.py","a").write("x")',
+}
+"""Attempts to use hidden files of the home folder `@H@`, which is the workspace."""

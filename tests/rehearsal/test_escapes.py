@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.rehearsal.escapes import ATTEMPTS, GIVEN, MORE
+from tests.rehearsal.escapes import ATTEMPTS, GIVEN, HOME, MORE
 from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, probe
 
 # Each attempt runs in a separate frame, in a child if it could end the process.
@@ -168,3 +168,73 @@ def test_no_attempt_has_an_effect_outside(level, outside, is_hooked, monkeypatch
     print(successes)
     assert successes <= HARMLESS, successes - HARMLESS
     assert outside.state() == before
+
+
+def make_home(home):
+    """Fill a home folder with hidden files, and links to them."""
+    for name in (
+        ".ssh/id",
+        ".aws/credentials",
+        ".jupyter/token.json",
+        ".local/share/key",
+        "dotfiles/netrc",
+        ".bashrc",
+    ):
+        (home / name).parent.mkdir(exist_ok=True, parents=True)
+        (home / name).write_text(SECRET)
+    for name, text in {
+        ".local/lib/own.py": "value = 1",
+        "data.csv": "a\n1\n",
+        "dotfiles/plain": "plain",
+    }.items():
+        (home / name).parent.mkdir(exist_ok=True, parents=True)
+        (home / name).write_text(text)
+    for name, target in {"keys": ".ssh", "all": ".", ".netrc": "dotfiles/netrc"}.items():
+        (home / name).symlink_to(target)
+
+
+@pytest.mark.parametrize("is_hooked", [True, False], ids=["hook", "system calls only"])
+def test_no_attempt_reads_or_writes_hidden_files_of_the_home_folder(level, outside, is_hooked, monkeypatch):
+    if not is_hooked:
+        monkeypatch.setattr("tract_jupyter.rehearsal.fork.report_refusals", lambda *_: None)
+    home = outside.folder / "home"
+    make_home(home)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.syspath_prepend(home / ".local" / "lib")
+    outside.workspace = home
+    outside.replacements["@H@"] = str(home)
+    before = outside.state()
+    rehearsal = rehearse(outside, level, HOME)
+    text = rehearsal.effects.text(1_000_000)
+    assert SECRET not in text
+    results = json.loads(text.rpartition("RESULTS")[2].splitlines()[0])
+    assert all(results.values()), results
+    assert rehearsal.effects.files == ()
+    rehearsal.discard()
+    if is_hooked:
+        refused = {one.action for one in rehearsal.effects.refused}
+        assert {
+            f"read {home}/{name}" for name in (".ssh/id", ".aws/credentials", ".jupyter/token.json")
+        } <= refused
+    plain = "import os, own; print(open('data.csv').read(), open('dotfiles/plain').read(), own.value, 'data.csv' in os.listdir())"
+    monkeypatch.chdir(home)
+    rehearsal = Rehearser(home, Backups(outside.folder / "backups"), level=level).rehearse(plain, {})
+    assert rehearsal.effects.text() == "a\n1\n plain 1 True\n"
+    assert rehearsal.effects.is_empty or [one.name for one in rehearsal.effects.variables] == ["own", "os"]
+    rehearsal.discard()
+    sys.modules.pop("own", None)
+    assert outside.state() == before
+
+
+def test_a_new_hidden_file_of_the_home_folder_cannot_be_kept(tmp_path, monkeypatch):
+    if probe().name != "full":
+        pytest.skip(probe().reason)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    rehearser = Rehearser(tmp_path, Backups(tmp_path / ".tract" / "backups"))
+    effects = rehearser.rehearse(
+        "open('.profile', 'w').write('x'); open('a.txt', 'w').write('x')", {}
+    ).effects
+    assert [(one.path, one.problem) for one in effects.files] == [
+        (".profile", "it is a hidden file of your home folder"), ("a.txt", ""),
+    ]  # fmt: skip

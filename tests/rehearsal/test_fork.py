@@ -193,17 +193,16 @@ def test_the_error_of_a_tool_is_raised(rehearse):
     assert rehearse(code, tools=answer).text() == "no such page\n"
 
 
-def test_a_workspace_with_the_home_folder_is_refused(tmp_path, monkeypatch):
+def test_a_workspace_above_the_home_folder_is_refused(tmp_path, monkeypatch):
     (tmp_path / "home" / "work").mkdir(parents=True)
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    for workspace in (tmp_path, tmp_path / "home"):
-        rehearser = Rehearser(workspace, Backups(tmp_path / "backups"))
-        with pytest.raises(
-            RehearsalError, match="contains your home folder, with its keys. Start the notebook in"
-        ):
-            rehearser.rehearse("1", {})
-    rehearser = Rehearser(tmp_path / "home" / "work", Backups(tmp_path / "backups"))
-    assert rehearser.rehearse("1", {}).effects.is_empty
+    rehearser = Rehearser(tmp_path, Backups(tmp_path / "backups"))
+    with pytest.raises(
+        RehearsalError, match="contains your home folder, with its keys. Start the notebook in"
+    ):
+        rehearser.rehearse("1", {})
+    for workspace in (tmp_path / "home", tmp_path / "home" / "work"):
+        assert Rehearser(workspace, Backups(tmp_path / "backups")).rehearse("1", {}).effects.is_empty
 
 
 def test_arguments_of_tools_are_data(rehearse):

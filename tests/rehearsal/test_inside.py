@@ -36,7 +36,7 @@ import json, os, threading
 from pathlib import Path
 from tract_jupyter.rehearsal import Backups, Rehearser, ToolReply
 numbers = [1, 2]
-os.environ["HOME"] = str(Path.cwd().parent)  # a workspace with the home folder is refused
+os.environ["HOME"] = str(Path.cwd().parent)  # not the workspace
 rehearser = Rehearser(Path.cwd(), Backups(Path.cwd().parent / "backups"), hidden=lambda: ["tract"])
 def rehearse(code, results):
     rehearsal = rehearser.rehearse(code, get_ipython().user_ns, tools=lambda tool, arguments: ToolReply([tool, arguments]))

@@ -155,10 +155,17 @@ def _rehearsal() -> Check:
     from tract_jupyter.rehearsal import probe
 
     level = probe()
+    folder, home = Path.cwd(), Path.home().resolve()
+    if level.name != "none" and folder in home.parents:
+        return Check(
+            "rehearsal", "note", f"There is none in {folder}, because it contains your home folder.",
+            "start the notebook in your home folder, or in a folder of your project",
+        )  # fmt: skip
+    note = " The copy cannot read the hidden files of your home folder." if folder == home else ""
     if level.name == "full":
-        return Check("rehearsal", "ok", level.reason)
+        return Check("rehearsal", "ok", level.reason + note)
     return Check(
-        "rehearsal", "note", level.reason,
+        "rehearsal", "note", level.reason + note * (level.name != "none"),
         "nothing is needed: without a rehearsal, requests show the code with its findings"
         if level.name == "none"
         else "permit unprivileged user namespaces, if scripts should write files in a rehearsal",

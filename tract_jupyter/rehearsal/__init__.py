@@ -4,7 +4,8 @@
   machine.
 * `engines`: chooses the engine. `fork`: a fork of the kernel. `worker`: a fresh process with copies of variables.
 * `parent`: the kernel's side of a rehearsal. `supervisor`: ends the copy. `report`: the frames that the copy sends.
-* `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `limits`: time and memory.
+* `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `home`: the hidden files of a
+  home folder. `limits`: time and memory.
 * `inside`: runs the code in the copy. `refusals`: reports refused attempts. `copy_tools`: `tools` in the copy.
   `redaction`: removes secrets, also from `memory`.
 * `effects`: the effects as one value. `describe`: values in a few words. `tables`: the difference of two tables.

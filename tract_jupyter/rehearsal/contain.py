@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.filters import program
-from tract_jupyter.rehearsal.linux import READ, WRITE, PathRule
+from tract_jupyter.rehearsal.home import dot_entries, is_below, visible_entries
+from tract_jupyter.rehearsal.linux import LIST, READ, WRITE, PathRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,6 +65,7 @@ _CONFIGURATION: Final = (
 _PRIVATE: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 # they become private
 _SCRATCH: Final = ("/dev/shm", "/tmp", "/mnt", "/srv", "/media")  # noqa: S108 # where the file system in memory is mounted
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 # it becomes private
+_PASSABLE: Final = 0o111
 _PARTS: Final = {"upper": 0o755, "work": 0o755, "tmp": 0o1777, "shm": 0o1777}
 
 
@@ -80,12 +82,14 @@ class Containment:
         workspace: The folder whose changes are recorded.
         readable: Paths that the code may read, besides the workspace.
         disk: The maximum size of all written files, in bytes.
+        hidden: Paths in the workspace that the code may not read, except the readable ones in them.
     """
 
     level: LevelName
     workspace: str
     readable: tuple[str, ...]
     disk: int
+    hidden: tuple[str, ...] = ()
 
     @property
     def writable(self) -> tuple[str, ...]:
@@ -114,7 +118,7 @@ class Containment:
             path[len(root) + 1 :]
             for path in (self.workspace, *self.readable)
             for root in _PRIVATE
-            if _is_below(path, [root])
+            if is_below(path, [root])
         ]
         kept = {path.partition("/")[0] for path in below}
         return [f"/tmp/{name}" for name in names if name not in kept and not name.startswith(_TEMPORARY)]  # noqa: S108
@@ -166,7 +170,7 @@ class Containment:
     def _mount(self) -> int:
         """Mount the overlay and the private folders. Return a descriptor of the overlay's upper folder."""
         folder = os.getcwd()  # noqa: PTH109
-        kept = [path for path in {self.workspace, *self.readable} if _is_below(path, _PRIVATE)]
+        kept = [path for path in {self.workspace, *self.readable} if is_below(path, _PRIVATE)]
         scratch = self._scratch()
         flags = linux.MOUNT_NO_SETUID | linux.MOUNT_NO_DEVICES
         linux.mount("tmpfs", scratch, flags, f"size={self.disk},mode=755")
@@ -178,6 +182,7 @@ class Containment:
             f"lowerdir={_escaped(self.workspace)},upperdir={scratch}/upper,workdir={scratch}/work,userxattr"
         )
         linux.mount("overlay", self.workspace, flags, folders)
+        self._hide(scratch)
         self._make_private(scratch, kept)
         os.chdir("/")
         for path in (folder, self.workspace):
@@ -186,24 +191,42 @@ class Containment:
                 break
         return upper
 
+    def _hide(self, scratch: str) -> None:
+        """Cover the hidden paths with folders and files that cannot be read, except what the code needs in them."""
+        for number, path in enumerate(self.hidden):
+            is_folder = os.path.isdir(path)  # noqa: PTH112
+            kept = self._trees([one for one in self.readable if is_below(one, [path])])
+            cover = f"{scratch}/hidden{number}"
+            _make_mount_point(cover, is_folder=is_folder)
+            os.chmod(cover, _PASSABLE if kept else 0)  # noqa: PTH101
+            tree = linux.clone_tree(cover)
+            linux.attach_tree(tree, path)
+            os.close(tree)
+            _attach(kept)
+            linux.make_read_only(path)
+
     def _make_private(self, scratch: str, kept: Sequence[str]) -> None:
         """Cover the shared folders for temporary files, except the paths below them that the code needs."""
-        tops = [path for path in sorted(kept) if not _is_below(path, [one for one in kept if one != path])]
-        trees = [(path, linux.clone_tree(path), os.path.isdir(path)) for path in tops]  # noqa: PTH112
+        tops = [path for path in sorted(kept) if not is_below(path, [one for one in kept if one != path])]
+        trees = self._trees(tops)
         covers = [path for path in _PRIVATE if os.path.isdir(path) and not os.path.islink(path)]  # noqa: PTH112, PTH114
         sources = [
             linux.clone_tree(f"{scratch}/{'shm' if path == _SHARED_MEMORY else 'tmp'}") for path in covers
         ]
         for path, source in zip(covers, sources, strict=True):
             linux.attach_tree(source, path)
-        for path, tree, is_folder in trees:
-            _make_mount_point(path, is_folder=is_folder)
-            linux.attach_tree(tree, path)
+            os.close(source)
+        _attach(trees)
+
+    @staticmethod
+    def _trees(paths: Iterable[str]) -> list[tuple[str, int, bool]]:
+        """Return (path, descriptor of a copy of its mount, True for a folder) for each path."""
+        return [(path, linux.clone_tree(path), os.path.isdir(path)) for path in paths]  # noqa: PTH112
 
     def _scratch(self) -> str:
         used = [self.workspace, *self.readable]
         for path in _SCRATCH:
-            if os.path.isdir(path) and not any(_is_below(one, [path]) for one in used):  # noqa: PTH112
+            if os.path.isdir(path) and not any(is_below(one, [path]) for one in used):  # noqa: PTH112
                 return path
         raise ContainmentError("no folder is free for the changed files")
 
@@ -215,17 +238,29 @@ class Containment:
             writable = self.writable
             return [*rules, *(PathRule(path, READ | WRITE) for path in writable), PathRule("/proc", READ)]
         own = [f"/proc/{os.getpid()}", *(f"/proc/{name}" for name in _PROCESS.split())]
-        return [*rules, *(PathRule(path, READ) for path in (self.workspace, *own))]
+        entries = visible_entries(self.workspace, self.hidden)
+        names = [
+            PathRule(self.workspace, LIST)
+        ]  # Landlock has no rule for one folder without the folders in it
+        return [*rules, *names, *(PathRule(path, READ) for path in (*entries, *own))]
 
 
 def readable_paths(workspace: Path, roots: Iterable[Path] = ()) -> tuple[str, ...]:
     """Return the paths that code may read: the interpreter, its packages, system libraries, and `roots`.
 
-    A home folder, or a folder above one, is not in the result, even if Python imports from it.
+    The workspace is not in the result. Neither is a home folder, or a folder above one, even if Python imports from it.
     """
     given = {str(one) for one in map(_resolved, roots) if one}
-    paths = sorted({*_installed(tuple(sys.path), Path.home()), *given, str(workspace)})
-    return tuple(one for one in paths if not _is_below(one, [other for other in paths if other != one]))
+    paths = _installed(tuple(sys.path), Path.home()) | given
+    dotted = dot_entries(workspace)
+    seen = {one for one in paths if is_below(one, [str(workspace)]) and not is_below(one, dotted)}
+    return tuple(sorted(one for one in paths - seen if not is_below(one, paths - {one})))
+
+
+def hidden_paths(workspace: Path, readable: Iterable[str]) -> tuple[str, ...]:
+    """Return the paths in the workspace that code may not read: hidden files, if it is the home folder."""
+    readable = tuple(readable)
+    return tuple(path for path in dot_entries(workspace) if not is_below(path, readable))
 
 
 @lru_cache(maxsize=4)
@@ -239,7 +274,7 @@ def _installed(search_path: tuple[str, ...], home: Path) -> frozenset[str]:
     wanted += [home / one for one in _CONFIGURATION]
     chosen = {str(one) for one in map(_resolved, wanted) if one and not _holds_secrets(one, home)}
     chosen |= {path for path in _SYSTEM.split() if os.path.exists(path)}  # noqa: PTH110
-    return frozenset(one for one in chosen if not _is_below(one, chosen - {one}))
+    return frozenset(one for one in chosen if not is_below(one, chosen - {one}))
 
 
 def _resolved(path: Path) -> Path | None:
@@ -255,10 +290,6 @@ def _holds_secrets(path: Path, home: Path) -> bool:
     return any(one == path or one.is_relative_to(path) for one in too_much) or path.parent == Path("/home")
 
 
-def _is_below(path: str, folders: Iterable[str]) -> bool:
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
-
-
 def _escaped(path: str) -> str:
     """Return a path as an option of a mount."""
     return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
@@ -270,6 +301,13 @@ def _write(path: str, text: str) -> None:
         os.write(descriptor, text.encode())
     finally:
         os.close(descriptor)
+
+
+def _attach(trees: Iterable[tuple[str, int, bool]]) -> None:
+    for path, tree, is_folder in trees:
+        _make_mount_point(path, is_folder=is_folder)
+        linux.attach_tree(tree, path)
+        os.close(tree)
 
 
 def _make_mount_point(path: str, *, is_folder: bool) -> None:

@@ -124,6 +124,8 @@ def _supervise(make_job: Callable[[], CopyJob], ends: Ends) -> None:
         if copy == 0:
             link.close()
             control.close()
+            if upper is not None:
+                os.close(upper)
             _be_the_copy(job, ends, other, state)
     except BaseException as error:  # noqa: BLE001 # the kernel reports it
         Supervisor(control, RehearsalLimits()).tell(

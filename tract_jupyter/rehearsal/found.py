@@ -22,6 +22,7 @@ from tract_jupyter.rehearsal.files import (
     shown_path,
     state_below,
 )
+from tract_jupyter.rehearsal.home import is_hidden_in_home
 from tract_jupyter.rehearsal.settings import MISSING, ChangedSetting, check_setting, effect_of
 from tract_jupyter.rehearsal.tables import compare_frames
 from tract_jupyter.rehearsal.values import Buffer, Decoder, check, malformed, split
@@ -184,6 +185,8 @@ def find_effects(
                 change.problem = change.problem or "it belongs to the store of this notebook"
             elif is_installed(change.path, workspace):
                 change.problem = change.problem or "it belongs to an installed package"
+            elif is_hidden_in_home(change.path, workspace):
+                change.problem = change.problem or "it is a hidden file of your home folder"
         findings.files = list(file_effects(findings.upper, workspace))
         for change in findings.upper.changes:
             state = change.after

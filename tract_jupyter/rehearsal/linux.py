@@ -197,7 +197,8 @@ def attach_tree(descriptor: int, target: str) -> None:
 
 # Landlock
 
-READ: Final = (1 << 2) | (1 << 3)  # files and folders
+LIST: Final = 1 << 3  # folders
+READ: Final = (1 << 2) | LIST  # files and folders
 WRITE: Final = (1 << 1) | sum(1 << bit for bit in range(4, 13))  # files; make and remove all kinds of entries
 _RENAME: Final = 1 << 13  # between folders, ABI 2
 _TRUNCATE: Final = 1 << 14  # ABI 3

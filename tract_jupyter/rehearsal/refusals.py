@@ -12,6 +12,8 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.rehearsal.home import is_below
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
@@ -63,6 +65,8 @@ class _Hook:
             "/dev",
             "/sys",
         )
+        self._hidden = containment.hidden
+        self._needed = containment.readable
         self._left = _MOST
         self._handlers: dict[str, Callable[[tuple[Any, ...]], str]] = {
             "open": self._opened,
@@ -109,7 +113,7 @@ class _Hook:
             return ""
         is_write = bool(flags & _WRITING)
         place = self._outside(path, is_write=is_write)
-        if not place or (not is_write and not os.path.lexists(place)):
+        if not place or not (is_write or os.path.lexists(place) or is_below(place, self._hidden)):
             return ""
         return f"write {place}" if is_write else f"read {place}"
 
@@ -132,8 +136,9 @@ class _Hook:
         place = os.path.realpath(text)
         if text.startswith(("/proc/self/fd/", "/dev/fd/")):
             return ""
-        permitted = self._writable if is_write else self._readable
-        return "" if any(place == one or place.startswith(one + "/") for one in permitted) else place
+        if is_below(place, self._hidden):
+            return "" if not is_write and is_below(place, self._needed) else place
+        return "" if is_below(place, self._writable if is_write else self._readable) else place
 
 
 def _printable(text: str) -> str:

@@ -15,7 +15,7 @@ from tract_jupyter.models import printable
 from tract_jupyter.rehearsal.adopt import keep
 from tract_jupyter.rehearsal.baseline import Baseline
 from tract_jupyter.rehearsal.collect import observe
-from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
+from tract_jupyter.rehearsal.contain import Containment, LevelName, hidden_paths, readable_paths
 from tract_jupyter.rehearsal.copy_tools import TOOLS, has_own_tools
 from tract_jupyter.rehearsal.effects import Effects, FileEffect, Output, RefusedAttempt, RehearsedCall
 from tract_jupyter.rehearsal.engines import EngineName, Engines
@@ -205,12 +205,11 @@ class Rehearser:
         self._engines.worker.close()
 
     def _check_workspace(self) -> None:
-        """Refuse a workspace with the user's keys: the code may read all of the workspace."""
-        home = Path.home().resolve()
-        if home.is_relative_to(self.workspace):
+        """Refuse a workspace above the user's keys: the code may read it, except hidden files of a home folder."""
+        if self.workspace in Path.home().resolve().parents:
             raise RehearsalError(
                 f"There is no rehearsal in {self.workspace}: it contains your home folder, with its keys. Start the "
-                "notebook in a folder of your project."
+                "notebook in your home folder, or in a folder of your project."
             )
 
     def _containment(self, limits: RehearsalLimits) -> Containment:
@@ -222,7 +221,8 @@ class Rehearser:
                     f"No rehearsal is possible. {reason} Run the code in the kernel instead."
                 )
         paths = readable_paths(self.workspace, self._roots())
-        return Containment(level, os.fspath(self.workspace), paths, limits.disk)
+        hidden = hidden_paths(self.workspace, paths)
+        return Containment(level, os.fspath(self.workspace), paths, limits.disk, hidden)
 
 
 def _shell_of(namespace: dict[str, Any]) -> Any:

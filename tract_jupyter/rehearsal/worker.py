@@ -317,9 +317,9 @@ def _read_job(inputs: int, shell: Any) -> CopyJob:
     request = next(frames).header
     namespace: dict[str, Any] = {"__name__": "__main__"} if shell is None else shell.user_ns
     limits = RehearsalLimits(**request["limits"])
-    containment = Containment(
-        **{**request["containment"], "readable": tuple(request["containment"]["readable"])}
-    )
+    given = request["containment"]
+    paths = {name: tuple(given[name]) for name in ("readable", "hidden")}
+    containment = Containment(**{**given, **paths})
 
     def prepare() -> None:
         os.environ.clear()
