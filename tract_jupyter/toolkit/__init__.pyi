@@ -36,6 +36,11 @@ from .executor import ToolExecutor as ToolExecutor
 from .mcp import mcp_server as mcp_server
 from .mcp.client import McpServer as McpServer
 from .mcp.connection import Patience as Patience
+from .mcp.held import HOLDS as HOLDS
+from .mcp.held import HeldCall as HeldCall
+from .mcp.held import HeldCalls as HeldCalls
+from .mcp.held import Hold as Hold
+from .mcp.held import hold_of as hold_of
 from .mcp.http import MOST_BYTES as MOST_BYTES
 from .mcp.http import HttpServer as HttpServer
 from .mcp.server import InboxChannel as InboxChannel

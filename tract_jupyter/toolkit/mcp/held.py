@@ -153,7 +153,8 @@ class HeldCalls:
     def add(self, call: HeldCall) -> None:
         """Add a call. Forget the oldest results if there are too many."""
         ended = [one for one in self if one.ended.is_set()]
-        for one in sorted(ended, key=lambda one: (not one.is_delivered, one.since))[: len(ended) - _MOST + 1]:
+        ended.sort(key=lambda one: (not one.is_delivered, one.since))
+        for one in ended[: max(len(ended) - _MOST + 1, 0)]:
             self.forget(one)
         self._calls[call.call_id] = call
 
