@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import stat
@@ -13,6 +14,7 @@ from tests.rehearsal.folders import findings_with, tree_of, write_files
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal import Backups, keep
 
+linux = importlib.import_module("tract_jupyter.rehearsal.linux")
 BEFORE = {"a.txt": "old a", "data/b.csv": "n\n1\n", "gone.txt": "gone", "olddir/in.txt": "in"}
 CHANGED = {
     "a.txt": "new a",
@@ -203,6 +205,79 @@ def test_a_journal_with_a_path_outside_is_refused(make, path):
         backups.change(change.change_id)
 
 
+# ---- the user edits a file after the last comparison
+
+
+def edit_before(monkeypatch, workspace, edits):
+    """Write files right before the first rename of each kind, and note it beside the workspace.
+
+    Args:
+        monkeypatch: Replaces the calls.
+        workspace: The folder of the files.
+        edits: By the name of a call, the path of a file. It gets the text "mine".
+    """
+
+    def edited(call, path):
+        def make(*arguments, **options):
+            note = workspace.parent / path.replace("/", "-")
+            if not note.exists():
+                (workspace / path).parent.mkdir(parents=True, exist_ok=True)
+                (workspace / path).write_text("mine")
+                note.write_text("")
+            return call(*arguments, **options)
+
+        return make
+
+    for name, path in edits.items():
+        module = os if name == "rename" else linux
+        monkeypatch.setattr(module, name, edited(getattr(module, name), path))
+
+
+@pytest.mark.parametrize(
+    ("call", "path"), [("exchange", "data/b.csv"), ("rename_new", "new/deep/c.txt"), ("rename", "gone.txt")]
+)
+def test_an_edit_between_the_comparison_and_the_rename_stays(make, monkeypatch, call, path):
+    workspace, upper, backups = make()
+    before = tree_of(workspace)
+    edit_before(monkeypatch, workspace, {call: path})
+    with pytest.raises(RehearsalError, match=f"{path} changed while the files were replaced"):
+        kept(workspace, upper, backups)
+    after = tree_of(workspace)
+    assert after.pop(path) == b"mine"
+    before.pop(path, None)
+    assert {name: text for name, text in after.items() if text is not None} == {
+        name: text for name, text in before.items() if text is not None
+    }
+    assert not [item for change_id in backups.change_ids() for item in backups.change(change_id).preview()]
+
+
+def test_an_edit_while_an_undo_replaces_files_stays(make, monkeypatch):
+    workspace, upper, backups = make()
+    change = kept(workspace, upper, backups)
+    after = tree_of(workspace)
+    edit_before(monkeypatch, workspace, {"exchange": "a.txt"})
+    with pytest.raises(RehearsalError, match=r"a\.txt changed while the files were replaced"):
+        change.undo()
+    assert tree_of(workspace) == {**after, "a.txt": b"mine"}
+    states = {item.name: item.state for item in change.undo()}
+    assert (states["a.txt"], states["data/b.csv"]) == ("changed since", "restorable")
+    assert (workspace / "a.txt").read_text() == "mine"
+
+
+def test_a_file_system_without_exchange_replaces_files(make, monkeypatch):
+    def fail(*_):
+        raise OSError(22, "renameat2: Invalid argument")
+
+    monkeypatch.setattr(linux, "exchange", fail)
+    monkeypatch.setattr(linux, "rename_new", fail)
+    workspace, upper, backups = make()
+    before = tree_of(workspace)
+    change = kept(workspace, upper, backups)
+    assert (workspace / "a.txt").read_text() == "new a"
+    change.undo()
+    assert tree_of(workspace) == before
+
+
 # ---- kill -9 at each step
 
 CALLS = (
@@ -218,6 +293,7 @@ CALLS = (
     "fchmod",
     "close",
 )
+RENAMES = ("exchange", "rename_new")
 
 
 def killed_at(step, work):
@@ -238,8 +314,9 @@ def killed_at(step, work):
             return counted
 
         try:
-            for name in CALLS:
-                setattr(os, name, counting(getattr(os, name)))
+            for module, names in ((os, CALLS), (linux, RENAMES)):
+                for name in names:
+                    setattr(module, name, counting(getattr(module, name)))
             work()
         finally:
             os._exit(0)
@@ -286,6 +363,34 @@ def test_a_kill_at_each_step_of_keep_leaves_all_or_nothing(make_few, sides):
 @pytest.mark.slow
 def test_a_kill_at_each_step_of_undo_leaves_all_or_nothing(make_few, sides):
     steps_of(make_few, kept, lambda *work: work[-1].undo(), sides)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("call", "path"), [("exchange", "a.txt"), ("rename", "gone.txt")])
+def test_a_kill_at_each_step_loses_no_edit(make_few, monkeypatch, call, path):
+    def killed(step):
+        """Return (True if it was killed, the files after the recovery, True if the user edited the file)."""
+        workspace, upper, backups = make_few()
+
+        def work():
+            with pytest.raises(RehearsalError):
+                kept(workspace, upper, backups)
+
+        with monkeypatch.context() as patch:
+            edit_before(patch, workspace, {call: path})
+            is_killed = killed_at(step, work)
+        Backups(backups.folder).recover()
+        return is_killed, tree_of(workspace), (workspace.parent / path).exists()
+
+    first = next(step for step in range(0, 2_000, 10) if killed(step)[2]) - 9
+    for step in range(first, 2_000):
+        is_killed, tree, is_edited = killed(step)
+        assert tree.get(path) == b"mine" or not is_edited, (step, tree)
+        assert not [name for name in tree if ".tract" in name], (step, tree)
+        if not is_killed:
+            assert is_edited
+            return
+    raise AssertionError("it never ended")
 
 
 def test_recover_leaves_the_change_of_a_running_process(make):

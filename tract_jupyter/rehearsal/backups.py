@@ -3,10 +3,14 @@
 A change stores all contents first, then its journal, then it replaces the files one by one. So a process that ends at
 any step leaves either the old files, or a journal with which `recover` completes the change. An object of the folder
 has the name of its hash, mode 0600, and is never changed.
+
+A file is exchanged with its new version, and the version that comes out is compared with the expected one. If it is
+another one, because the user just changed it, both are exchanged again.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import hashlib
 import json
@@ -19,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import make_private_folder, size_text
-from tract_jupyter.rehearsal.files import FileState, open_below, state_below
+from tract_jupyter.rehearsal import linux
+from tract_jupyter.rehearsal.files import FileState, open_below, shown_path, state_below
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -35,6 +40,11 @@ _ID: Final = re.compile(r"[0-9a-f]{16}")
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER_MODE: Final = 0o777
+_UNSUPPORTED: Final = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP}
+
+
+class _FileChangedError(Exception):
+    """A file changed after it was compared with the journal. It is as the user left it."""
 
 
 @dataclass(slots=True)
@@ -204,13 +214,19 @@ class Backups:
             origin: Side = "before" if side == "after" else "after"
             record.moving = (side, list(numbers))
             self.write(record)
+            done = [number for number in numbers if record.files[number].is_folder]
             try:
-                self._replace(record, side, numbers)
-            except OSError as error:
-                record.moving = (origin, list(numbers))
+                self._replace(record, side, numbers, done)
+            except (OSError, _FileChangedError) as error:
+                record.moving = (origin, done)
                 self.write(record)
-                self._replace(record, origin, numbers)
+                self._replace(record, origin, done)
                 self._finish(record)
+                if isinstance(error, _FileChangedError):
+                    raise RehearsalError(
+                        f"{shown_path(str(error))} changed while the files were replaced. The others are as before. "
+                        "Try again."
+                    ) from None
                 raise RehearsalError(
                     f"The files cannot be changed: {error.strerror or error}. All files are as before. "
                     f"Make {error.filename or 'the workspace'} writable, then try again."
@@ -226,8 +242,7 @@ class Backups:
         try:
             untouched = [number for number in numbers if self._is_at(workspace, record.files[number], origin)]
             for number in numbers:
-                parent, _, _ = record.files[number].path.rstrip("/").rpartition("/")
-                _remove(workspace, f"{parent}/{_temporary(record, number)}".lstrip("/"), is_folder=False)
+                _clean(workspace, record.files[number], side, _temporary(record, number))
         finally:
             os.close(workspace)
         try:
@@ -254,26 +269,46 @@ class Backups:
         self.write(record)
         self.trim()
 
-    def _replace(self, record: JournalRecord, side: Side, numbers: Sequence[int]) -> None:
-        """Give files the state of one side. Doing it twice is the same as once."""
-        files = [(number, record.files[number]) for number in numbers]
+    def _replace(
+        self, record: JournalRecord, side: Side, numbers: Sequence[int], done: list[int] | None = None
+    ) -> None:
+        """Give files the state of one side. Doing it twice is the same as once.
+
+        Args:
+            record: The journal.
+            side: The side.
+            numbers: The numbers of the files.
+            done: Receives the number of each replaced file. If it is None, a file that the user changed is left alone.
+
+        Raises:
+            _FileChangedError: the user just changed a file.
+        """
         with ExitStack() as stack:
             workspace = os.open(record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             stack.callback(os.close, workspace)
-            for number, file in files:
-                if file.exists(side):
-                    self._put(workspace, file, side, _temporary(record, number))
-            gone = [file for _, file in files if not file.exists(side)]
-            for file in gone:
-                if not file.is_folder:
-                    _remove(workspace, file.path, is_folder=False)
-            folders = [file.path.rstrip("/") for file in gone if file.is_folder]
+            for number in sorted(numbers, key=lambda number: not record.files[number].exists(side)):
+                try:
+                    self._put(workspace, record.files[number], side, _temporary(record, number))
+                except _FileChangedError:
+                    if done is not None:
+                        raise
+                else:
+                    if done is not None and number not in done:
+                        done.append(number)
+            files = [record.files[number] for number in numbers]
+            folders = [file.path.rstrip("/") for file in files if file.is_folder and not file.exists(side)]
             if side == "before":
                 folders += record.made_folders
             for path in sorted(set(folders), key=len, reverse=True):
-                _remove(workspace, path, is_folder=True)
+                _remove(workspace, path)
 
     def _put(self, workspace: int, file: FileRecord, side: Side, temporary: str) -> None:
+        state = file.state(side)
+        expected = file.state("after" if side == "before" else "before")
+        if not file.exists(side):
+            if not file.is_folder:
+                _take_away(workspace, file, expected, temporary)
+            return
         path = file.path.rstrip("/")
         with ExitStack() as stack:
             *parents, name = path.split("/")
@@ -283,12 +318,12 @@ class Backups:
                     os.mkdir(parent, _FOLDER_MODE, dir_fd=folder)
                 folder = os.open(parent, _FOLDER, dir_fd=folder)
                 stack.callback(os.close, folder)
-            state = file.state(side)
             if not file.is_folder and state is not None:
                 self._write_file(folder, name, state, temporary)
+                _swap_in(folder, file.path, temporary, state, expected)
 
     def _write_file(self, folder: int, name: str, state: FileState, temporary: str) -> None:
-        """Replace one file by one rename."""
+        """Write the content of a state to a temporary file."""
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
         with ExitStack() as stack:
@@ -306,8 +341,6 @@ class Backups:
             os.fchmod(target, state.mode)
             os.utime(target, ns=(state.mtime, state.mtime))
             os.fsync(target)
-        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
-        os.fsync(folder)
 
     # ---- journals
 
@@ -475,29 +508,127 @@ def _temporary(record: JournalRecord, number: int) -> str:
     return f".tract-{record.change_id}-{number}"
 
 
-def _remove(workspace: int, path: str, *, is_folder: bool) -> None:
-    """Remove a file, or an empty folder. A folder with other files stays."""
-    *parents, name = path.split("/")
+def _remove(workspace: int, path: str) -> None:
+    """Remove an empty folder. A folder with other files stays."""
+    with _parent_of(workspace, path) as folder:
+        if folder is None:
+            return
+        with suppress(OSError):
+            os.rmdir(path.rpartition("/")[2], dir_fd=folder)
+            os.fsync(folder)
+
+
+@contextmanager
+def _parent_of(workspace: int, path: str) -> Iterator[int | None]:
+    """Open the folder of a path. None if it does not exist."""
     with ExitStack() as stack:
         folder = workspace
-        for parent in parents:
+        for parent in path.split("/")[:-1]:
             try:
                 folder = os.open(parent, _FOLDER, dir_fd=folder)
             except FileNotFoundError:
+                yield None
                 return
             stack.callback(os.close, folder)
+        yield folder
+
+
+def _swap_in(folder: int, path: str, temporary: str, state: FileState, expected: FileState | None) -> None:
+    """Give a written temporary file its name, if the file with this name still has the expected state.
+
+    Where the file system cannot exchange files, the file is replaced as it is.
+
+    Raises:
+        _FileChangedError: it has another state, and is as before.
+    """
+    name = path.rpartition("/")[2]
+    try:
+        if expected is None:
+            linux.rename_new(temporary, name, folder)
+        else:
+            linux.exchange(temporary, name, folder)
+    except OSError as error:
+        if error.errno in _UNSUPPORTED:
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            os.fsync(folder)
+            return
+        os.unlink(temporary, dir_fd=folder)
+        if isinstance(error, FileExistsError | FileNotFoundError):
+            raise _FileChangedError(path) from None
+        raise
+    if expected is not None:
+        if _state_at(folder, temporary) != expected:
+            linux.exchange(temporary, name, folder)
+            if _state_at(folder, temporary) == state:  # else the user changed it in between
+                os.unlink(temporary, dir_fd=folder)
+            raise _FileChangedError(path)
+        os.unlink(temporary, dir_fd=folder)
+    os.fsync(folder)
+
+
+def _take_away(workspace: int, file: FileRecord, expected: FileState | None, temporary: str) -> None:
+    """Delete a file, if it still has the expected state.
+
+    Raises:
+        _FileChangedError: it has another state, and is as before.
+    """
+    name = file.path.rpartition("/")[2]
+    with _parent_of(workspace, file.path) as folder:
+        if folder is None:
+            return
         try:
-            if is_folder:
-                os.rmdir(name, dir_fd=folder)
-            else:
-                os.unlink(name, dir_fd=folder)
+            os.rename(name, temporary, src_dir_fd=folder, dst_dir_fd=folder)
         except FileNotFoundError:
             return
-        except OSError:
-            if not is_folder:
-                raise
-            return
+        if _state_at(folder, temporary) != expected:
+            _put_back(folder, temporary, name)
+            raise _FileChangedError(file.path)
+        os.unlink(temporary, dir_fd=folder)
         os.fsync(folder)
+
+
+def _put_back(folder: int, temporary: str, name: str) -> None:
+    """Give a file its name again. If the user made a new file with this name, both stay."""
+    try:
+        linux.rename_new(temporary, name, folder)
+    except OSError as error:
+        if error.errno in _UNSUPPORTED:
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _clean(workspace: int, file: FileRecord, side: Side, temporary: str) -> None:
+    """Remove the temporary file of an ended process. If it is a version of the user's, the user gets it back."""
+    if file.is_folder:
+        return
+    name = file.path.rpartition("/")[2]
+    with _parent_of(workspace, file.path) as folder:
+        if folder is None or not _exists(folder, temporary):
+            return
+        here, state = _state_at(folder, name), file.state(side)
+        expected = file.state("after" if side == "before" else "before")
+        if here == state and _state_at(folder, temporary) != expected:  # both were exchanged already
+            if state is None:
+                _put_back(folder, temporary, name)
+                return
+            linux.exchange(temporary, name, folder)
+        os.unlink(temporary, dir_fd=folder)
+        os.fsync(folder)
+
+
+def _exists(folder: int, name: str) -> bool:
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _state_at(folder: int, name: str) -> FileState | None:
+    """Return the state of an entry. None if there is no regular file, or it cannot be read."""
+    try:
+        return state_below(folder, name)
+    except OSError:
+        return None
 
 
 def _write(descriptor: int, data: bytes) -> None:

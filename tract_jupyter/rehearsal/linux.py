@@ -43,7 +43,7 @@ name_to_handle_at 303 264  nfsservctl 180 42  open_by_handle_at 304 265  open_tr
 perf_event_open 298 241  personality 135 92  pidfd_getfd 438 438  pidfd_send_signal 424 424  pivot_root 155 41
 prctl 157 167  prlimit64 302 261  process_madvise 440 440  process_mrelease 448 448  process_vm_readv 310 270
 process_vm_writev 311 271  ptrace 101 117  quotactl 179 60  quotactl_fd 443 443  reboot 169 142
-removexattr 197 14  request_key 249 218  rt_sigqueueinfo 129 138  rt_tgsigqueueinfo 297 240
+renameat2 316 276  removexattr 197 14  request_key 249 218  rt_sigqueueinfo 129 138  rt_tgsigqueueinfo 297 240
 sched_setaffinity 203 122  sched_setattr 314 274  sched_setparam 142 118  sched_setscheduler 144 119
 seccomp 317 277  semctl 66 191  semget 64 190  sendmmsg 307 269  sendmsg 46 211  sendto 44 206
 sethostname 170 161  setdomainname 171 162  setns 308 268  setpriority 141 140  settimeofday 164 170
@@ -193,6 +193,29 @@ def clone_tree(path: str) -> int:
 def attach_tree(descriptor: int, target: str) -> None:
     """Mount the copy of `clone_tree`."""
     _syscall("move_mount", descriptor, b"", _AT_FDCWD, os.fsencode(target), _MOVE_FROM_DESCRIPTOR)
+
+
+# Files
+
+_NO_REPLACE: Final = 1
+_EXCHANGE: Final = 2
+
+
+def rename_new(source: str, target: str, folder: int) -> None:
+    """Rename an entry of an open folder. An entry with the new name is an error, not replaced."""
+    _rename(source, target, folder, _NO_REPLACE)
+
+
+def exchange(first: str, second: str, folder: int) -> None:
+    """Exchange the names of two entries of an open folder, in one step."""
+    _rename(first, second, folder, _EXCHANGE)
+
+
+def _rename(source: str, target: str, folder: int, flags: int) -> None:
+    if not IS_SUPPORTED:
+        raise OSError(errno.ENOSYS, "renameat2: this is not Linux on a known machine")
+    names = os.fsencode(source), os.fsencode(target)
+    _syscall("renameat2", folder, names[0], folder, names[1], ctypes.c_uint(flags))
 
 
 # Landlock
