@@ -42,7 +42,7 @@ _SHORTER: dict[str, tuple[object, ...]] = {
     "storm": (1, 100),
     "damage": (40,),
     "fuzz": (20,),
-    "rehearsal": (40, 512),
+    "rehearsal": (40, 512, 12),
 }
 
 

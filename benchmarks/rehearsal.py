@@ -1,4 +1,4 @@
-"""Rehearsals: the time that a contained copy adds to the code, with small and large variables, and its leftovers."""
+"""Rehearsals: the time that a contained copy adds to the code, its leftovers, and the questions that it saves."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.questions import count_questions
 from benchmarks.timing import Row, fastest, time_call
 from tract_jupyter.rehearsal import Backups, Rehearsal, Rehearser, probe
 
@@ -26,12 +27,13 @@ _KEYS = 4  # a kernel has at least the keys of a model, of its messages and of i
 _TABLE = "table = table.assign(total=table.price * table.number)"
 
 
-def rows(rounds: int = 200, large: int = 2_048) -> Iterator[Row]:
-    """Measure rehearsals of code that does nothing, of a table, and many in a row.
+def rows(rounds: int = 200, large: int = 2_048, each: int = 1) -> Iterator[Row]:
+    """Measure rehearsals of code that does nothing, of a table, and many in a row; count the questions about tasks.
 
     Args:
         rounds: Rehearsals in a row.
         large: Megabytes of variables.
+        each: 1 for the questions about all tasks, 2 for every second task.
     """
     level = probe().name
     if level == "none":
@@ -46,6 +48,9 @@ def rows(rounds: int = 200, large: int = 2_048) -> Iterator[Row]:
                 yield Row(f"the same, with code that reads {size} MB", used, "ms")
         yield from _table(rehearser)
         yield from _many(rehearser, rounds)
+    questions = count_questions(each)
+    name = f"{questions.always} questions about {questions.tasks} tasks, saved if the model may look"
+    yield Row(name, 1 - questions.looking / questions.always, "%", 70.0 if each == 1 else None)
 
 
 @contextmanager

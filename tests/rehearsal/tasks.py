@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import random
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.rehearsal.folders import write_files
 from tract_jupyter.rehearsal import Encoder, UnsafeValueError, digest
@@ -250,10 +250,12 @@ TOOL_TASKS = {
 class World:
     """The world outside of the kernel, which tools change: free rooms, rows of a database, uploaded files."""
 
-    def __init__(self):
-        self.rooms, self.rows, self.uploads = ["A", "B"], [], []
+    def __init__(self) -> None:
+        self.rooms = ["A", "B"]
+        self.rows: list[str] = []
+        self.uploads: list[str] = []
 
-    def define_tools(self, tract):
+    def define_tools(self, tract: Any) -> None:
         """Define the tools, each with its revert."""
 
         @tract.tool(read_only=True)
@@ -298,12 +300,12 @@ class World:
 MARKS = {"created": "+", "changed": "~", "deleted": "-"}
 
 
-def started(folder):
+def started(folder: Path) -> dict[str, Any]:
     """Return the namespace and the files before a task."""
     write_files(folder, FILES)
     os.chdir(folder)
     random.seed(1)
-    namespace = {"__name__": "__main__"}
+    namespace: dict[str, Any] = {"__name__": "__main__"}
     exec(SETUP, namespace)
     namespace["np"].random.seed(1)
     return namespace
