@@ -24,7 +24,7 @@ OWN = {ROOT / "__init__.py", ROOT / "__main__.py"}  # the package's own files im
 
 # the higher may import the lower; of two parts in one layer, one may import the other
 LAYERS = [
-    {"notebook"}, {"orchestrator", "policy", "agents"}, {"runs", "scripts"}, {"loop"}, {"toolkit"}, {"operations"}, {"review"}, {"context", "rehearsal"}, {"storage"},
+    {"notebook"}, {"outside"}, {"orchestrator", "policy", "agents"}, {"runs", "scripts"}, {"loop"}, {"toolkit"}, {"operations"}, {"review"}, {"context", "rehearsal"}, {"storage"},
     {"models", "exceptions", "concurrency"},
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]

@@ -67,6 +67,7 @@ TractError
 ├── CassetteError             a cassette cannot be used, or does not have the request
 ├── OrchestratorError         an orchestrator cannot run, or its settings cannot be used
 ├── AgentError                an agent cannot be made, changed or called; has a code
+├── OutsideAgentError         an outside agent cannot be started or used, or it left
 ├── RunError                  a main call with its operations
 │   ├── PlanError             operations cannot be planned; has a code
 │   ├── ProfileError          a profile is invalid; lists every problem
@@ -549,6 +550,13 @@ class AgentError(TractError, ValueError):
         super().__init__(printable(message))
         self.code = code
         self.allowed = tuple(allowed)
+
+
+class OutsideAgentError(TractError):
+    """An outside agent cannot be started or used, or it left. The message may quote it, and is safe to display."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
 
 
 class RunError(TractError):

@@ -6,13 +6,15 @@ arguments and returns a pending; its approval makes the change.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Unpack
+from functools import wraps
+from inspect import Parameter, signature
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack
 
 from tract_jupyter.context import VersionedContext
-from tract_jupyter.parts import Parts, arguments_of
+from tract_jupyter.exceptions import ContentError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
     from tract_jupyter.context import Attachable, CommitOptions
     from tract_jupyter.loop import TurnEvent
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
         Summarizer,
         Validator,
     )
+    from tract_jupyter.parts import Parts
     from tract_jupyter.review.builtin import (
         PendingCompress,
         PendingGC,
@@ -40,6 +43,46 @@ if TYPE_CHECKING:
     from tract_jupyter.runs import OnEvent, RunOptions, RunResponse, RunTrigger
     from tract_jupyter.runs.profile import OperationProfile
     from tract_jupyter.toolkit import ToolProfile, Toolset
+
+Arguments = ParamSpec("Arguments")
+Returned = TypeVar("Returned")
+
+
+def arguments_of(
+    method: Callable[Concatenate[Any, Arguments], object], *, without: Collection[str] = ()
+) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
+    """Decorate a method with the signature of another one, and pass it all arguments by name, with defaults.
+
+    Args:
+        method: declares the arguments.
+        without: names of arguments that the decorated method does not take. Type checkers do not know about them, so
+            such an argument raises a `TypeError` at run time.
+    """
+    declared = signature(method)
+    parameters = [parameter for parameter in declared.parameters.values() if parameter.name not in without]
+    accepted = declared.replace(parameters=parameters)
+    options = next(
+        (parameter.name for parameter in parameters if parameter.kind is Parameter.VAR_KEYWORD), ""
+    )
+
+    def decorate(other: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
+        @wraps(other)
+        def call(*args: Any, **arguments: Any) -> Returned:
+            for name in without:
+                if name in arguments:
+                    raise TypeError(
+                        f"{other.__name__}() has no argument {name!r}, unlike {method.__name__}()"
+                    )
+            bound = accepted.bind(*args, **arguments)
+            bound.apply_defaults()
+            more = bound.arguments.pop(options, {})
+            return other(**bound.arguments, **more)
+
+        annotation = signature(other).return_annotation
+        call.__signature__ = accepted.replace(return_annotation=annotation)  # type: ignore[attr-defined]
+        return call
+
+    return decorate
 
 
 class HookedContext(VersionedContext):
@@ -447,6 +490,7 @@ class HookedContext(VersionedContext):
         limits: Allowance | None = None,
         on_delta: Callable[[Delta], object] | None = None,
         on_turn: Callable[[TurnEvent], object] | None = None,
+        agent: str | None = None,
         **options: Any,
     ) -> RunResponse:
         """Commit a user message and `generate` the reply.
@@ -468,6 +512,8 @@ class HookedContext(VersionedContext):
             limits: see `generate`.
             on_delta: see `generate`.
             on_turn: see `generate`.
+            agent: an outside agent that works on the message instead of the model, such as `claude`; see `outside`. It
+                takes `name`, `attachments` and `on_turn` only.
             **options: as for `generate`.
 
         Raises:
@@ -475,6 +521,20 @@ class HookedContext(VersionedContext):
             ContentError: the text is empty; nothing is committed or sent.
             TractError: as for `generate`; without a client nothing is committed.
         """
+        if agent is not None:
+            others = [
+                trigger != "generate" or None,
+                profile,
+                on_event,
+                run,
+                tools,
+                limits,
+                on_delta,
+                *options,
+            ]
+            return self._chat_outside(
+                agent, text, others, name=name, attachments=attachments, on_turn=on_turn
+            )
         with self._parts.turn():
             from tract_jupyter.loop import ReplyRequest, TurnRequest
             from tract_jupyter.runs import RunRequest
@@ -485,6 +545,19 @@ class HookedContext(VersionedContext):
             )
             runs = RunRequest(trigger=trigger, profile=profile, on_event=on_event, options=run)
             return self._parts.runs.chat(text, name, attachments, turn, runs)
+
+    def _chat_outside(self, agent: str, text: str | None, others: list[Any], **arguments: Any) -> RunResponse:
+        """Let an outside agent work on a message."""
+        if text is None:
+            raise ContentError("The turn of an outside agent is not resumed. Send another message.")
+        if any(one is not None for one in others):
+            raise ContentError(
+                "An outside agent takes `name`, `attachments` and `on_turn` only. Leave out the rest."
+            )
+        from tract_jupyter.runs import RunResponse
+
+        with self._parts.turn():
+            return RunResponse.of(self._parts.outside.chat(agent, text, **arguments))
 
     async def achat(self, text: str | None, **arguments: Any) -> RunResponse:
         """Do the same as `chat` without blocking the event loop; cancellation stops the turn.

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import wraps
-from inspect import Parameter, signature
 from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from tract_jupyter.exceptions import StoreClosedError, StoreError, TractError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from tract_jupyter.agents import Agents
     from tract_jupyter.context import Repository
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models import StatusInfo
     from tract_jupyter.operations import Handlers, Hooks, Operations, OperationSpec
     from tract_jupyter.orchestrator import TractOrchestrator
+    from tract_jupyter.outside import OutsideAgents
     from tract_jupyter.policy import Policies
     from tract_jupyter.rehearsal import Backups, Rehearser
     from tract_jupyter.review import Firing, Pending, Review, Settings, Trust
@@ -43,9 +42,7 @@ if TYPE_CHECKING:
     )
     from tract_jupyter.tract import Tract
 
-Arguments = ParamSpec("Arguments")
 Made = TypeVar("Made")
-Returned = TypeVar("Returned")
 
 
 class part(Generic[Made]):  # noqa: N801 # a decorator, as `property` is
@@ -83,43 +80,6 @@ def expose(declared: part[Made]) -> part[Made]:
     get.__doc__ = declared.__doc__
     get.__annotations__ = {"return": declared.make.__annotations__["return"]}
     return property(get)  # type: ignore[return-value]
-
-
-def arguments_of(
-    method: Callable[Concatenate[Any, Arguments], object], *, without: Collection[str] = ()
-) -> Callable[[Callable[..., Returned]], Callable[Concatenate[Any, Arguments], Returned]]:
-    """Decorate a method with the signature of another one, and pass it all arguments by name, with defaults.
-
-    Args:
-        method: declares the arguments.
-        without: names of arguments that the decorated method does not take. Type checkers do not know about them, so
-            such an argument raises a `TypeError` at run time.
-    """
-    declared = signature(method)
-    parameters = [parameter for parameter in declared.parameters.values() if parameter.name not in without]
-    accepted = declared.replace(parameters=parameters)
-    options = next(
-        (parameter.name for parameter in parameters if parameter.kind is Parameter.VAR_KEYWORD), ""
-    )
-
-    def decorate(other: Callable[..., Returned]) -> Callable[Concatenate[Any, Arguments], Returned]:
-        @wraps(other)
-        def call(*args: Any, **arguments: Any) -> Returned:
-            for name in without:
-                if name in arguments:
-                    raise TypeError(
-                        f"{other.__name__}() has no argument {name!r}, unlike {method.__name__}()"
-                    )
-            bound = accepted.bind(*args, **arguments)
-            bound.apply_defaults()
-            more = bound.arguments.pop(options, {})
-            return other(**bound.arguments, **more)
-
-        annotation = signature(other).return_annotation
-        call.__signature__ = accepted.replace(return_annotation=annotation)  # type: ignore[attr-defined]
-        return call
-
-    return decorate
 
 
 class Parts:
@@ -165,7 +125,7 @@ class Parts:
     def close(self) -> None:
         """End turns, MCP servers, sandbox processes and the tract's own session, if they exist."""
         self._is_closed = True
-        for name in ("_own_agents", "orchestrator", "loop", "sandboxes", "mcp", "cassette"):
+        for name in ("_own_agents", "orchestrator", "loop", "outside", "sandboxes", "mcp", "cassette"):
             if name in self.__dict__ and (name != "cassette" or self._has_cassette):
                 getattr(self, name).close()
         if self._session is None and "session" in self.__dict__:
@@ -575,6 +535,18 @@ class Parts:
         is_file = "://" not in database.location and database.location != MEMORY
         store = Path(database.location).absolute().parent / "agents" if is_file else None
         return Agents(self._tract, self.settings, self._repository.agent_id, store)
+
+    @part
+    def outside(self) -> OutsideAgents:
+        """The agents of other programs: `use`, `chat`, `stop`, `running`."""
+        from tract_jupyter.outside import OutsideAgents
+
+        return OutsideAgents(
+            self._tract, self._repository, self.generation,
+            loop=lambda: self.loop, review=lambda: self._top_review, answers=lambda: self._answers,
+            effects=lambda: self.effects, backups=lambda: self.backups, cassette=lambda: self.cassette,
+            folder=lambda: next(iter(self.workspace.roots), Path.cwd()),
+        )  # fmt: skip
 
     @part
     def sandboxes(self) -> SandboxPool:

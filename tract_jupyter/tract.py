@@ -201,6 +201,7 @@ class Tract(HookedContext):
     scripts = expose(Parts.scripts)
     sandboxes = expose(Parts.sandboxes)
     mcp = expose(Parts.mcp)
+    outside = expose(Parts.outside)
     runs = expose(Parts.runs)
     profiles = expose(Parts.profiles)
     tool_results = expose(Parts.tool_results)

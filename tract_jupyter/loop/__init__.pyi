@@ -12,6 +12,8 @@ from .events import RequestBegan as RequestBegan
 from .events import TurnBegan as TurnBegan
 from .events import TurnEnded as TurnEnded
 from .events import TurnEvent as TurnEvent
+from .events import TurnNoted as TurnNoted
+from .events import TurnObserver as TurnObserver
 from .generation import Generation as Generation
 from .generation import ReplyRequest as ReplyRequest
 from .images import ImageBudget as ImageBudget
@@ -28,6 +30,7 @@ from .open_turns import OpenTurn as OpenTurn
 from .open_turns import Turns as Turns
 from .open_turns import is_held as is_held
 from .repetition import RepetitionGuard as RepetitionGuard
+from .stored import CLAIMED as CLAIMED
 from .stored import PastTurn as PastTurn
 from .threads import awaited as awaited
 from .turn import ACTS as ACTS

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
 from tract_jupyter.exceptions import TractError, UndecidedError
 from tract_jupyter.loop.offered import OFFERED
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Repository
     from tract_jupyter.loop.answers import CallAnswer
-    from tract_jupyter.loop.turn import StoredTurn
     from tract_jupyter.models import Attachment, ChatResponse, CommitInfo, Delta, ToolCall
     from tract_jupyter.review import Decision
     from tract_jupyter.toolkit import Alternative, CallNotes
@@ -36,6 +35,8 @@ RESUME_EVENT: Final = "turn.resumed"
 """The row that says where a turn was resumed."""
 END_EVENT: Final = "turn.ended"
 """The row for the end of an observed turn."""
+NOTE_EVENT: Final = "turn.note"
+"""The row for a note about an observed turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +148,23 @@ class CallEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class TurnNoted:
+    """A note about the turn, which is not in the history.
+
+    Attributes:
+        title: the note.
+        text: more about it.
+        is_warning: True if the user should look at it.
+        key: a later note with the same key replaces it; empty for none.
+    """
+
+    title: str
+    text: str = ""
+    is_warning: bool = False
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TurnEnded:
     """The turn ended, at least for now.
 
@@ -164,8 +182,30 @@ class TurnEnded:
 
 
 TurnEvent: TypeAlias = (
-    TurnBegan | RequestBegan | ReplyPiece | ReplyStored | CallAsked | CallBegan | CallEnded | TurnEnded
+    TurnBegan
+    | RequestBegan
+    | ReplyPiece
+    | ReplyStored
+    | CallAsked
+    | CallBegan
+    | CallEnded
+    | TurnNoted
+    | TurnEnded
 )
+
+
+class ObservedTurn(Protocol):
+    """A turn that an observer runs.
+
+    Attributes:
+        on_delta: gets each piece of a reply; None for no receiver.
+    """
+
+    on_delta: Callable[[Delta], object] | None
+
+    def run(self) -> ChatResponse:
+        """Run the turn to its end."""
+        ...
 
 
 class TurnObserver:
@@ -198,7 +238,7 @@ class TurnObserver:
         self._instead: dict[str, dict[str, Any]] = {}
         self._step_calls: dict[str, dict[str, Any]] = {}
 
-    def observe(self, turn: StoredTurn) -> ChatResponse:
+    def observe(self, turn: ObservedTurn) -> ChatResponse:
         """Run a turn, and report its start and end.
 
         Raises:
@@ -291,6 +331,12 @@ class TurnObserver:
             name: value for name, value in facts.items() if value not in (None, "", [])
         }
         self._tell(event)
+
+    def noted(self, note: TurnNoted) -> None:
+        """Store a note about the turn, and report it."""
+        data = {"title": note.title, "text": note.text, "warning": note.is_warning, "key": note.key}
+        self._keep(NOTE_EVENT, {"question": self._question, **data})
+        self._tell(note)
 
     def step_over(self, commit: str) -> None:
         """Store the facts about a step's calls that the history does not have."""

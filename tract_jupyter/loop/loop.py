@@ -250,7 +250,13 @@ class ToolLoop:
 
     @contextmanager
     def asking(
-        self, request: TurnRequest, text: str, name: str | None, attachments: Sequence[Attachable]
+        self,
+        request: TurnRequest,
+        text: str,
+        name: str | None,
+        attachments: Sequence[Attachable],
+        *,
+        needs_model: bool = True,
     ) -> Iterator[OpenTurn]:
         """Commit the user's message, and hold the branch until the reply is stored; see `Tract.chat`.
 
@@ -259,6 +265,7 @@ class ToolLoop:
             text: the user's message.
             name: the name of the user, among several.
             attachments: files to send with the message.
+            needs_model: False if an outside agent replies.
 
         Raises:
             AttachmentError: a file cannot be attached.
@@ -270,7 +277,7 @@ class ToolLoop:
                 "or chat(None) to continue an interrupted turn."
             )
         generation, repository = self._generation, self._store.repository
-        here = generation.check_ready()
+        here = generation.check_ready() if needs_model else generation.check_place()
         files = repository.files.load(attachments)
         content: dict[str, Any] = {"text": text, "name": name, "role": "user"}
         attached = [one.attachment.model_dump() for one in files] or None

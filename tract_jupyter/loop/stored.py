@@ -10,6 +10,7 @@ from tract_jupyter.llm import CUT, WITHOUT_IMAGES
 from tract_jupyter.loop.events import (
     BEGIN_EVENT,
     END_EVENT,
+    NOTE_EVENT,
     RESUME_EVENT,
     STEP_EVENT,
     CallEnded,
@@ -17,6 +18,7 @@ from tract_jupyter.loop.events import (
     RequestBegan,
     TurnBegan,
     TurnEnded,
+    TurnNoted,
 )
 from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.turn import CONTINUES, ending_of_reply
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
 
 _MOST_EVENTS: Final = 5_000
 _CALLS: Final = "calls"
+CLAIMED: Final = "claimed_usage"
+"""Metadata key of a reply by an outside agent: the usage that it claims, with `claimed_usd`. Nothing verifies it."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +198,7 @@ def message_here(repository: Repository, commit: str) -> PastMessage:
 
 def reply_event(reply: PastMessage) -> ReplyStored:
     """Return the event of a reply."""
-    message, usage = reply.message, reply.metadata.get("usage")
+    message, usage = reply.message, reply.metadata.get("usage") or reply.metadata.get(CLAIMED)
     return ReplyStored(
         message.commit_hash,
         message.content,
@@ -219,6 +223,7 @@ def turn_events(repository: Repository, ledger: Ledger, turn: PastTurn) -> list[
     events: list[TurnEvent] = [TurnBegan(turn.question, turn.text, turn.at, attachments=turn.attachments)]
     resumed = [one.created_at for one in rows if _is_of(one, RESUME_EVENT, turn)]
     again = TurnBegan(turn.question, turn.text, turn.at, is_resumed=True)
+    notes = [one for one in rows if _is_of(one, NOTE_EVENT, turn)]
     requests = 0
     open_calls: dict[str, None] = {}
     for past_message in turn.messages:
@@ -226,6 +231,8 @@ def turn_events(repository: Repository, ledger: Ledger, turn: PastTurn) -> list[
             resumed.pop()
             requests = 0
             events.append(again)
+        while notes and notes[-1].created_at <= past_message.at:
+            events.append(_note_event(notes.pop().data))
         if past_message.message.role == "assistant":
             requests += 1
             reply = reply_event(past_message)
@@ -237,8 +244,14 @@ def turn_events(repository: Repository, ledger: Ledger, turn: PastTurn) -> list[
             )
             open_calls.pop(past_message.message.tool_call_id, None)
     events += [again] * len(resumed)
+    events += [_note_event(one.data) for one in reversed(notes)]
     events.append(_end_event(turn, rows, has_open_calls=bool(open_calls)))
     return events
+
+
+def _note_event(data: Mapping[str, Any]) -> TurnNoted:
+    title, text, key = (str(data.get(name) or "") for name in ("title", "text", "key"))
+    return TurnNoted(title, text, bool(data.get("warning")), key)
 
 
 def _is_of(event: Event, kind: str, turn: PastTurn) -> bool:

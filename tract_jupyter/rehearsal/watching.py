@@ -24,18 +24,129 @@ from tract_jupyter.rehearsal.settings import changed_settings, settings_now
 from tract_jupyter.rehearsal.values import Decoder, Encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from tract_jupyter.rehearsal.backups import Backups
+    from tract_jupyter.rehearsal.backups import Backups, JournalRecord
     from tract_jupyter.rehearsal.files import FileState
 
 _MOST_COPIED: Final = 1024**3
 _MOST_FILES: Final = 5_000
 _MOST_NAMED: Final = 200
+_MOST_SMALL: Final = 500
+_LARGEST_SAVED: Final = 5_000_000
+_MOST_SAVED: Final = 50_000_000
 _LONGEST_PATH: Final = 1_000
 _IGNORED: Final = frozenset({"__pycache__", "node_modules"})
 
 Stamp = tuple[int, int, int]
+
+
+class FileWatch:
+    """The files of a workspace before a change by other code. `watch_files` makes it."""
+
+    def __init__(self, workspace: Path, backups: Backups) -> None:
+        self.workspace = workspace.resolve()
+        self.change_id = secrets.token_hex(8)
+        self._backups = backups
+        self._own_paths = backups.own_paths
+        self._stamps = self._stamps_now()
+        self._folders = _folders(self.workspace)
+        self._saved: dict[str, FileState | None] = {}
+
+    def small(self) -> list[str]:
+        """Return the small files of the workspace, up to a number and a total size."""
+        chosen: list[str] = []
+        left = _MOST_SAVED
+        for path, stamp in sorted(self._stamps.items()):
+            left -= stamp[0]
+            if stamp[0] <= _LARGEST_SAVED and left >= 0 and len(chosen) < _MOST_SMALL:
+                chosen.append(path)
+        return chosen
+
+    def save(self, paths: Sequence[str]) -> None:
+        """Store files with their states; a missing file too.
+
+        Their journal is written at once. So their contents are there also if the process ends meanwhile.
+        """
+        saved = self._saved
+        folder = os.open(self.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for path in paths:
+                with suppress(OSError, RehearsalError):
+                    state = state_below(folder, path)
+                    store_below(self._backups, folder, path, state)
+                    saved[path] = state
+        finally:
+            os.close(folder)
+        present = [
+            FileRecord(path, state, state, at="after") for path, state in saved.items() if state is not None
+        ]
+        if present:
+            with suppress(OSError):
+                self._backups.add(self.workspace, present, change_id=self.change_id)
+
+    def finish(self) -> Change:
+        """Return the changes of files since the start.
+
+        Raises:
+            RehearsalError: the journal of the change cannot be written.
+        """
+        record, lost = self.record()
+        return Change(self.change_id, record=record, backups=self._backups, lost=lost, certainty="named only")
+
+    def record(self) -> tuple[JournalRecord | None, list[UndoItem]]:
+        """Return the journal of the changed files, and the changed files that were not saved.
+
+        Raises:
+            RehearsalError: the journal cannot be written.
+        """
+        files, lost = self._changed_files()
+        try:
+            if not files:
+                self._backups.forget(self.change_id)
+                return None, lost
+            record = self._backups.add(self.workspace, files, change_id=self.change_id, folders=self._folders)
+            self._backups.trim()
+        except OSError as error:
+            raise RehearsalError(
+                f"The backups cannot be written: {error.strerror or error}. The run cannot be undone."
+            ) from None
+        return record, lost
+
+    def is_own(self, path: str) -> bool:
+        """Return True if a path belongs to the store."""
+        return f"{self.workspace}/{path}".startswith(self._own_paths)
+
+    def _stamps_now(self) -> dict[str, Stamp]:
+        return {path: stamp for path, stamp in _stamps(self.workspace).items() if not self.is_own(path)}
+
+    def _changed_files(self) -> tuple[list[FileRecord], list[UndoItem]]:
+        found: list[FileRecord] = []
+        stamps = self._stamps_now()
+        folder = os.open(self.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for path in sorted(self._saved.keys() | (stamps.keys() - self._stamps.keys())):
+                with suppress(OSError, RehearsalError):
+                    before, after = self._saved.get(path), state_below(folder, path)
+                    if before != after:
+                        store_below(self._backups, folder, path, after)
+                        found.append(FileRecord(path, before, after, is_created=before is None, at="after"))
+        finally:
+            os.close(folder)
+        known = {file.path for file in found} | self._saved.keys()
+        lost = [
+            UndoItem("file", shown_path(path), "impossible", "the code does not name it, so it was not saved")
+            for path in sorted(self._stamps)
+            if path not in known and stamps.get(path) != self._stamps[path]
+        ]
+        return found, lost
+
+
+def watch_files(workspace: Path, backups: Backups) -> FileWatch:
+    """Save the small files of a workspace. Call `finish` of the result after the change."""
+    watched = FileWatch(workspace, backups)
+    watched.save(watched.small())
+    return watched
 
 
 class Watch:
@@ -43,10 +154,7 @@ class Watch:
 
     def __init__(self, code: str, namespace: dict[str, Any], workspace: Path, backups: Backups) -> None:
         self._namespace = namespace
-        self._workspace = workspace.resolve()
         self._backups = backups
-        self._own_paths = backups.own_paths
-        self._change_id = secrets.token_hex(8)
         self._before = variables_of(namespace)
         names = touched(code, self._before)
         self._digests = {name: digest(self._before[name]) for name in names}
@@ -55,9 +163,9 @@ class Watch:
             *_texts(code),
             *(str(self._before[name]) for name in names if isinstance(self._before[name], str | Path)),
         ]
-        self._stamps = self._stamps_now()
-        self._folders = _folders(self._workspace)
-        self._files = self._save_files(texts)
+        self._files = FileWatch(workspace, backups)
+        named = {path for path in self._named_files(texts) if not self._files.is_own(path)}
+        self._files.save(sorted(named)[:_MOST_NAMED])
         self._settings = settings_now()
 
     def finish(self) -> Change:
@@ -66,23 +174,10 @@ class Watch:
         Raises:
             RehearsalError: the journal of the change cannot be written.
         """
-        files, lost = self._changed_files()
-        record = None
-        try:
-            if files:
-                record = self._backups.add(
-                    self._workspace, files, change_id=self._change_id, folders=self._folders
-                )
-                self._backups.trim()
-            else:
-                self._backups.forget(self._change_id)
-        except OSError as error:
-            raise RehearsalError(
-                f"The backups cannot be written: {error.strerror or error}. The run cannot be undone."
-            ) from None
+        record, lost = self._files.record()
         settings = [SettingRecord(*pair) for pair in changed_settings(self._settings)]
         return Change(
-            self._change_id,
+            self._files.change_id,
             record=record,
             backups=self._backups,
             namespace=self._namespace,
@@ -110,38 +205,13 @@ class Watch:
 
     # ---- files
 
-    def _save_files(self, texts: list[str]) -> dict[str, FileState | None]:
-        """Store the files that the code names. Return their states; None for a missing file.
-
-        Their journal is written before the code runs. So their contents are there also if the process ends meanwhile.
-        """
-        saved: dict[str, FileState | None] = {}
-        folder = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for path in sorted(path for path in self._named_files(texts) if not self._is_own(path))[
-                :_MOST_NAMED
-            ]:
-                with suppress(OSError, RehearsalError):
-                    state = state_below(folder, path)
-                    store_below(self._backups, folder, path, state)
-                    saved[path] = state
-        finally:
-            os.close(folder)
-        present = [
-            FileRecord(path, state, state, at="after") for path, state in saved.items() if state is not None
-        ]
-        if present:
-            with suppress(OSError):
-                self._backups.add(self._workspace, present, change_id=self._change_id)
-        return saved
-
     def _named_files(self, texts: list[str]) -> Iterator[str]:
         for text in texts:
             if not 0 < len(text) < _LONGEST_PATH or {"\n", "\0"} & set(text):
                 continue
             with suppress(OSError, ValueError):
                 path = Path(os.path.abspath(Path.cwd() / text))  # noqa: PTH100 # a link is not followed
-                if path.is_relative_to(self._workspace) and path != self._workspace:
+                if path.is_relative_to(self._files.workspace) and path != self._files.workspace:
                     yield from self._files_at(path)
 
     def _files_at(self, path: Path) -> Iterator[str]:
@@ -152,35 +222,8 @@ class Watch:
         elif not os.path.lexists(path) or _is_regular(path):
             yield self._relative(path)
 
-    def _stamps_now(self) -> dict[str, Stamp]:
-        return {path: stamp for path, stamp in _stamps(self._workspace).items() if not self._is_own(path)}
-
-    def _is_own(self, path: str) -> bool:
-        return f"{self._workspace}/{path}".startswith(self._own_paths)
-
     def _relative(self, path: Path) -> str:
-        return path.relative_to(self._workspace).as_posix()
-
-    def _changed_files(self) -> tuple[list[FileRecord], list[UndoItem]]:
-        found: list[FileRecord] = []
-        stamps = self._stamps_now()
-        folder = os.open(self._workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for path in sorted(self._files.keys() | (stamps.keys() - self._stamps.keys())):
-                with suppress(OSError, RehearsalError):
-                    before, after = self._files.get(path), state_below(folder, path)
-                    if before != after:
-                        store_below(self._backups, folder, path, after)
-                        found.append(FileRecord(path, before, after, is_created=before is None, at="after"))
-        finally:
-            os.close(folder)
-        known = {file.path for file in found} | self._files.keys()
-        lost = [
-            UndoItem("file", shown_path(path), "impossible", "the code does not name it, so it was not saved")
-            for path in sorted(self._stamps)
-            if path not in known and stamps.get(path) != self._stamps[path]
-        ]
-        return found, lost
+        return path.relative_to(self._files.workspace).as_posix()
 
 
 def watch(code: str, namespace: dict[str, Any], workspace: Path, backups: Backups) -> Watch:

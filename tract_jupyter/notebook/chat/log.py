@@ -17,6 +17,7 @@ from tract_jupyter.loop import (
     RequestBegan,
     TurnBegan,
     TurnEnded,
+    TurnNoted,
 )
 from tract_jupyter.models import TurnOutcome, counted, one_line, parse_message
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
@@ -126,6 +127,7 @@ class TurnLog:
             CallAsked: [self._take_asked],
             CallBegan: [self._take_call],
             CallEnded: [self._take_answer],
+            TurnNoted: [self._take_note],
             TurnEnded: [self._take_end],
         }
 
@@ -462,6 +464,16 @@ class TurnLog:
             event.call_id, ended=self._without_waiting(event, stored.values()), is_open=False, asked=script_request,
             questions=tuple(known.values()), images=tuple(self.source.image(one) for one in event.images),
         )  # fmt: skip
+
+    def _take_note(self, event: TurnNoted) -> None:
+        look = "no" if event.is_warning else ""
+        note_id = f"k-{event.key}" if event.key else f"n{len(self._parts)}"
+        note = NotePart(note_id, event.title, event.text, look)
+        place = next((place for place, part in enumerate(self._parts) if part.id == note_id), None)
+        if place is None:
+            self._parts.append(note)
+        else:
+            self._parts[place] = note
 
     def _take_end(self, event: TurnEnded) -> None:
         self._keep_growing()

@@ -234,6 +234,10 @@ class DrawnTurn:
         """Return the total cost, or "price unknown" if any price is unknown."""
         if not any(self.usages):
             return ""
+        claims = [usage["claimed_usd"] for usage in self.usages if "claimed_usd" in usage]
+        if claims:
+            total = sum(filter(None, map(dollars, claims)), Decimal(0))
+            return f"{_money(total)} by the agent's count" if total else ""
         each = [
             dollars(request.get("cost"))
             for usage in self.usages

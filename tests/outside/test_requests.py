@@ -1,0 +1,215 @@
+"""The four shapes of requests for permission, with messages as the agents send them, and hostile ones."""
+
+import pytest
+
+from tests.outside.conftest import call
+from tract_jupyter.loop import CallEnded, TurnNoted
+from tract_jupyter.outside import AGENTS, OUTSIDE_AGENT
+
+ONCE = {"optionId": "yes", "name": "Allow", "kind": "allow_once"}
+NO = {"optionId": "no", "name": "Reject", "kind": "reject_once"}
+CODEX_OPTIONS = [
+    {"optionId": "allow_once", "name": "Allow", "kind": "allow_once"},
+    {"optionId": "allow_session", "name": "Allow for this session", "kind": "allow_always"},
+    {"optionId": "allow_always", "name": "Always allow", "kind": "allow_always"},
+    {"optionId": "cancel", "name": "Cancel", "kind": "reject_once"},
+]
+DIFF = {"type": "diff", "path": "new.py", "oldText": None, "newText": "print(1)\n"}
+
+
+def test_claude_sends_arguments_and_the_diff_with_the_request(chat, known, user):
+    about = {
+        "toolCallId": "toolu_9dc4", "name": "Write", "status": "pending", "title": "Write new.py", "kind": "edit",
+        "rawInput": {"file_path": "new.py", "content": "print(1)\n"}, "content": [DIFF],
+        "locations": [{"path": "new.py"}],
+    }  # fmt: skip
+    options = [
+        {"optionId": "allow-with-updates", "name": "Yes, allow all edits during this session", "kind": "allow_always"},
+        {"optionId": "allow-once", "name": "Yes", "kind": "allow_once"},
+        {"optionId": "reject", "name": "No", "kind": "reject_once"},
+    ]  # fmt: skip
+    chat(known(prompts=[[["ask", {"call": about, "options": options}]]]))
+    (request,) = user.requests
+    assert request.title == "Fake wants to create new.py"
+    assert request.code[0].code == "print(1)\n"
+    assert not any(table.title == "Arguments" for table in request.tables)  # the diff shows them
+
+
+def test_codex_sends_the_diff_and_the_arguments_in_an_earlier_message(chat, known, user, log):
+    edit = {
+        "toolCallId": "call_1",
+        "title": "Editing files",
+        "kind": "edit",
+        "status": "pending",
+        "content": [DIFF],
+    }
+    tool = {"toolCallId": "call_2", "title": "Tool", "kind": "execute", "status": "pending",
+            "rawInput": {"server": "birds", "tool": "count", "arguments": {"where": "Ulm"}}}  # fmt: skip
+    asks = {"toolCallId": "call_1", "title": "Edit files", "locations": [{"path": "new.py"}]}
+    asks_tool = {"toolCallId": "call_2", "kind": "execute", "status": "pending"}
+    steps = [
+        ["call", edit], ["ask", {"call": asks, "options": CODEX_OPTIONS}],
+        ["call", tool], ["ask", {"call": asks_tool, "options": CODEX_OPTIONS, "meta": {"is_mcp_tool_approval": True}}],
+    ]  # fmt: skip
+    chat(known(prompts=[steps], log=log.place))
+    first, second = user.requests
+    assert first.code[0].code == "print(1)\n"
+    assert "'where': 'Ulm'" in str(second.tables[0].rows)
+    assert [one["optionId"] for one in log.entries("outcome")] == ["allow_once", "allow_once"]
+
+
+def test_gemini_sends_arguments_as_a_text_and_a_command_as_the_title(chat, known, user):
+    tool = {"toolCallId": "count-1", "title": "count (birds MCP Server)", "kind": "other", "status": "pending",
+            "content": [{"type": "content", "content": {"type": "text", "text": '{"where": "Ulm"}'}}]}  # fmt: skip
+    shell = {
+        "toolCallId": "shell-2",
+        "title": "touch a.txt",
+        "kind": "execute",
+        "status": "pending",
+        "content": [],
+    }
+    steps = [["ask", {"call": tool}], ["ask", {"call": shell}]]
+    chat(known(prompts=[steps], settings={"title_is_command": True}))
+    first, second = user.requests
+    assert '{"where": "Ulm"}' in str(first.tables[0].rows)
+    assert second.title == "Fake wants to run a shell command"
+    assert second.code[0].code == "!touch a.txt"
+    assert "all your rights" in second.summary
+
+
+def test_opencode_sends_no_arguments_and_the_request_says_so(chat, known, user, log):
+    about = {
+        "toolCallId": "prt_1",
+        "title": "birds_count",
+        "kind": "other",
+        "status": "pending",
+        "rawInput": {},
+    }
+    late = {"toolCallId": "prt_1", "status": "in_progress", "rawInput": {"where": "Ulm"}}
+    steps = [["call", about], ["ask", {"call": about, "does": [["progress", late]]}]]
+    _, events = chat(known(prompts=[steps], log=log.place))
+    (request,) = user.requests
+    assert "It does not say with which arguments." in request.why
+    (ended,) = [event for event in events if isinstance(event, CallEnded)]
+    assert 'Called with: {"where":"Ulm"}' in ended.text
+
+
+@pytest.mark.parametrize(
+    ("options", "chosen"),
+    [
+        ([NO, {**ONCE, "kind": "allow_always"}], None),
+        ([{**ONCE, "optionId": "always", "name": "Always"}, NO], None),
+        ([{**ONCE, "name": "Yes, for this session"}, {**ONCE, "optionId": "b"}, NO], "b"),
+        ("nonsense", None),
+        ([], None),
+        ([ONCE, NO], "yes"),
+    ],
+)
+def test_only_an_option_that_allows_once_is_ever_chosen(chat, known, log, options, chosen):
+    about = call(rawInput={"command": "touch a"}, kind="execute")
+    request = {"jsonrpc": "2.0", "id": "x", "method": "session/request_permission",
+               "params": {"sessionId": "s1", "toolCall": about, "options": options}}  # fmt: skip
+    import json
+
+    chat(known(prompts=[[["raw", json.dumps(request)], ["request", "again", {}]]], log=log.place))
+    answers = [one["result"]["outcome"] for one in log.entries() if one.get("id") == "x" and "result" in one]
+    assert [one.get("optionId") for one in answers] == [chosen]
+    assert chosen or answers[0]["outcome"] == "cancelled"
+
+
+def test_a_title_hides_nothing_and_a_python_file_has_findings(chat, known, user):
+    text = "import shutil\nshutil.rmtree('/home')\n"
+    about = call(title="Read file \u202egnp", kind="read", rawInput={"path": "a.py", "content": text})
+    chat(known(prompts=[[["call", about], ["ask", {"call": about}]]]))
+    (request,) = user.requests
+    assert request.title == "Fake wants to create a.py"
+    assert "It calls this a read, which is wrong." in request.why
+    assert request.code[0].findings
+    assert "\u202e" not in str(request)
+
+
+def test_paths_outside_of_the_folder_are_named(chat, known, user, folder):
+    (folder / "link").symlink_to("/etc")
+    diffs = [{**DIFF, "path": path} for path in ("../other.txt", "link/passwd")]
+    about = call(content=diffs)
+    user.rejects()
+    chat(known(prompts=[[["ask", {"call": about}]]]))
+    (request,) = user.requests
+    assert f"outside of the folder: {folder.parent / 'other.txt'}, /etc/passwd" in request.why
+
+
+def test_a_notebook_file_is_refused_with_a_remedy_and_no_question(chat, known, user, log):
+    about = call(content=[{**DIFF, "path": "Birds.IPYNB"}])
+    prompts = [[["ask", {"call": about}]], [["text", "In a cell then."]]]
+    response, _ = chat(known(prompts=prompts, log=log.place))
+    assert not user.requests
+    assert response.text == "In a cell then."
+    assert "the open notebook would overwrite" in log.sent("session/prompt")[1]["prompt"][0]["text"]
+
+
+def test_another_notebook_can_read_and_reject_the_request(chat, known, tract, user):
+    stored = []
+
+    async def decide(request):
+        from tract_jupyter.review import Answer
+
+        stored.extend(tract.review.inbox())
+        return Answer("reject", {"reason": "no"})
+
+    user.decide = decide
+    from tract_jupyter.review import personal_channel
+
+    tract.reviewer.channel = personal_channel("other")(decide)
+    about = call(rawInput={"command": "touch a\ntouch b"}, kind="execute")
+    chat(known(prompts=[[["ask", {"call": about}]]]))
+    (row,) = stored
+    assert (row.operation, row.actor, row.fields["command"]) == (
+        OUTSIDE_AGENT,
+        "outside:fake",
+        "touch a\ntouch b",
+    )
+
+
+def test_the_request_of_our_own_tool_is_answered_by_us_for_exactly_our_server(chat, known, tract, user, log):
+    class Server:
+        name, url, headers = "kernel_1f2e", "http://127.0.0.1:1/mcp", {"Authorization": "Bearer x"}
+
+    tract.outside.server = Server
+
+    def claude(name, source):
+        meta = {"claudeCode": {"mcpServer": {"name": name, "source": source}}}
+        return call(f"c-{name}-{source}", name=f"mcp__{name}__run_code", kind="other",
+                    rawInput={"code": "1"}, _meta=meta)  # fmt: skip
+
+    calls = [claude("kernel_1f2e", "dynamic"), claude("kernel_1f2e", "project"), claude("kernel", "dynamic")]
+    calls.append(call("t", title="mcp__kernel_1f2e__run_code", rawInput={"server": "kernel_1f2e"}))
+    chat(known(prompts=[[["ask", {"call": one}] for one in calls]], log=log.place))
+    assert len(user.requests) == 3
+    assert log.sent("session/new")[0]["mcpServers"] == [
+        {"type": "http", "name": "kernel_1f2e", "url": "http://127.0.0.1:1/mcp",
+         "headers": [{"name": "Authorization", "value": "Bearer x"}]}
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", AGENTS, ids=lambda one: one.name)
+def test_the_table_is_complete(settings):
+    assert settings.about.endswith(".")
+    assert settings.install
+    assert "kernel_1" in str(settings.meta("kernel_1")) or not settings.session_meta
+    assert settings.mode or settings.environment
+    assert settings.verified or "Not verified" in settings.about
+
+
+def test_hostile_values_of_a_call_do_no_harm(chat, known, user):
+    fields = [
+        {"title": ["x"], "kind": 5, "status": {"a": 1}, "rawInput": "*** Begin Patch", "content": "x", "_meta": "y"},
+        {"title": "a\ud800b", "rawInput": {"command": [], "x": "\ud800"}, "content": [None, {"type": "diff"}]},
+        {"name": "../../etc " * 20, "rawInput": {"big": "x" * 100_000}},
+        {"toolCallId": None}, {"toolCallId": ""},
+    ]  # fmt: skip
+    steps = [["ask", {"call": {"toolCallId": f"c{number}", **one}}] for number, one in enumerate(fields[:3])]
+    steps += [["update", "tool_call", one] for one in fields[3:]]
+    _, events = chat(known(prompts=[steps]))
+    assert len(user.requests) == 3
+    assert "*** Begin Patch" in str(user.requests[0].tables)
+    assert len([event for event in events if isinstance(event, TurnNoted)]) == 3

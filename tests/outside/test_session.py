@@ -1,0 +1,116 @@
+"""The mode that asks, the environment, sessions that are loaded, and the settings."""
+
+import pytest
+
+from tests.outside.conftest import command
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import CassetteError, ContentError, OutsideAgentError
+
+
+def test_the_mode_that_asks_is_set_before_each_turn(chat, known, log):
+    agent = known(prompts=[[["text", "One."]], [["text", "Two."]]], log=log.place)
+    chat(agent, "One?")
+    chat(agent, "/two")
+    methods = [one["method"] for one in log.entries() if "method" in one]
+    assert methods == [
+        "initialize", "session/new", "session/set_mode", "session/prompt", "session/set_mode", "session/prompt"
+    ]  # fmt: skip
+    assert log.sent("session/set_mode")[0]["modeId"] == "default"
+    assert log.sent("initialize")[0]["clientCapabilities"]["fs"] == {
+        "readTextFile": False,
+        "writeTextFile": False,
+    }
+    assert log.sent("initialize")[0]["clientCapabilities"]["terminal"] is False
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        {"modes": ["auto"]}, {"modes": []}, {"ignores_mode": True}, {"config": True, "ignores_mode": True},
+        {"errors": {"session/set_mode": {"code": -32602, "message": "no"}}},
+    ],
+)  # fmt: skip
+def test_without_the_mode_that_asks_nothing_is_sent(chat, known, log, script, tract):
+    with pytest.raises(OutsideAgentError, match=r"asks before it acts|refused session/set_mode"):
+        chat(known(log=log.place, **script))
+    assert not log.sent("session/prompt")
+    assert tract.outside.running == ()
+    assert not [message for message in tract.compile().messages if message.role == "assistant"]
+
+
+def test_the_mode_is_a_config_option_of_newer_agents(chat, known, log):
+    response, _ = chat(known(config=True, log=log.place))
+    assert response.text == "Done."
+    assert log.sent("session/set_config_option") == [{"sessionId": "s1", "configId": "m", "value": "default"}]
+
+
+def test_an_agent_that_leaves_the_mode_during_the_turn_is_cancelled(chat, known, log, tract):
+    steps = [["text", "I go on alone."], ["mode", "bypass"], ["cancelled"]]
+    agent = known(prompts=[steps, [["text", "Back."]]], log=log.place)
+    with pytest.raises(OutsideAgentError, match="changed to its mode 'bypass', in which it does not ask"):
+        chat(agent)
+    assert any(one.get("method") == "session/cancel" for one in log.entries())
+    response, _ = chat(agent, "Again.")
+    assert response.text == "Back."
+    assert len(log.sent("session/set_mode")) == 2
+
+
+def test_a_session_is_loaded_in_another_process_in_the_mode_that_asks(known, log, tmp_path, folder):
+    agent = known(loads=True, log=log.place, mode_after_load="auto")
+    for text in ("One.", "Two."):
+        with Tract.open(tmp_path / "store.db") as tract:
+            response = tract.chat(text, agent=agent)
+            assert response.text == "Done."
+    assert log.sent("session/load")[0]["sessionId"] == "s1"
+    assert len(log.sent("session/set_mode")) == 2
+    assert log.sent("session/prompt")[1]["prompt"] == [{"type": "text", "text": "Two."}]
+
+
+def test_the_environment_has_no_secrets_unless_they_are_named(chat, known, log, monkeypatch, tract):
+    for name in ("ANTHROPIC_API_KEY", "JUPYTER_TOKEN", "OTHER_KEY", "TRACT_SECRET", "PYTHONPATH"):
+        monkeypatch.setenv(name, "secret-1")
+    agent = known(prompts=[[["env"]], [["env"]]], log=log.place, settings={"environment": {"NO_HOOKS": "1"}})
+    chat(agent)
+    tract.outside.use(agent, env=["OTHER_KEY"])
+    chat(agent, "Again.")
+    first, second = log.entries("env")
+    assert "secret-1" not in first.values()
+    assert first["NO_HOOKS"] == "1"
+    assert {name for name, value in second.items() if value == "secret-1"} == {"OTHER_KEY"}
+
+
+def test_an_agent_that_is_not_logged_in_says_how(chat, known):
+    errors = {"session/new": {"code": -32000, "message": "Authentication required"}}
+    with pytest.raises(OutsideAgentError, match="Fake is not logged in. Log in with its own program"):
+        chat(known(errors=errors))
+
+
+def test_another_version_of_the_protocol_is_refused(chat, known):
+    with pytest.raises(OutsideAgentError, match="speaks version 2 of ACP"):
+        chat(known(version=2))
+
+
+def test_names_and_command_lines(tract):
+    with pytest.raises(OutsideAgentError, match=r"Unknown agent 'cloude'. Known agents: claude, codex"):
+        tract.outside.use("cloude")
+    with pytest.raises(OutsideAgentError, match="has no name"):
+        tract.outside.use("")
+    with pytest.raises(OutsideAgentError, match="command line of the agent is invalid"):
+        tract.outside.use("agent 'x")
+    with pytest.raises(OutsideAgentError, match=r"'/no/such' was not found"):
+        tract.chat("Hello.", agent="/no/such --acp")
+    assert not tract.outside.use(command()).is_known
+
+
+def test_other_options_and_cassettes_are_refused_before_anything_is_sent(tract, tmp_path):
+    for options in ({"tools": "self"}, {"model": "x"}, {"profile": "p"}, {"trigger": "other"}):
+        with pytest.raises(ContentError, match="takes `name`, `attachments` and `on_turn` only"):
+            tract.chat("Hello.", agent=command(), **options)
+    with pytest.raises(ContentError, match="not resumed"):
+        tract.chat(None, agent=command())
+    with (
+        tract.cassette.record(tmp_path / "a.cassette.jsonl"),
+        pytest.raises(CassetteError, match="does not record"),
+    ):
+        tract.chat("Hello.", agent=command())
+    assert tract.head is None

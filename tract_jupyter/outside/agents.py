@@ -1,0 +1,200 @@
+"""The known outside agents: how each is started, what makes it ask, and what it never asks about.
+
+This is data. An agent that is not here can be started with its command line. Then nothing is known about when it asks.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import OutsideAgentError
+from tract_jupyter.models import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SERVER: Final = "{server}"
+_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+_NAME: Final = 40
+UNKNOWN: Final = "This agent decides by itself when to ask."
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentSettings:
+    """The settings of one outside agent.
+
+    Attributes:
+        name: the name in `--agent NAME`.
+        title: the name for the user.
+        command: the program and its arguments, which speaks ACP on stdin and stdout.
+        install: the command that installs it.
+        mode: the id of the mode in which it asks before it acts. Empty if its environment makes it ask.
+        environment: the variables that make it ask, and that switch off project files and other network access.
+        session_meta: the `_meta` of `session/new`, as JSON. `{server}` is the name of the kernel's MCP server.
+        authenticates_with: the authentication method for each key, by the name of its variable.
+        takes_kernel: False if the kernel is not offered to it. `why_no_kernel` has the reason.
+        why_no_kernel: see above.
+        title_is_command: True if the title of a request about a shell command is the command.
+        asks: the actions that it asks about, verified.
+        never_asks: the actions that it never asks about.
+        switched_off: what these settings switch off.
+        hosts: the hosts that it may reach besides the host of its model.
+        verified: the version and the date of the verification. Empty if it was not verified.
+        is_known: False for a command line of the user.
+    """
+
+    name: str
+    title: str
+    command: tuple[str, ...]
+    install: str = ""
+    mode: str = ""
+    environment: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    session_meta: str = ""
+    authenticates_with: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    takes_kernel: bool = True
+    why_no_kernel: str = ""
+    title_is_command: bool = False
+    asks: tuple[str, ...] = ()
+    never_asks: tuple[str, ...] = ()
+    switched_off: tuple[str, ...] = ()
+    hosts: str = ""
+    verified: str = ""
+    is_known: bool = True
+
+    def meta(self, server: str) -> dict[str, Any]:
+        """Return the `_meta` of `session/new`, for the name of the kernel's MCP server."""
+        return dict(json.loads(self.session_meta.replace(_SERVER, server))) if self.session_meta else {}
+
+    @property
+    def about(self) -> str:
+        """Say when the agent asks, for the first row of its session."""
+        if not self.is_known:
+            return UNKNOWN
+        parts = [f"It asks about {', '.join(self.asks)}." if self.asks else ""]
+        parts += [f"It never asks about {', '.join(self.never_asks)}." if self.never_asks else ""]
+        parts += [f"Network: {self.hosts}." if self.hosts else ""]
+        parts += [f"Verified with {self.verified}." if self.verified else "Not verified."]
+        return " ".join(filter(None, parts))
+
+
+_CLAUDE: Final = json.dumps(
+    {
+        "claudeCode": {
+            "options": {
+                "settingSources": [],
+                "strictMcpConfig": True,
+                "allowDangerouslySkipPermissions": False,
+                "promptSuggestions": False,
+                "settings": {
+                    "permissions": {
+                        "ask": ["Write", "Edit", "NotebookEdit", "Bash", "WebFetch", f"mcp__{_SERVER}"],
+                        "defaultMode": "default",
+                        "disableBypassPermissionsMode": "disable",
+                    }
+                },
+            }
+        }
+    }
+)
+AGENTS: Final[tuple[AgentSettings, ...]] = (
+    AgentSettings(
+        name="claude",
+        title="Claude Code",
+        command=("claude-agent-acp",),
+        install="npm install -g @agentclientprotocol/claude-agent-acp",
+        mode="default",
+        environment={"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"},
+        session_meta=_CLAUDE,
+        asks=("file changes", "shell commands", "web requests", "MCP tools", "reads outside the folder"),
+        never_asks=("reads in the folder",),
+        switched_off=("project settings and hooks", "MCP servers of .mcp.json", "telemetry and updates"),
+        hosts="the host of its model",
+        verified="claude-agent-acp 0.101.0 on 2026-11-26",
+    ),
+    AgentSettings(
+        name="codex",
+        title="Codex",
+        command=("codex-acp",),
+        install="npm install -g @agentclientprotocol/codex-acp",
+        mode="read-only",
+        environment={
+            "INITIAL_AGENT_MODE": "read-only",
+            "CODEX_CONFIG": json.dumps(
+                {"features": {"plugins": False, "apps": False, "remote_plugin": False}}
+            ),
+        },
+        asks=("file changes", "commands that leave its sandbox", "MCP tools that write"),
+        never_asks=("commands inside its read-only sandbox", "reads", "MCP tools that only read"),
+        switched_off=("plugins", "apps"),
+        hosts="the host of its model",
+        verified="codex-acp 2.6.0 on 2026-11-26",
+    ),
+    AgentSettings(
+        name="gemini",
+        title="Gemini CLI",
+        command=("gemini", "--acp"),
+        install="npm install -g @google/gemini-cli",
+        mode="default",
+        authenticates_with={"GEMINI_API_KEY": "gemini-api-key"},
+        takes_kernel=False,
+        why_no_kernel="it takes MCP servers in trusted folders only, and there it runs hooks of the project",
+        title_is_command=True,
+        asks=("file changes", "shell commands", "MCP tools"),
+        never_asks=("reads in the folder",),
+        switched_off=("project hooks and MCP servers, because the folder is not trusted",),
+        hosts="the host of its model, and Google's usage statistics unless its settings switch them off",
+        verified="gemini-cli 0.61.0 on 2026-11-26",
+    ),
+    AgentSettings(
+        name="opencode",
+        title="OpenCode",
+        command=("opencode", "acp"),
+        install="npm install -g opencode-ai",
+        environment={
+            "OPENCODE_PERMISSION": '{"*":"ask"}',
+            "OPENCODE_DISABLE_AUTOUPDATE": "1",
+            "OPENCODE_DISABLE_MODELS_FETCH": "1",
+        },
+        asks=("file changes", "shell commands", "reads", "MCP tools, without their arguments"),
+        switched_off=("permissions of opencode.json", "updates"),
+        hosts="the host of its model, and its package registry",
+        verified="opencode-ai 1.18.33 on 2026-11-26",
+    ),
+    AgentSettings(
+        name="goose",
+        title="Goose",
+        command=("goose", "acp"),
+        install="https://block.github.io/goose",
+        environment={"GOOSE_MODE": "approve"},
+        hosts="unknown",
+    ),
+)
+"""The known agents."""
+
+
+def settings_of(agent: str) -> AgentSettings:
+    """Return the settings of a known agent, or of a command line.
+
+    Raises:
+        OutsideAgentError: the text is neither.
+    """
+    known = next((one for one in AGENTS if one.name == agent), None)
+    if known is not None:
+        return known
+    try:
+        command = tuple(shlex.split(agent))
+    except ValueError as error:
+        raise OutsideAgentError(f"The command line of the agent is invalid: {error}.") from None
+    names = ", ".join(one.name for one in AGENTS)
+    if not command:
+        raise OutsideAgentError(f"The agent has no name. Known agents: {names}. Or give a command line.")
+    if len(command) == 1 and "/" not in agent:
+        raise OutsideAgentError(
+            f"Unknown agent {one_line(agent, _NAME)!r}. Known agents: {names}. Or give a command line with a path."
+        )
+    name = one_line(command[0].rpartition("/")[2], _NAME) or "agent"
+    return AgentSettings(name=name, title=name, command=command, is_known=False, hosts="unknown")

@@ -1,0 +1,247 @@
+"""The tool calls of an outside agent, joined from its messages by their ids.
+
+Agents differ: a request for permission may have the arguments, the diff, both or neither, and an earlier message may
+have the rest. The title is a text of the agent, so nothing is derived from it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+import shlex
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.models import ToolCall, canonical_json, one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tract_jupyter.outside.agents import AgentSettings
+
+_LONGEST_ARGUMENTS: Final = 64_000
+_LONGEST_TITLE: Final = 300
+_NAME_LENGTH: Final = 64
+_ENDED: Final = frozenset({"completed", "failed"})
+_PATHS: Final = ("file_path", "filePath", "path", "notebook_path", "abs_path")
+_BEFORE: Final = ("old_string", "oldString", "old_str", "oldText")
+_AFTER: Final = ("new_string", "newString", "new_str", "newText", "content", "file_text")
+
+
+class FileChange(NamedTuple):
+    """A change of a file that the agent announces.
+
+    Attributes:
+        path: the path as the agent writes it.
+        before: the replaced text, a part or the whole file; None for a new file.
+        after: the new text.
+    """
+
+    path: str
+    before: str | None
+    after: str
+
+
+@dataclass(eq=False)
+class SeenCall:
+    """A call with all that the agent said about it so far.
+
+    Attributes:
+        acp_id: the agent's id of the call.
+        call_id: our id of the call.
+        data: the joined fields of its messages.
+        is_committed: True if it is in the history.
+        is_answered: True if its answer is in the history.
+        answer: the commit of an answer that said that the call still ran; empty for none.
+        is_begun: True if the agent carries it out.
+        is_rejected: True if the user rejected it.
+    """
+
+    acp_id: str
+    number: int
+    prefix: str = field(default_factory=lambda: secrets.token_hex(3))
+    data: dict[str, Any] = field(default_factory=dict)
+    changes: tuple[FileChange, ...] = ()
+    is_committed: bool = False
+    is_answered: bool = False
+    is_begun: bool = False
+    is_rejected: bool = False
+    answer: str = ""
+    committed_arguments: Mapping[str, Any] | None = None
+
+    @property
+    def call_id(self) -> str:
+        """Our id of the call. The agent's may repeat, or may not be valid for a provider."""
+        return f"outside-{self.prefix}-{self.number}"
+
+    def merge(self, update: Mapping[str, Any]) -> None:
+        """Add the fields of a message. An empty value does not replace an earlier one."""
+        content = update.get("content")
+        self.changes = tuple(_changes_in(content)) or self.changes
+        for name, value in update.items():
+            if name == "_meta":
+                self.data["_meta"] = {
+                    **self.data.get("_meta", {}),
+                    **(value if isinstance(value, dict) else {}),
+                }
+            elif value not in (None, {}, [], ""):
+                self.data[name] = value
+        self.changes = self.changes or tuple(_changes_of(self.raw))
+
+    @property
+    def raw(self) -> Any:
+        """The arguments as the agent sent them; None if it sent none."""
+        return self.data.get("rawInput")
+
+    @property
+    def status(self) -> str:
+        """The status of the call in words of ACP."""
+        return str(self.data.get("status") or "pending")
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the agent says that the call ended."""
+        return self.status in _ENDED
+
+    @property
+    def kind(self) -> str:
+        """The kind of the call in words of ACP."""
+        return _word(self.data.get("kind")) or "other"
+
+    @property
+    def tool(self) -> str:
+        """The name of the tool, or the kind if the agent does not name it."""
+        claude = self.data.get("_meta", {}).get("claudeCode")
+        named = claude.get("toolName") if isinstance(claude, dict) else None
+        return _word(self.data.get("name")) or _word(named) or self.kind
+
+    @property
+    def title(self) -> str:
+        """The agent's title of the call, in one line."""
+        return one_line(str(self.data.get("title") or ""), _LONGEST_TITLE)
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of the call for the history."""
+        raw = self.raw if isinstance(self.raw, dict) else {} if self.raw is None else {"input": self.raw}
+        if not raw and self.changes:
+            raw = {"path": self.changes[0].path}
+        if not raw:
+            raw = {"title": self.title} if self.title else {}
+        return bounded(raw)
+
+    @property
+    def tool_call(self) -> ToolCall:
+        """The call for the history."""
+        return ToolCall(self.call_id, self.tool, self.arguments)
+
+    def command(self, settings: AgentSettings) -> str:
+        """Return the shell command of the call; empty if it is another call, or unknown."""
+        raw = self.raw if isinstance(self.raw, dict) else {}
+        value = raw.get("command", raw.get("cmd"))
+        if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+            return shlex.join(value)
+        if isinstance(value, str) and value.strip():
+            return value
+        return self.title if settings.title_is_command and self.kind == "execute" else ""
+
+    def rest(self, command: str) -> dict[str, Any]:
+        """Return the arguments that neither the changes nor the command show."""
+        raw = self.raw if isinstance(self.raw, dict) else {} if self.raw is None else {"input": self.raw}
+        hidden = {"command", "cmd"} if command and ("command" in raw or "cmd" in raw) else set()
+        if self.changes and tuple(_changes_of(raw)) == self.changes:
+            hidden = {*_PATHS, *_BEFORE, *_AFTER}
+        return bounded({name: value for name, value in raw.items() if name not in hidden})
+
+    def is_of_server(self, name: str) -> bool:
+        """Return True if the call is one of a tool of this MCP server, which the agent got from us.
+
+        Only fields that the agent's program fills count. Its model writes titles and arguments.
+        """
+        meta = self.data.get("_meta", {})
+        claude = meta.get("claudeCode")
+        server = claude.get("mcpServer") if isinstance(claude, dict) else None
+        if isinstance(server, dict):
+            return bool(server.get("name") == name and server.get("source") == "dynamic")
+        raw = self.raw if isinstance(self.raw, dict) else {}
+        return bool(meta.get("is_mcp_tool_approval") is True and raw.get("server") == name)
+
+    def texts(self) -> str:
+        """Return the texts of its content, such as arguments that are sent as text."""
+        return "\n".join(_texts_in(self.data.get("content")))
+
+    def outcome(self) -> str:
+        """Return the result as a text."""
+        parts = [self.texts()]
+        parts += [f"{'Created' if one.before is None else 'Changed'} {one.path}" for one in self.changes]
+        output = self.data.get("rawOutput")
+        if not parts[0] and output is not None:
+            parts.append(output if isinstance(output, str) else canonical_or_repr(output))
+        late = self.committed_arguments is not None and self.arguments != self.committed_arguments
+        parts += [f"Called with: {canonical_or_repr(self.arguments)}"] if late else []
+        return sound("\n".join(filter(None, parts)))
+
+
+def sound(text: str) -> str:
+    """Return a text that can be stored: without lone surrogates and zero characters."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def sound_data(value: Any) -> Any:
+    """Return JSON data whose texts can be stored."""
+    return json.loads(sound(json.dumps(value, ensure_ascii=False)))
+
+
+def bounded(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments that can be stored. If they are too large, return their beginning as one text."""
+    text = canonical_or_repr(arguments)
+    if len(text) > _LONGEST_ARGUMENTS:
+        return {"cut": f"{text[:_LONGEST_ARGUMENTS]} … ({len(text):,} characters)"}
+    return dict(sound_data(dict(arguments)))
+
+
+def canonical_or_repr(value: Any) -> str:
+    """Return JSON data as a text. Numbers that JSON does not have are allowed."""
+    try:
+        return sound(canonical_json(value))
+    except Exception:  # noqa: BLE001 # such as NaN, which some agents send
+        return sound(repr(value))
+
+
+def _word(value: Any) -> str:
+    """Return a name with characters that all providers accept; empty for anything else."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", value)[:_NAME_LENGTH] if isinstance(value, str) else ""
+
+
+def _items(content: Any) -> Iterator[dict[str, Any]]:
+    yield from (one for one in content if isinstance(one, dict)) if isinstance(content, list) else ()
+
+
+def _changes_in(content: Any) -> Iterator[FileChange]:
+    """Yield the diffs in the content of a call."""
+    for one in _items(content):
+        path, before, after = one.get("path"), one.get("oldText"), one.get("newText")
+        if one.get("type") == "diff" and isinstance(path, str) and isinstance(after, str):
+            yield FileChange(sound(path), sound(before) if isinstance(before, str) else None, sound(after))
+
+
+def _changes_of(raw: Any) -> Iterator[FileChange]:
+    """Yield the change that arguments describe, such as a path and a text."""
+    if not isinstance(raw, dict):
+        return
+    path, before, after = (_first(raw, names) for names in (_PATHS, _BEFORE, _AFTER))
+    if path is not None and after is not None:
+        yield FileChange(sound(path), None if before is None else sound(before), sound(after))
+
+
+def _first(raw: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
+    return next((raw[name] for name in names if isinstance(raw.get(name), str)), None)
+
+
+def _texts_in(content: Any) -> Iterator[str]:
+    for one in _items(content):
+        inner = one.get("content")
+        text = inner.get("text") if isinstance(inner, dict) else None
+        if isinstance(text, str):
+            yield sound(text)

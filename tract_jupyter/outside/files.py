@@ -1,0 +1,84 @@
+"""Files of a turn with an outside agent: the shown diff, the expected content, and the comparison with it."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from tract_jupyter.models import one_line
+
+if TYPE_CHECKING:
+    from tract_jupyter.outside.calls import FileChange
+
+_LARGEST: Final = 10_000_000
+_NAME: Final = 120
+
+
+class ExpectedFile(NamedTuple):
+    """The content that a file may have after an approved change.
+
+    Attributes:
+        path: the file.
+        before: its content at the time of the request; None if it was missing or not a text.
+        contents: the possible contents. Empty if the replaced text was not in the file.
+    """
+
+    path: Path
+    before: str | None
+    contents: tuple[str, ...]
+
+    @property
+    def has_difference(self) -> bool:
+        """True if the file has another content now."""
+        return read_text(self.path) not in self.contents
+
+
+def absolute(path: str, folder: Path) -> Path:
+    """Return the path that an agent means. Links are not followed."""
+    return Path(os.path.abspath(folder / path))  # noqa: PTH100 # a link is not followed
+
+
+def shown(path: Path, folder: Path) -> str:
+    """Return a path for the user: below the folder, or complete."""
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
+
+
+def read_text(path: Path) -> str | None:
+    """Return the text of a regular file; None if there is none."""
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGEST:
+            return None
+        return path.read_bytes().decode()
+    except (OSError, ValueError):
+        return None
+
+
+def expected(change: FileChange, folder: Path) -> ExpectedFile:
+    """Return the content that a file has after a change. The replaced text may be a part of the file."""
+    path = absolute(change.path, folder)
+    now = read_text(path)
+    if change.before is None:
+        return ExpectedFile(path, now, (change.after,))
+    if now is None or change.before == now:
+        return ExpectedFile(path, now, (change.after,))
+    if not change.before or change.before not in now:
+        return ExpectedFile(path, now, ())
+    once = now.replace(change.before, change.after, 1)
+    return ExpectedFile(path, now, tuple(dict.fromkeys([once, now.replace(change.before, change.after)])))
+
+
+def diff_of(change: FileChange, folder: Path) -> str:
+    """Return the change as a unified diff of the whole file, or of the announced texts if these are not in the file."""
+    target = expected(change, folder)
+    name = one_line(shown(target.path, folder), _NAME)
+    before, after = change.before or "", change.after
+    if target.contents:
+        before, after = target.before or "", target.contents[0]
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"{name} (now)", f"{name} (then)"
+    )
+    return "".join(
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+    )

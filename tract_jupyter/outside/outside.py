@@ -1,0 +1,415 @@
+"""`Tract.outside`: agents of other programs that work in a turn of the tract, over the Agent Client Protocol (ACP)."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.concurrency import Stopped, StopSignal, Worker
+from tract_jupyter.exceptions import (
+    CassetteError,
+    OutsideAgentError,
+    RehearsalError,
+    TractError,
+)
+from tract_jupyter.loop import StoppedEarlyError, TurnNoted, TurnObserver, TurnRequest
+from tract_jupyter.models import ChatResponse, TurnOutcome, digest, one_line
+from tract_jupyter.outside.agents import settings_of
+from tract_jupyter.outside.files import shown
+from tract_jupyter.outside.session import AgentSession
+from tract_jupyter.outside.turn import SESSION, OutsideTurn, prompt_content
+from tract_jupyter.rehearsal import watch_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tract_jupyter.context import Attachable, Repository
+    from tract_jupyter.llm import Cassette
+    from tract_jupyter.loop import AnswerStore, Generation, ToolLoop, TurnEvent
+    from tract_jupyter.models import AttachedFile, Delta, Message
+    from tract_jupyter.outside.agents import AgentSettings
+    from tract_jupyter.outside.session import KernelServer
+    from tract_jupyter.rehearsal import Backups, Change
+    from tract_jupyter.review import Review
+    from tract_jupyter.toolkit import EffectRecords
+
+_SETTLE_SECONDS: Final = 5.0
+_MOST_EARLIER: Final = 40_000
+_MOST_NAMED: Final = 10
+_EARLIER: Final = (
+    "The conversation so far, for your information:\n\n{text}\n\nThe message of the user:\n\n{message}"
+)
+
+
+class OutsideAgents:
+    """The outside agents of one tract: `use`, `chat`, `stop`.
+
+    Each agent is a process of its own, and stays for the next turn. It asks the user before it acts, through the same
+    gate as a model. docs/outside_agents.md has the limits.
+
+    Args:
+        tract: the owner of the requests.
+        repository: the history.
+        generation: holds the branch during a turn.
+        loop: commits the message, and stops turns.
+        review: returns the part that asks the user.
+        answers: returns the store of the calls' answers.
+        effects: returns the records of changed files.
+        backups: returns the earlier contents of files.
+        cassette: returns the cassette.
+        folder: returns the working folder of agents.
+
+    Attributes:
+        server: a function that starts the kernel's MCP server and returns its address; None to offer none.
+    """
+
+    def __init__(
+        self,
+        tract: Any,
+        repository: Repository,
+        generation: Generation,
+        *,
+        loop: Callable[[], ToolLoop],
+        review: Callable[[], Review],
+        answers: Callable[[], AnswerStore],
+        effects: Callable[[], EffectRecords],
+        backups: Callable[[], Backups],
+        cassette: Callable[[], Cassette],
+        folder: Callable[[], Path],
+    ) -> None:
+        self.server: Callable[[], KernelServer | None] | None = None
+        self._tract = tract
+        self._repository = repository
+        self._generation = generation
+        self._loop = loop
+        self._review = review
+        self._answers = answers
+        self._effects = effects
+        self._backups = backups
+        self._cassette = cassette
+        self._folder = folder
+        self._default = ""
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._sessions: dict[str, _Running] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def default(self) -> str:
+        """The agent of `use`; empty for none."""
+        return self._default
+
+    @property
+    def running(self) -> tuple[str, ...]:
+        """The names of the agents whose processes run."""
+        return tuple(name for name, one in self._sessions.items() if one.session.process.is_running)
+
+    def use(self, agent: str, *, env: Sequence[str] = ()) -> AgentSettings:
+        """Use an agent by default, and return its settings. An empty name returns to the model.
+
+        Args:
+            agent: a known name, such as `claude`, or a command line.
+            env: the variables of this process that the agent gets, such as `ANTHROPIC_API_KEY`.
+
+        Raises:
+            OutsideAgentError: the agent is unknown.
+        """
+        settings = settings_of(agent)
+        if tuple(env) != self._names.get(agent, ()):
+            self._names[agent] = tuple(env)
+            self._close(agent)
+        self._default = agent
+        return settings
+
+    def stop(self) -> tuple[str, ...]:
+        """End the processes of all agents, and use the model again. Return the names of the agents.
+
+        It takes 4 seconds at most.
+        """
+        self._default = ""
+        names = tuple(self._sessions)
+        workers = [Worker(lambda name=name: self._close(name), "tract-agent-end") for name in names]  # type: ignore[misc] # mypy does not see the default
+        for worker in workers:
+            worker.join(_SETTLE_SECONDS)
+        return names
+
+    def close(self) -> None:
+        """End all agents."""
+        self.stop()
+
+    def chat(
+        self,
+        agent: str,
+        text: str,
+        *,
+        name: str | None = None,
+        attachments: Sequence[Attachable] = (),
+        on_turn: Callable[[TurnEvent], object] | None = None,
+    ) -> ChatResponse:
+        """Commit a message of the user, and let an agent work on it until it ends its turn. See `Tract.chat`.
+
+        Raises:
+            OutsideAgentError: the agent cannot be started, cannot be made to ask, or left.
+            CassetteError: a cassette is active. It does not record outside agents.
+            TractError: the message cannot be committed.
+        """
+        settings = settings_of(agent)
+        cassette = self._cassette()
+        if cassette.is_recording or cassette.is_replaying:
+            raise CassetteError(
+                "A cassette does not record the turns of outside agents. End it with t.cassette.stop() first."
+            )
+        loop, before = self._loop(), self._repository.refs.position.commit_hash
+        files = self._repository.files.load(attachments)
+        with loop.signal() as stop, loop.asking(TurnRequest(), text, name, files, needs_model=False) as held:
+            if held.waits:
+                raise OutsideAgentError(
+                    "The reply to this message waits for your decision. %tract inbox shows it."
+                )
+            observer = TurnObserver(self._repository, on_turn or (lambda _event: None))
+            message = _Message(text, files, before, held.lease.question or "")
+            turn = _Turn(self, agent, settings, message, observer, stop)
+            with self._generation.turns.answering():
+                try:
+                    return observer.observe(turn)
+                except StoppedEarlyError as stopped:
+                    held.lease.has_failed = True
+                    return stopped.response
+
+    # --- for the turn
+
+    def ready(self, agent: str, settings: AgentSettings, before: str | None, stop: StopSignal) -> _Running:
+        """Return a session that knows the history before the message, in the mode that asks.
+
+        Raises:
+            OutsideAgentError: the agent cannot be started, or cannot be made to ask.
+            Stopped: the turn was stopped.
+        """
+        running = self._sessions.get(agent)
+        known = self._digest(before)
+        if running is not None and running.is_usable(stop) and running.known == known:
+            running.is_new = False
+            running.session.ensure_asking(running.listen)
+            return running
+        self._close(agent)
+        server = self.server() if self.server is not None and settings.takes_kernel else None
+        folder = self._folder()
+        session = AgentSession(settings, folder, self._names.get(agent, ()), server)
+        session.check = stop.check
+        running = _Running(session)
+        with self._lock:
+            self._sessions[agent] = running
+        try:
+            is_loaded = session.open(running.listen, self._earlier_session(settings.name, before))
+        except BaseException:
+            self._close(agent)
+            raise
+        running.earlier = "" if is_loaded else self._transcript(before)
+        return running
+
+    def ended(self, running: _Running) -> None:
+        """Note what the session knows after a turn. If the agent still works, wait for its end in another thread."""
+        running.known = self._digest(self._repository.refs.position.commit_hash)
+        if running.session.has_left:
+            running.session.close()
+        elif running.session.is_prompting:
+            running.settling = Worker(lambda: running.session.settle(_SETTLE_SECONDS), "tract-agent-settle")
+
+    def turn(
+        self, running: _Running, prompt: list[dict[str, Any]], observer: TurnObserver, stop: StopSignal
+    ) -> OutsideTurn:
+        """Return the turn of a session."""
+        return OutsideTurn(
+            running.session, prompt, self._repository, self._answers(), self._review().reviewer, observer, stop,
+            self._tract,
+        )  # fmt: skip
+
+    @property
+    def backups(self) -> Backups:
+        """The earlier contents of files."""
+        return self._backups()
+
+    def record(self, question: str, change: Change) -> None:
+        """Record changed files for the undo of a turn."""
+        self._effects().recorder(lambda: question).changed(change)
+
+    # ---
+
+    def _close(self, agent: str) -> None:
+        with self._lock:
+            running = self._sessions.pop(agent, None)
+        if running is not None:
+            running.session.close()
+
+    def _messages(self, commit: str | None) -> Sequence[Message]:
+        return () if commit is None else self._repository.compiler.of(commit).messages
+
+    def _digest(self, commit: str | None) -> str:
+        messages = self._messages(commit)
+        return digest([[one.role, one.content, [call.id for call in one.tool_calls]] for one in messages])
+
+    def _earlier_session(self, name: str, commit: str | None) -> str:
+        """Return the id of the agent's session that made the last message of the history; empty if there is none."""
+        for message in reversed(self._messages(commit)):
+            if message.role == "assistant" and message.commit_hash is not None:
+                made = self._repository.commits.get(message.commit_hash).metadata.get(SESSION)
+                is_its = isinstance(made, dict) and made.get("agent") == name
+                return str(made.get("session") or "") if is_its and isinstance(made, dict) else ""
+            if message.role == "user":
+                return ""
+        return ""
+
+    def _transcript(self, commit: str | None) -> str:
+        """Return the conversation as a text for an agent that does not know it."""
+        lines = [
+            f"{message.role.capitalize()}: {message.content.strip()}"
+            for message in self._messages(commit)
+            if message.role in {"user", "assistant"} and message.content.strip()
+        ]
+        return "\n\n".join(lines)[-_MOST_EARLIER:]
+
+
+class _Message(NamedTuple):
+    """The message of a turn.
+
+    Attributes:
+        text: its text.
+        files: its attachments.
+        before: the commit before it; None for an empty history.
+        question: its commit.
+    """
+
+    text: str
+    files: Sequence[AttachedFile]
+    before: str | None
+    question: str
+
+
+class _Running:
+    """A session with what it knows.
+
+    Attributes:
+        known: the digest of the history that the agent knows.
+        earlier: the conversation that the agent gets with its next prompt.
+        is_new: True in the first turn of the session.
+        settling: waits for the end of a cancelled prompt; None if there is none.
+    """
+
+    def __init__(self, session: AgentSession) -> None:
+        self.session = session
+        self.known = ""
+        self.earlier = ""
+        self.is_new = True
+        self.settling: Worker[None] | None = None
+        self.before: list[object] = []
+        """Items that came between two turns."""
+
+    def listen(self, item: object) -> None:
+        """Keep an item for the next turn."""
+        self.before.append(item)
+
+    def with_earlier(self, text: str) -> str:
+        """Return a message with the conversation that the agent does not know, once."""
+        earlier, self.earlier = self.earlier, ""
+        return _EARLIER.format(text=earlier, message=text) if earlier else text
+
+    def is_usable(self, stop: StopSignal) -> bool:
+        """Return True if the agent runs and works on no earlier prompt. Wait for the end of a cancelled one."""
+        self.session.check = stop.check
+        while self.settling is not None and self.settling.is_running:
+            stop.check()
+            self.settling.join(0.05)
+        self.settling = None
+        return self.session.process.is_running and not self.session.is_prompting
+
+
+class _Turn:
+    """A turn with the start of its agent before it, and the comparison of files after it."""
+
+    def __init__(
+        self,
+        agents: OutsideAgents,
+        agent: str,
+        settings: AgentSettings,
+        message: _Message,
+        observer: TurnObserver,
+        stop: StopSignal,
+    ) -> None:
+        self.on_delta: Callable[[Delta], object] | None = None
+        self._agents = agents
+        self._agent = agent
+        self._settings = settings
+        self._message = message
+        self._observer = observer
+        self._stop = stop
+
+    def run(self) -> ChatResponse:
+        """Start the agent if necessary, run its turn, and record the changed files.
+
+        Raises:
+            StoppedEarlyError: it was stopped before there was any reply.
+            OutsideAgentError: see `OutsideAgents.chat`.
+        """
+        agents = self._agents
+        try:
+            running = agents.ready(self._agent, self._settings, self._message.before, self._stop)
+        except Stopped:
+            info = agents._repository.commits.get(self._message.question)  # noqa: SLF001 # the same module
+            note = "stopped before the agent was ready; send the message again"
+            raise StoppedEarlyError(
+                ChatResponse("", info, outcome=TurnOutcome.STOPPED, note=note, steps=0)
+            ) from None
+        self._say_what_is_known(running)
+        prompt = list(
+            prompt_content(running.session, running.with_earlier(self._message.text), self._message.files)
+        )
+        turn = agents.turn(running, prompt, self._observer, self._stop)
+        turn.on_delta = self.on_delta
+        for item in running.before:
+            running.session.inbox.post(item)
+        running.before.clear()
+        watched = watch_files(running.session.folder, agents.backups)
+        try:
+            return turn.run()
+        finally:
+            agents.ended(running)
+            self._record(watched.finish, turn, running.session.folder)
+
+    def _say_what_is_known(self, running: _Running) -> None:
+        settings = self._settings
+        if running.is_new:
+            kernel = "" if running.session.server is not None else self._why_no_kernel()
+            text = " ".join(filter(None, [settings.about if settings.is_known else "", kernel]))
+            title = f"{settings.title} works in {running.session.folder.name or '/'}."
+            self._observer.noted(TurnNoted(title, text))
+        if not settings.is_known:
+            self._observer.noted(TurnNoted(settings.about, is_warning=True))
+
+    def _why_no_kernel(self) -> str:
+        if self._agents.server is None:
+            return ""
+        why = self._settings.why_no_kernel or "it takes no MCP servers over HTTP"
+        return f"The kernel is not offered to it: {why}."
+
+    def _record(self, finish: Callable[[], Change], turn: OutsideTurn, folder: Path) -> None:
+        """Record the changed files for the undo, and show the ones that no approved diff explains."""
+        try:
+            change = finish()
+            self._agents.record(self._message.question, change)
+        except RehearsalError as error:
+            self._observer.noted(
+                TurnNoted("The files of this turn cannot be restored.", str(error), is_warning=True)
+            )
+            return
+        except TractError:
+            return  # of the store; the error of the turn is more important
+        others = sorted({*change.files, *change.lost} - turn.shown_files)
+        if not others:
+            return
+        named = ", ".join(one_line(shown(Path(folder, one), folder), 80) for one in others[:_MOST_NAMED])
+        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
+        if turn.ran_commands:
+            self._observer.noted(TurnNoted("Other files changed during this turn.", f"{named}{more}"))
+        else:
+            text = f"{named}{more}. The agent, or another program, changed them without a request."
+            self._observer.noted(TurnNoted("Files changed without a request.", text, is_warning=True))

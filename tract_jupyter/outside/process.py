@@ -1,0 +1,212 @@
+"""The process of an outside agent: newline-delimited JSON-RPC over its stdin and stdout."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import OutsideAgentError
+from tract_jupyter.models import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tract_jupyter.outside.inbox import Inbox
+
+LONGEST_LINE: Final = 16_000_000
+"""Maximum number of bytes of one message."""
+_CHUNK: Final = 1 << 16
+_TAIL: Final = 4_000
+_QUOTED: Final = 600
+_GRACE_SECONDS: Final = 0.7
+_END_SECONDS: Final = 3.0
+_GUARD: Final = str(Path(__file__).with_name("guard.py"))
+_PASSED: Final = frozenset(
+    {
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "TERM", "LANG", "LANGUAGE", "TZ", "TMPDIR", "HTTP_PROXY",
+        "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR",
+        "NODE_EXTRA_CA_CERTS", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME",
+        "XDG_RUNTIME_DIR", "CODEX_HOME", "CLAUDE_CONFIG_DIR",
+    }
+)  # fmt: skip
+"""The variables of this process that an agent gets. Keys and the tokens of Jupyter are not among them."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMessage:
+    """A message of the agent: a response, a request or a notification of JSON-RPC.
+
+    Attributes:
+        data: the JSON object.
+    """
+
+    data: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLeft:
+    """The agent sends no more messages.
+
+    Attributes:
+        why: the reason, with the end of its stderr output.
+    """
+
+    why: str
+
+
+def environment(extra: Mapping[str, str], names: Sequence[str] = ()) -> dict[str, str]:
+    """Return the environment of an agent: the variables that programs need, and the named ones.
+
+    Args:
+        extra: more variables with their values.
+        names: the variables of this process that the user named, such as a key.
+    """
+    wanted = _PASSED.union(names)
+    passed = {name: value for name, value in os.environ.items() if name in wanted or name.startswith("LC_")}
+    return {**passed, **extra}
+
+
+class AgentProcess:
+    """A running agent, with all processes that it starts.
+
+    Args:
+        command: the program and its arguments.
+        folder: the folder that it runs in.
+        env: its environment.
+        inbox: gets its messages, in order.
+
+    Raises:
+        OutsideAgentError: the program cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], folder: Path, env: Mapping[str, str], inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._tail = b""
+        self._problem = ""
+        self._outgoing: SimpleQueue[bytes | None] = SimpleQueue()
+        guard = [sys.executable, "-I", "-S", _GUARD, str(os.getpid()), *command]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 # the user chose the command
+                guard, cwd=folder, env=dict(env), bufsize=0, start_new_session=True,
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as error:
+            raise OutsideAgentError(
+                f"The agent cannot be started: {error.strerror or error}. Check its command."
+            ) from None
+        self._errors = self._thread(self._read_errors, "errors")
+        self._thread(self._read, "messages")
+        self._thread(self._write, "requests")
+
+    def _thread(self, work: Any, name: str) -> threading.Thread:
+        thread = threading.Thread(target=work, name=f"tract-agent-{name}", daemon=True)
+        thread.start()
+        return thread
+
+    @property
+    def pid(self) -> int:
+        """The process that guards the agent. It is the first one of the agent's process group."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """True until all its processes have ended."""
+        return self._process.poll() is None
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send a message soon. A message to an agent that has left is dropped."""
+        text = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=True)
+        self._outgoing.put(text.encode() + b"\n")
+
+    def close(self) -> None:
+        """End the agent: close its stdin, then SIGTERM, then SIGKILL to all its processes. Takes 4 seconds at most."""
+        self._inbox.close()
+        self._outgoing.put(None)
+        if not self._ends_within(0 if self._problem else _GRACE_SECONDS):
+            with contextlib.suppress(OSError):
+                self._process.terminate()  # the guard ends all
+        if not self._ends_within(_END_SECONDS):
+            with contextlib.suppress(OSError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._ends_within(1.0)
+
+    def _ends_within(self, seconds: float) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        return not self.is_running
+
+    # --- threads
+
+    def _write(self) -> None:
+        stdin = self._process.stdin
+        with contextlib.suppress(OSError, ValueError):
+            while stdin is not None and (data := self._outgoing.get()) is not None:
+                view = memoryview(data)
+                while view:
+                    view = view[stdin.write(view) :]
+        with contextlib.suppress(OSError):
+            if stdin is not None:
+                stdin.close()
+
+    def _read_errors(self) -> None:
+        stderr = self._process.stderr
+        with contextlib.suppress(OSError, ValueError):
+            while stderr is not None and (data := stderr.read(_CHUNK)):
+                self._tail = (self._tail + data)[-_TAIL:]
+        if stderr is not None:
+            stderr.close()
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError, ValueError):
+            self._read_lines()
+        self._errors.join(0.2)  # its last words
+        self._inbox.post(AgentLeft(self._why_it_left()))
+        stdout = self._process.stdout
+        with contextlib.suppress(OSError, ValueError):
+            while stdout is not None and stdout.read(_CHUNK):
+                pass  # a blocked write would keep it from ending
+        if stdout is not None:
+            stdout.close()
+
+    def _read_lines(self) -> None:
+        """Put each line into the inbox. Stop at the end, or at a line that is too long."""
+        stdout = self._process.stdout
+        parts: list[bytes] = []
+        size = 0
+        while stdout is not None and (chunk := stdout.read(_CHUNK)):
+            *lines, rest = chunk.split(b"\n")
+            for line in lines:
+                self._take(b"".join([*parts, line]))
+                parts, size = [], 0
+            parts.append(rest)
+            size += len(rest)
+            if size > LONGEST_LINE:
+                self._problem = f"it sent a message of more than {LONGEST_LINE:,} bytes"
+                return
+
+    def _take(self, line: bytes) -> None:
+        """Put the message of a line into the inbox. Another line, such as a forgotten print, is kept for errors."""
+        if not line.strip():
+            return
+        try:
+            data = json.loads(line)
+        except (ValueError, RecursionError):
+            data = None
+        if isinstance(data, dict):
+            self._inbox.put(AgentMessage(data), len(line))
+        else:
+            self._tail = (self._tail + line[:200] + b"\n")[-_TAIL:]
+
+    def _why_it_left(self) -> str:
+        text = printable(self._tail.decode(errors="replace")).strip()
+        quoted = f" It wrote: {text if len(text) <= _QUOTED else '…' + text[-_QUOTED:]}" if text else ""
+        return f"{self._problem or 'its process ended'}.{quoted}"

@@ -1,0 +1,193 @@
+"""Requests of an outside agent for permission, as requests of the one gate."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.models import PendingStatus, counted, one_line
+from tract_jupyter.outside.files import absolute, diff_of, expected, read_text, shown
+from tract_jupyter.review import CodeBlock, Pending, Subject, ValueRow, ValueTable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from tract_jupyter.outside.agents import AgentSettings
+    from tract_jupyter.outside.calls import FileChange, SeenCall
+    from tract_jupyter.outside.files import ExpectedFile
+
+OUTSIDE_AGENT: Final = "outside_agent"
+"""The operation of `PendingAgentRequest`, as its requests and rows name it."""
+ACTOR: Final = "outside:"
+"""The prefix of the actor of an outside agent."""
+_ALWAYS: Final = re.compile(r"always|session|\ball\b|remember|don.t ask", re.IGNORECASE)
+_READS: Final = frozenset({"read", "search", "fetch", "think"})
+_SHORT: Final = 80
+_MOST_FINDINGS: Final = 5
+NOTEBOOK_FILE: Final = (
+    "Do not change a .ipynb file: it may be open, and the open notebook would overwrite the change. "
+    "Propose the code of the cell as text, or use a tool of the notebook"
+)
+
+
+class PendingAgentRequest(Pending):
+    """An action of an outside agent. The agent carries it out after the approval, with all rights of the user.
+
+    Args:
+        call: the call, with all that the agent said about it.
+        settings: the agent.
+        folder: its working folder.
+        options: see `Pending`.
+    """
+
+    labels: Mapping[str, str] = {"approve": "Allow once", "reject": "Reject"}
+    in_view = frozenset({"changes", "command", "agent", "folder", "title", "arguments", "tool", "kind"})
+
+    def __init__(self, call: SeenCall, settings: AgentSettings, folder: Path, **options: Any) -> None:
+        command = call.command(settings)
+        fields = {
+            "agent": settings.name,
+            "tool": call.tool,
+            "kind": call.kind,
+            "title": call.title,
+            "folder": str(folder),
+            "command": command,
+            "changes": [[one.path, one.before, one.after] for one in call.changes],
+            "arguments": call.rest(command),
+        }
+        if not call.changes and not command and not fields["arguments"] and call.texts():
+            fields["arguments"] = {"input": call.texts()}
+        self._settings = settings
+        self._folder = folder
+        self.changes = call.changes
+        super().__init__(OUTSIDE_AGENT, fields=fields, actor=f"{ACTOR}{settings.name}", **options)
+        self.asked_earlier(None)  # the agent asks, and no line of code
+
+    @property
+    def is_unknown(self) -> bool:
+        """True if the agent does not say what it would do."""
+        return not (self.changes or self.fields["command"] or self.fields["arguments"])
+
+    @property
+    def notebook_file(self) -> str:
+        """The notebook file that it would change; empty for none."""
+        paths = [change.path for change in self.changes]
+        arguments = self.fields["arguments"]
+        if self.fields["kind"] in {"edit", "delete", "move"} or self.fields["tool"] == "NotebookEdit":
+            paths += [value for value in arguments.values() if isinstance(value, str)]
+        return next((path for path in paths if path.strip().lower().endswith(".ipynb")), "")
+
+    def expected(self) -> list[ExpectedFile]:
+        """Return the contents that its files may have after it."""
+        return [expected(change, self._folder) for change in self.changes]
+
+    def binding(self) -> Subject:
+        """Bind the approval to the agent and everything that it said about the call."""
+        return Subject(OUTSIDE_AGENT, self._settings.name, "", self.fields)
+
+    @property
+    def title(self) -> str:
+        """The action in words, without the agent's title."""
+        who = self._settings.title
+        if self.changes:
+            first, more = self.changes[0], len(self.changes) - 1
+            name = one_line(shown(absolute(first.path, self._folder), self._folder), _SHORT)
+            verb = "create" if first.before is None else "change"
+            return f"{who} wants to {verb} {name}{f' and {more} more' if more else ''}"
+        if self.fields["command"]:
+            return f"{who} wants to run a shell command"
+        return f"{who} wants to use its tool {self.fields['tool']}"
+
+    def summary(self) -> str:
+        """Say what an approval of a shell command means."""
+        if not self.fields["command"]:
+            return ""
+        return (
+            "A shell command has all your rights, also to the files of this kernel, to its connection and to your "
+            "signing secret."
+        )
+
+    def why(self) -> str:
+        """Return the limits of what is known about the request."""
+        parts = [f"{self._settings.title} works in {self._folder} and waits for your decision."]
+        if self.is_unknown:
+            parts.append(
+                "It does not say with which arguments. If you allow it, you allow any arguments of this tool, once."
+            )
+        if self.fields["kind"] in _READS and (self.changes or self.fields["command"]):
+            parts.append(f"It calls this a {self.fields['kind']}, which is wrong.")
+        outside = self._outside()
+        if outside:
+            parts.append(f"This is outside of the folder: {one_line(', '.join(outside), 200)}.")
+        parts += ["It decides by itself when to ask."] if not self._settings.is_known else []
+        return " ".join(parts)
+
+    def _outside(self) -> list[str]:
+        paths = [absolute(change.path, self._folder).resolve() for change in self.changes]
+        return [str(path) for path in paths if not path.is_relative_to(self._folder.resolve())]
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """Return the shell command and the diffs, with the findings of the analysis."""
+        return (*self._command_blocks(), *map(self._change_block, self.changes))
+
+    def _command_blocks(self) -> Iterator[CodeBlock]:
+        command = self.fields["command"]
+        if command:
+            code = f"%%bash\n{command}" if "\n" in command else f"!{command}"
+            yield self.tract.operations.advice.code_block("Shell command", code)
+
+    def _change_block(self, change: FileChange) -> CodeBlock:
+        name = one_line(shown(absolute(change.path, self._folder), self._folder), _SHORT)
+        note = ""
+        if change.path.endswith(".py"):
+            if change.before is None and read_text(absolute(change.path, self._folder)) is None:
+                block: CodeBlock = self.tract.operations.advice.code_block(name, change.after)
+                return replace(block, header="New file")
+            found = self.tract.operations.advice.analyze(change.after).findings
+            lines = [f"line {one.span.line} of the new text: {one.reason}" for one in found[:_MOST_FINDINGS]]
+            more = len(found) - len(lines)
+            note = "; ".join([*lines, *([f"and {counted(more, 'more finding')}"] if more > 0 else [])])
+        return CodeBlock(name, diff_of(change, self._folder), language="diff", analysis_note=note)
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """Return the arguments that the blocks do not show, and the agent's own words."""
+        arguments = self.fields["arguments"]
+        rows = tuple(
+            ValueRow.of(one_line(str(name), _SHORT), type(value).__name__, value)
+            for name, value in arguments.items()
+        )
+        tables = [ValueTable("Arguments", rows)] if rows else []
+        words = [
+            ValueRow.of("title", "str", self.fields["title"], "The agent's own words. They may be wrong."),
+            ValueRow.of("tool", "str", self.fields["tool"]),
+            ValueRow.of("kind", "str", self.fields["kind"]),
+        ]
+        return (*tables, ValueTable("Said by the agent", tuple(words), "nothing"))
+
+
+def once(options: Any, kind: str) -> str | None:
+    """Return the id of the option that allows or rejects once. One that covers more is never chosen.
+
+    Args:
+        options: the options of the agent's request.
+        kind: `allow_once` or `reject_once`.
+    """
+    found = [
+        one for one in options if isinstance(one, dict) and one.get("kind") == kind and one.get("optionId")
+    ] if isinstance(options, list) else []  # fmt: skip
+    if kind == "allow_once":
+        found = [one for one in found if not _ALWAYS.search(f"{one['optionId']} {one.get('name')}")]
+    return str(found[0]["optionId"]) if found else None
+
+
+def outcome_for(pending: Pending, options: Any) -> dict[str, Any]:
+    """Return the answer for the agent about a decided request."""
+    is_approved = pending.status is PendingStatus.APPROVED
+    option = once(options, "allow_once" if is_approved else "reject_once")
+    return CANCELLED if option is None else {"outcome": {"outcome": "selected", "optionId": option}}
+
+
+CANCELLED: Final[dict[str, Any]] = {"outcome": {"outcome": "cancelled"}}
+"""The answer to a request that nobody decided."""

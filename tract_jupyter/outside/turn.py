@@ -1,0 +1,620 @@
+"""One turn of an outside agent: its messages become commits and events, its requests become requests of the gate."""
+
+from __future__ import annotations
+
+import base64
+import threading
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.concurrency import Stopped, Worker
+from tract_jupyter.exceptions import BranchMovedError, OutsideAgentError, TractError, UndecidedError
+from tract_jupyter.llm import CUT
+from tract_jupyter.loop import CLAIMED, CallAnswer, StoppedEarlyError, TurnNoted
+from tract_jupyter.models import (
+    ChatResponse,
+    Delta,
+    PendingStatus,
+    TurnOutcome,
+    counted,
+    one_line,
+    shortened,
+)
+from tract_jupyter.outside.calls import SeenCall, canonical_or_repr, sound
+from tract_jupyter.outside.files import shown
+from tract_jupyter.outside.process import AgentMessage
+from tract_jupyter.outside.requests import (
+    CANCELLED,
+    NOTEBOOK_FILE,
+    PendingAgentRequest,
+    once,
+    outcome_for,
+)
+from tract_jupyter.outside.session import update_of
+from tract_jupyter.prompts import ended_running, not_run, refused
+from tract_jupyter.review import checking
+from tract_jupyter.review.builtin import ToolAnswer
+from tract_jupyter.toolkit import CallNotes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from tract_jupyter.concurrency import StopSignal
+    from tract_jupyter.context import Repository
+    from tract_jupyter.loop import AnswerStore, TurnObserver
+    from tract_jupyter.models import AttachedFile, CommitInfo
+    from tract_jupyter.outside.files import ExpectedFile
+    from tract_jupyter.outside.session import AgentSession
+    from tract_jupyter.review import Reviewer
+
+SESSION: Final = "outside_session"
+"""Metadata key of a reply by an outside agent: the agent, and its id of the session."""
+_ANSWER_SIZE: Final = 20_000
+_MOST_NOTES: Final = 20
+_MOST_PROMPTS: Final = 10
+_BRIEF: Final = 2_000
+_STILL_RUNNING: Final = "The call still ran when the agent made its next call."
+_NO_USER: Final = "no user was available to decide"
+_QUIET: Final = frozenset(
+    {
+        "available_commands_update", "session_info_update", "config_option_update", "current_mode_update",
+        "user_message_chunk",
+    }
+)  # fmt: skip
+_ENDINGS: Final[Mapping[str, tuple[TurnOutcome, str]]] = {
+    "end_turn": (TurnOutcome.ANSWER, ""),
+    "cancelled": (TurnOutcome.STOPPED, "the agent ended the turn; send another message"),
+    "max_tokens": (TurnOutcome.LIMIT, "the agent reached its limit of tokens; send another message"),
+    "max_turn_requests": (TurnOutcome.LIMIT, "the agent reached its limit of requests; send another message"),
+    "refusal": (TurnOutcome.REFUSED, "the agent's model declined to answer; rephrase the message"),
+}
+
+
+class DecidedNote(NamedTuple):
+    """A request has its decision, or nobody could decide it."""
+
+    request: Any
+
+
+class _Ended(Exception):  # noqa: N818 # the same
+    """The wait for a decision ended with the turn."""
+
+
+class _LeftModeError(OutsideAgentError):
+    """The agent left the mode that asks."""
+
+
+@dataclass(eq=False)
+class _OpenRequest:
+    """A request of the agent that is not answered yet."""
+
+    request_id: Any
+    call: SeenCall
+    pending: PendingAgentRequest
+    options: Any
+    worker: Worker[None] | None = None
+
+
+@dataclass(eq=False)
+class _Work:
+    """The counters of a turn, for its response."""
+
+    prompts: int = 0
+    calls: int = 0
+    notes: int = 0
+    ran_commands: bool = False
+    claimed_usd: float = 0.0
+
+
+class OutsideTurn:
+    """A turn of an outside agent.
+
+    Args:
+        session: the agent, in the mode that asks.
+        prompt: the content of the first prompt.
+        repository: stores the turn.
+        answers: stores the answers of calls.
+        reviewer: asks the user.
+        observer: gets the events.
+        stop: ends the turn.
+        tract: the owner of the requests.
+
+    Attributes:
+        on_delta: gets each piece of a reply; None for no receiver.
+        shown_files: the paths whose changes the user saw and approved.
+        ran_commands: True if the user approved something whose changes are not known.
+    """
+
+    def __init__(
+        self,
+        session: AgentSession,
+        prompt: Sequence[Mapping[str, Any]],
+        repository: Repository,
+        answers: AnswerStore,
+        reviewer: Reviewer,
+        observer: TurnObserver,
+        stop: StopSignal,
+        tract: Any,
+    ) -> None:
+        self.on_delta: Callable[[Delta], object] | None = None
+        self.shown_files: set[str] = set()
+        self._session = session
+        self._prompt = list(prompt)
+        self._repository = repository
+        self._answers = answers
+        self._reviewer = reviewer
+        self._observer = observer
+        self._stop = stop
+        self._tract = tract
+        self._branch = repository.refs.position.branch
+        self._text: list[str] = []
+        self._thought: list[str] = []
+        self._calls: dict[str, SeenCall] = {}
+        self._running: dict[str, ExitStack] = {}
+        self._open: dict[Any, _OpenRequest] = {}
+        self._expected: dict[str, list[ExpectedFile]] = {}
+        self._reasons: list[str] = []
+        self._has_request = False
+        self._last: CommitInfo | None = None
+        self._last_text = ""
+        self._step_commit = ""
+        self._work = _Work()
+        self._is_over = threading.Event()
+
+    @property
+    def ran_commands(self) -> bool:
+        """True if something ran whose file changes the user did not see."""
+        return self._work.ran_commands
+
+    def run(self) -> ChatResponse:
+        """Run the turn to its end.
+
+        Raises:
+            StoppedEarlyError: it was stopped before there was any reply.
+            OutsideAgentError: the agent left, or it changed its mode.
+            TractError: something cannot be stored. Everything until then is stored.
+        """
+        self._session.check = self._stop.check
+        try:
+            outcome, note = self._run_prompts()
+        except Stopped:
+            self._cancel(self._stop.reason)
+            outcome, note = TurnOutcome.STOPPED, "stopped; another message continues"
+        except BaseException as error:
+            self._cancel("the agent left" if isinstance(error, OutsideAgentError) else "the turn failed")
+            raise
+        finally:
+            self._is_over.set()
+        return self._response(outcome, note)
+
+    def _run_prompts(self) -> tuple[TurnOutcome, str]:
+        """Send the prompt, and the reasons of rejections as further prompts."""
+        prompt: list[Mapping[str, Any]] = self._prompt
+        while True:
+            self._work.prompts += 1
+            self._request_begins()
+            self._session.is_prompting = True
+            params = {"sessionId": self._session.session_id, "prompt": prompt}
+            result = self._session.call("session/prompt", params, self._take)
+            self._session.is_prompting = False
+            self._finish_open()
+            self._commit_step(self._claim(result))
+            reasons, self._reasons = self._reasons, []
+            if not reasons or self._work.prompts >= _MOST_PROMPTS:
+                outcome, note = _ENDINGS.get(str(result.get("stopReason")), _ENDINGS["end_turn"])
+                return outcome, note
+            prompt = [{"type": "text", "text": "\n".join(reasons)}]
+
+    # --- what comes
+
+    def _take(self, item: object) -> None:
+        """Handle an item of the inbox."""
+        if isinstance(item, DecidedNote):
+            self._decided(item.request)
+        elif isinstance(item, AgentMessage):
+            self._take_message(item)
+
+    def _take_message(self, message: AgentMessage) -> None:
+        data = message.data
+        method, request_id = str(data.get("method") or ""), data.get("id")
+        update = update_of(message, self._session.session_id)
+        if update:
+            self._take_update(update)
+        elif method == "session/request_permission" and request_id is not None:
+            self._take_request(request_id, data.get("params"))
+        elif method and request_id is not None:
+            self._session.refuse(request_id, method)
+            self._unknown(method, data.get("params"))
+        elif method == "$/cancel_request":
+            self._cancelled_by_agent(data.get("params"))
+        elif method and not method.startswith("_"):
+            self._unknown(method, data.get("params"))
+        if not self._session.is_asking:
+            raise _LeftModeError(
+                f"{self._session.settings.title} changed to its mode {one_line(self._session.mode, 60)!r}, in which "
+                "it does not ask. The turn was ended. Send another message to continue in the mode that asks."
+            )
+
+    def _take_update(self, update: Mapping[str, Any]) -> None:
+        kind = str(update.get("sessionUpdate"))
+        if kind in {"agent_message_chunk", "agent_thought_chunk"}:
+            self._take_chunk(kind, update.get("content"))
+        elif kind in {"tool_call", "tool_call_update"}:
+            self._take_call(update)
+        elif kind == "plan":
+            self._note("Plan", _plan_text(update.get("entries")), key="plan")
+        elif kind == "usage_update":
+            self._work.claimed_usd += self._session.spend(update.get("cost"))
+        elif kind not in _QUIET:
+            self._unknown(kind, {name: value for name, value in update.items() if name != "sessionUpdate"})
+
+    def _take_chunk(self, kind: str, content: Any) -> None:
+        data = content if isinstance(content, dict) else {}
+        text = data.get("text")
+        if not isinstance(text, str):
+            text = f"\n[{one_line(str(data.get('type') or 'content'), 40)} of the agent is not shown]\n"
+        if any(not call.is_committed for call in self._calls.values()):
+            self._commit_step()
+        is_text = kind == "agent_message_chunk"
+        self._request_begins()
+        (self._text if is_text else self._thought).append(sound(text))
+        if self.on_delta is not None:
+            self.on_delta(Delta("text" if is_text else "reasoning", sound(text)))
+
+    def _take_call(self, update: Mapping[str, Any]) -> None:
+        call = self._call(update)
+        if call is None:
+            return
+        call.merge(update)
+        if call.is_rejected and call.status == "completed":
+            self._ignored(call)
+        if call.is_answered or call.status == "pending":
+            return
+        waiting = [one for one in self._open.values() if one.call is call]
+        if waiting:
+            self._early(waiting, call)
+        if not call.is_committed:
+            self._commit_step()
+        self._begin(call)
+        if call.has_ended:
+            self._answer(call)
+
+    def _ignored(self, call: SeenCall) -> None:
+        """Report a call that the agent carries out although the user rejected it."""
+        call.is_rejected, self._work.ran_commands = False, True
+        self._note(
+            f"{self._session.settings.title} ignored your decision.",
+            f"It reports {call.tool} as completed, although you rejected it. Check its effect.",
+            is_warning=True,
+        )
+
+    def _cancelled_by_agent(self, params: Any) -> None:
+        """Withdraw a request that the agent no longer makes."""
+        request_id = params.get("requestId") if isinstance(params, dict) else None
+        for request in [one for one in self._open.values() if one.request_id == request_id]:
+            self._withdraw(request, "the agent withdrew it")
+
+    def _early(self, waiting: list[_OpenRequest], call: SeenCall) -> None:
+        """Report a call that the agent carries out before its decision."""
+        for one in waiting:
+            self._withdraw(one, "the agent did not wait for the decision")
+            self._session.answer(one.request_id, CANCELLED)
+        self._work.ran_commands = True
+        self._note(
+            f"{self._session.settings.title} did not wait for your decision.",
+            f"It reports {call.tool} as {one_line(call.status, 20)} although the request was open. Check its effect.",
+            is_warning=True,
+        )
+
+    def _call(self, update: Mapping[str, Any]) -> SeenCall | None:
+        acp_id = update.get("toolCallId")
+        if not isinstance(acp_id, str) or not acp_id:
+            self._unknown("tool call without an id", dict(update))
+            return None
+        known = self._calls.get(acp_id)
+        if known is not None and known.is_answered and update.get("sessionUpdate") == "tool_call":
+            known = None  # the agent uses an id again
+        if known is None:
+            known = self._calls[acp_id] = SeenCall(acp_id, len(self._calls) + 1)
+        return known
+
+    # --- requests
+
+    def _take_request(self, request_id: Any, params: Any) -> None:
+        """Ask the user about a request for permission."""
+        data = params if isinstance(params, dict) else {}
+        about = data.get("toolCall")
+        call = self._call(about) if isinstance(about, dict) else None
+        if call is None or data.get("sessionId") != self._session.session_id:
+            self._session.answer(request_id, CANCELLED)
+            return
+        call.merge(about)  # type: ignore[arg-type] # a dict, as there is a call
+        call.merge({"_meta": data.get("_meta")})
+        if not call.is_committed:
+            self._commit_step()
+        server, option = self._session.server, once(data.get("options"), "allow_once")
+        if server is not None and option is not None and call.is_of_server(server.name):
+            self._begin(call)  # the tool itself asks the user
+            outcome = {"outcome": "selected", "optionId": option}
+            self._session.answer(request_id, {"outcome": outcome})
+            return
+        pending = PendingAgentRequest(
+            call, self._session.settings, self._session.folder, tract=self._tract, triggered_by=None
+        )
+        request = _OpenRequest(request_id, call, pending, data.get("options"))
+        self._open[id(request)] = request
+        if pending.notebook_file:
+            self._reviewer.keep(pending)
+            pending.reject(NOTEBOOK_FILE)
+            self._decided(request)
+            return
+        self._ask(request)
+
+    def _ask(self, request: _OpenRequest) -> None:
+        if threading.current_thread() is threading.main_thread():  # a terminal prompts here
+            self._decide(request)
+            self._decided(request)
+            return
+
+        def work() -> None:
+            try:
+                self._decide(request)
+            finally:
+                self._session.inbox.post(DecidedNote(request))
+
+        request.worker = Worker(work, "tract-agent-request")
+
+    def _decide(self, request: _OpenRequest) -> None:
+        """Wait for the decision about a request."""
+        with suppress(_Ended), checking(self._check_over), self._reviewer.claim(request.pending) as same:
+            request.pending = same
+            self._observer.asked(request.call.call_id, same.pending_id)
+            try:
+                self._reviewer.decide_now(same)
+            except UndecidedError:
+                self._withdraw(request, _NO_USER)
+
+    def _check_over(self) -> None:
+        if self._is_over.is_set() or self._stop.is_set() or not self._session.process.is_running:
+            raise _Ended
+
+    def _decided(self, request: _OpenRequest) -> None:
+        """Answer the agent after a decision."""
+        if id(request) not in self._open or request.pending.status.is_open:
+            return
+        del self._open[id(request)]
+        pending, call = request.pending, request.call
+        self._observer.decided(call.call_id, pending)
+        outcome, reason = outcome_for(pending, request.options), ""
+        if pending.status is PendingStatus.APPROVED:
+            self._approved(pending, call, outcome)
+        else:
+            is_late = pending.status is PendingStatus.EXPIRED
+            nothing = "no decision in time" if is_late else "it was rejected, without a reason"
+            reason = pending.rejection_reason or nothing
+            self._reasons.append(f"The user rejected your call of {call.tool}: {reason}")
+        self._session.answer(request.request_id, outcome)
+        if pending.status is not PendingStatus.APPROVED:
+            call.is_rejected = True
+            self._answer(call, CallAnswer(refused(reason), is_error=True))
+
+    def _approved(self, pending: PendingAgentRequest, call: SeenCall, outcome: Mapping[str, Any]) -> None:
+        if outcome == CANCELLED:
+            self._note(
+                "The agent offers no answer that allows this once, so it was not allowed.", is_warning=True
+            )
+            return
+        self._expected[call.call_id] = pending.expected()
+        self.shown_files |= {shown(one.path, self._session.folder) for one in self._expected[call.call_id]}
+        if not pending.changes:
+            self._work.ran_commands = True
+        self._begin(call)
+
+    def _withdraw(self, request: _OpenRequest, why: str) -> None:
+        if request.pending.status.is_open:
+            with suppress(TractError):  # decided elsewhere at the same time
+                request.pending.reject(why)
+
+    # --- commits
+
+    def _request_begins(self) -> None:
+        if not self._has_request:
+            self._has_request = True
+            self._observer.request()
+
+    def _commit_step(self, claimed: Mapping[str, Any] | None = None, cut: str = "") -> None:
+        """Commit the text so far with the calls that are not in the history yet."""
+        text, thought = "".join(self._text), "".join(self._thought)
+        new = [call for call in self._calls.values() if not call.is_committed]
+        if not text.strip() and not thought.strip() and not new:
+            return
+        self._check_branch()
+        self._request_begins()
+        for call in self._calls.values():
+            if call.is_committed and not call.is_answered and not call.answer:
+                info = self._commit_answer(call, CallAnswer(_STILL_RUNNING, made=1))
+                call.answer = info.commit_hash
+        self._text.clear()
+        self._thought.clear()
+        settings, calls = self._session.settings, [call.tool_call for call in new]
+        metadata: dict[str, Any] = {SESSION: {"agent": settings.name, "session": self._session.session_id}}
+        metadata |= {CUT: cut} if cut else {}
+        metadata |= {CLAIMED: dict(claimed)} if claimed else {}
+        if calls:
+            metadata["tool_calls"] = [
+                {"id": one.id, "name": one.name, "arguments": one.arguments} for one in calls
+            ]
+        if thought.strip():
+            metadata["provider_fields"] = {"reasoning": thought, "reasoning_field": "thinking"}
+        content = {"content_type": "dialogue", "role": "assistant", "text": text, "name": None}
+        options = {"metadata": metadata, "generation_config": {"model": settings.name}}
+        info = self._repository.commits.say(content, None, options)
+        for call, made in zip(new, calls, strict=True):
+            call.is_committed, call.committed_arguments = True, made.arguments
+        self._work.calls += len(new)
+        self._last, self._step_commit, self._has_request = info, info.commit_hash, False
+        self._last_text = text if text.strip() else self._last_text
+        self._observer.replied(info)
+
+    def _check_branch(self) -> None:
+        now = self._repository.refs.position.branch
+        if now != self._branch:
+            raise BranchMovedError(
+                f"The agent's turn is on branch {self._branch!r}, but the current branch is {now!r}, so the turn was "
+                "ended. Switch back, and send another message."
+            )
+
+    def _begin(self, call: SeenCall) -> None:
+        if not call.is_begun and call.is_committed:
+            call.is_begun = True
+            stack = self._running[call.call_id] = ExitStack()
+            stack.enter_context(self._observer.making(call.call_id, CallNotes()))
+
+    def _answer(self, call: SeenCall, answer: CallAnswer | None = None) -> None:
+        """Commit the answer of a call, and compare its files with the approved changes."""
+        if call.is_answered or not call.is_committed:
+            return
+        call.is_answered = True
+        running = self._running.pop(call.call_id, None)
+        if running is not None:
+            running.close()
+        failed = call.status == "failed"
+        text = call.outcome() or ("It failed, without a text." if failed else "")
+        self._commit_answer(call, answer or CallAnswer(text, is_error=failed, made=1))
+        self._observer.step_over(self._step_commit)
+        if not failed:
+            self._compare(call.call_id)
+
+    def _commit_answer(self, call: SeenCall, answer: CallAnswer) -> CommitInfo:
+        self._check_branch()
+        if call.answer:  # its earlier answer said that it still ran
+            edited = ToolAnswer.of(
+                call.call_id, call.tool, answer.text or "Done.", is_error=answer.is_error, edit=call.answer
+            )
+            info = self._answers.results.commit(edited)
+        else:
+            (info,) = self._answers.answer([(call.tool_call, answer)], _ANSWER_SIZE)
+        if call.is_answered:
+            self._observer.answered(call.call_id, answer, info)
+        return info
+
+    def _finish_open(self) -> None:
+        """Close the calls that the agent did not end before its turn did."""
+        for request in list(self._open.values()):
+            self._withdraw(request, "the agent ended its turn")
+            self._session.answer(request.request_id, CANCELLED)
+            self._open.pop(id(request), None)
+        if any(not call.is_committed for call in self._calls.values()):
+            self._commit_step()
+        for call in self._calls.values():
+            if not call.is_answered:
+                text = "The agent did not report the end of this call."
+                self._answer(call, CallAnswer(text, is_error=True, made=int(call.is_begun)))
+
+    def _cancel(self, why: str) -> None:
+        """End the turn: cancel it, answer all open requests, and store what has arrived."""
+        self._is_over.set()
+        if self._session.is_prompting:
+            self._session.notify("session/cancel", {"sessionId": self._session.session_id})
+        for request in list(self._open.values()):
+            self._session.answer(request.request_id, CANCELLED)
+            self._withdraw(request, why)
+        self._open.clear()
+        with suppress(TractError):
+            self._commit_step(cut=why)
+            for call in list(self._calls.values()):
+                if not call.is_answered:
+                    text = ended_running(why) if call.is_begun else not_run(why)
+                    self._answer(call, CallAnswer(text, is_error=True, made=int(call.is_begun)))
+
+    # --- the end
+
+    def _compare(self, call_id: str) -> None:
+        """Compare the files of an ended call with the changes that the user approved."""
+        for one in self._expected.pop(call_id, []):
+            name = one_line(shown(one.path, self._session.folder), 120)
+            if not one.contents:
+                self._note(
+                    f"{name} was not compared.",
+                    "The text that the agent replaces was not in the file when you decided.",
+                    is_warning=True,
+                )
+            elif one.has_difference:
+                self._note(
+                    f"{name} differs from the change that you approved.",
+                    "The agent wrote another content, or another program changed the file meanwhile.",
+                    is_warning=True,
+                )
+
+    def _claim(self, result: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the usage that the agent claims for a prompt."""
+        usage = result.get("usage")
+        claimed: dict[str, Any] = {}
+        for name, theirs in (("prompt_tokens", "inputTokens"), ("completion_tokens", "outputTokens")):
+            value = usage.get(theirs) if isinstance(usage, dict) else None
+            if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+                claimed[name] = value
+        usd, self._work.claimed_usd = self._work.claimed_usd, 0.0
+        return {**claimed, "claimed_usd": f"{usd:.6f}" if usd else ""} if claimed or usd else {}
+
+    def _unknown(self, kind: str, data: Any) -> None:
+        """Show a message of a kind that is not known, up to a number."""
+        self._work.notes += 1
+        if self._work.notes < _MOST_NOTES:
+            text = canonical_or_repr(data)
+            self._note(f"The agent sent {one_line(kind, 60)!r}.", shortened(text, _BRIEF))
+        elif self._work.notes == _MOST_NOTES or self._work.notes % 1_000 == 0:
+            more = counted(self._work.notes - _MOST_NOTES + 1, "more message")
+            self._note(f"The agent sent {more} of unknown kinds.", key="unknown")
+
+    def _note(self, title: str, text: str = "", key: str = "", *, is_warning: bool = False) -> None:
+        self._observer.noted(TurnNoted(sound(title), sound(text), is_warning, key))
+
+    def _response(self, outcome: TurnOutcome, note: str) -> ChatResponse:
+        here = self._repository.refs.position.commit_hash
+        info = self._last or self._repository.commits.get(here or "")
+        model = {"model": self._session.settings.name}
+        response = ChatResponse(
+            self._last_text, info, {}, model, outcome=outcome, note=note, steps=self._work.prompts,
+            calls=self._work.calls,
+        )  # fmt: skip
+        if self._last is None and outcome is TurnOutcome.STOPPED:
+            raise StoppedEarlyError(response)
+        return response
+
+
+def prompt_content(
+    session: AgentSession, text: str, files: Sequence[AttachedFile]
+) -> Iterator[dict[str, Any]]:
+    """Yield the content of a prompt.
+
+    Raises:
+        OutsideAgentError: the agent takes no such attachment.
+    """
+    yield {"type": "text", "text": text}
+    for one in files:
+        media_type, name = one.attachment.media_type, one.attachment.name
+        if media_type.startswith("image/") and session.takes("image"):
+            data = base64.b64encode(one.data).decode()
+            yield {"type": "image", "data": data, "mimeType": media_type}
+        elif media_type.startswith("text/"):
+            yield {"type": "text", "text": f"{name}:\n{one.data.decode(errors='replace')}"}
+        elif session.takes("embeddedContext") and not media_type.startswith("image/"):
+            blob = base64.b64encode(one.data).decode()
+            resource = {"uri": f"attachment:///{name}", "mimeType": media_type, "blob": blob}
+            yield {"type": "resource", "resource": resource}
+        else:
+            raise OutsideAgentError(
+                f"{session.settings.title} takes no {media_type}, so nothing was sent. Leave out {name}."
+            )
+
+
+def _plan_text(entries: Any) -> str:
+    marks = {"completed": "✓", "in_progress": "▸"}
+    found = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
+    lines = [
+        f"{marks.get(str(one.get('status')), '·')} {one_line(str(one.get('content')), 200)}"
+        for one in found[:50]
+    ]
+    return "\n".join(lines)
