@@ -70,6 +70,13 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
+def _proxy(options: argparse.Namespace) -> int:
+    from tract_jupyter.toolkit import kernel_proxy
+
+    kernel_proxy(options.notebook).run()
+    return 0
+
+
 def _doctor(options: argparse.Namespace) -> int:
     from tract_jupyter.notebook import DoctorView, check_machine
 
@@ -85,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     _add_verify(commands)
     _add_mcp_server(commands)
+    _add_kernel_proxy(commands)
     _add_doctor(commands)
     return parser
 
@@ -129,6 +137,20 @@ def _add_mcp_server(commands: argparse._SubParsersAction[argparse.ArgumentParser
         help="the time that a call waits for the user's decision (default: %(default)g, one day)",
     )
     serve.set_defaults(run=_serve)
+
+
+def _add_kernel_proxy(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    proxy = commands.add_parser(
+        "kernel-proxy",
+        help="connect an MCP client to the kernel of a notebook",
+        description="Forward an MCP client over stdin and stdout to the kernel of a notebook in which '%tract serve' "
+        "ran. The user decides each call that needs approval in the notebook. The proxy finds the kernel again after a "
+        "restart, once '%tract serve' ran there.",
+    )
+    proxy.add_argument(
+        "notebook", nargs="?", default="", help="the notebook (default: the only one that serves)"
+    )
+    proxy.set_defaults(run=_proxy)
 
 
 def _add_doctor(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

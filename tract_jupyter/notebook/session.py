@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.agents.live import LiveTree
     from tract_jupyter.notebook.agents.watch import AgentWatch
     from tract_jupyter.notebook.config import TractJupyter
+    from tract_jupyter.notebook.serving import PublishedEndpoint
     from tract_jupyter.operations import Advice
     from tract_jupyter.tract import Tract
 
@@ -169,6 +170,8 @@ class NotebookSession:
         self._tract: Tract | None = None
         self._advice: Advice | None = None
         self._ran = RanCells(shell)
+        self.served: PublishedEndpoint | None = None
+        """The endpoint for agents of other programs, from `%tract serve` on."""
         self.agent_tree: LiveTree | None = None
         """The live tree of agents on display."""
         self._watch: AgentWatch | None = None
@@ -260,6 +263,11 @@ class NotebookSession:
         return f"{path.stem}-{sha256(str(path).encode()).hexdigest()[:8]}"
 
     @property
+    def path(self) -> Path | None:
+        """The absolute path of the notebook. None if the front end does not report it."""
+        return None if self._path is None else self._folder / self._path
+
+    @property
     def lock_path(self) -> Path:
         """The file of recorded decisions."""
         return self._folder / self.config.lock_file
@@ -344,6 +352,9 @@ class NotebookSession:
 
     def close(self) -> None:
         """Close the tract if it is open."""
+        if self.served is not None:
+            self.served.stop()
+            self.served = None
         with self._lock:
             if self._watch is not None:
                 self._watch.close()

@@ -37,6 +37,7 @@ from .summaries import wishes as wishes
 from .tool_calls import CALL_WAITS as CALL_WAITS
 from .tool_calls import CALLED_FROM_CODE as CALLED_FROM_CODE
 from .tool_calls import CHANGED_SINCE as CHANGED_SINCE
+from .tool_calls import KERNEL_AWAY as KERNEL_AWAY
 from .tool_calls import LATE_RESULT as LATE_RESULT
 from .tool_calls import NAMED as NAMED
 from .tool_calls import NO_JSON as NO_JSON

@@ -98,6 +98,10 @@ UNKNOWN_CALL: Final = (
     "counts."
 )
 TOO_MANY_CALLS: Final = "Too many calls wait here. Wait for their results before you make more."
+KERNEL_AWAY: Final = (
+    "The kernel ended or restarted during this call ({error}). Its effect is unknown. A question to the user stays in "
+    "the notebook's inbox: make the same call again, and a decision counts."
+)
 LATE_RESULT: Final = (
     "This is the result of the identical call that you stopped waiting for. It did not run again."
 )

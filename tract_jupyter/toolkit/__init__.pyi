@@ -33,6 +33,7 @@ from .discovery import callable_functions as callable_functions
 from .discovery import discovery_tools as discovery_tools
 from .discovery import ranked as ranked
 from .executor import ToolExecutor as ToolExecutor
+from .mcp import kernel_proxy as kernel_proxy
 from .mcp import mcp_server as mcp_server
 from .mcp.client import McpServer as McpServer
 from .mcp.connection import Patience as Patience
@@ -43,6 +44,10 @@ from .mcp.held import Hold as Hold
 from .mcp.held import hold_of as hold_of
 from .mcp.http import MOST_BYTES as MOST_BYTES
 from .mcp.http import HttpServer as HttpServer
+from .mcp.proxy import KernelProxy as KernelProxy
+from .mcp.served import ServedKernel as ServedKernel
+from .mcp.served import find_kernel as find_kernel
+from .mcp.served import served_kernels as served_kernels
 from .mcp.server import InboxChannel as InboxChannel
 from .mcp.server import McpService as McpService
 from .mcp.server import ServedAs as ServedAs

@@ -1,2 +1,3 @@
 from .endpoint import KernelAddress as KernelAddress
 from .endpoint import KernelEndpoint as KernelEndpoint
+from .endpoint import PublishedEndpoint as PublishedEndpoint

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import contextvars
 import secrets
+from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from tract_jupyter.exceptions import McpStartError
 from tract_jupyter.notebook.serving.lane import ShellLane
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.toolkit import HttpServer, McpService
 
@@ -64,6 +69,10 @@ class KernelEndpoint:
         self._server.start()
         return KernelAddress(self._server.url, {"Authorization": f"Bearer {self._token}"}, self._name)
 
+    def move_here(self) -> None:
+        """Show later requests in the output of the current cell."""
+        self._context = contextvars.copy_context()
+
     def stop(self) -> None:
         """End the server. Requests of its clients stay in the inbox."""
         if self._server is not None:
@@ -71,9 +80,73 @@ class KernelEndpoint:
             self._server = None
         self._lane.close()
 
+    def _copied_context(self) -> contextvars.Context:
+        return self._context.copy()
+
     def _service(self) -> McpService:
         from tract_jupyter.notebook.serving.tools import PROFILE, SERVED
         from tract_jupyter.toolkit import McpService, Surroundings
 
-        surroundings = Surroundings(self._context, self._lane.run, SERVED)
+        surroundings = Surroundings(self._copied_context, self._lane.run, SERVED)
         return McpService(self._notebook.tract, PROFILE, None, surroundings)
+
+
+class PublishedEndpoint:
+    """The endpoint of a kernel for all programs of this user. A file tells them its address and token.
+
+    Args:
+        notebook: the state of this kernel.
+
+    Raises:
+        OperationError: there is no kernel.
+    """
+
+    def __init__(self, notebook: NotebookSession) -> None:
+        self._notebook = notebook
+        self._endpoint = KernelEndpoint(notebook)
+        self._file: Path | None = None
+        self.url = ""
+
+    @property
+    def is_running(self) -> bool:
+        """True while it serves."""
+        return self._endpoint.is_running
+
+    @property
+    def file(self) -> Path | None:
+        """The file with the token; None before the start."""
+        return self._file
+
+    def start(self) -> None:
+        """Start to serve, and write the file.
+
+        Raises:
+            McpStartError: the SDK is missing, the server does not start, or the file cannot be written.
+            StoreError: the store cannot be opened.
+        """
+        from tract_jupyter.toolkit import ServedKernel
+
+        address = self._endpoint.start()
+        self.url = address.url
+        token = address.headers["Authorization"].removeprefix("Bearer ")
+        try:
+            self._file = ServedKernel.here(address.url, token, self._notebook.path).publish()
+        except McpStartError:
+            self._endpoint.stop()
+            raise
+        atexit.register(self._remove_file)
+
+    def move_here(self) -> None:
+        """Show later requests in the output of the current cell."""
+        self._endpoint.move_here()
+
+    def stop(self) -> None:
+        """End the server, and remove the file."""
+        self._remove_file()
+        atexit.unregister(self._remove_file)
+        self._endpoint.stop()
+
+    def _remove_file(self) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.unlink(missing_ok=True)

@@ -2,7 +2,8 @@
 
 `client` connects to a server (a program, or a URL: `transports`) over a `connection`. `content` reads its answers.
 `tools` adds its tools to the executor. `mcp_server` serves a tract (`server`). `held` has its calls, which may outlive
-the requests of the client. The SDK is an optional dependency. The
+the requests of the client. `http` serves over HTTP in a thread, `served` has the files that tell where, and `proxy` is
+the stdio side of such a server. The SDK is an optional dependency. The
 first server or client imports it.
 """
 
@@ -11,10 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from tract_jupyter.toolkit.mcp.proxy import KernelProxy
     from tract_jupyter.toolkit.mcp.server import McpService, ServedTract
     from tract_jupyter.toolkit.profiles import ToolProfile
 
-__all__ = ["DECISION_SECONDS", "mcp_server"]
+__all__ = ["DECISION_SECONDS", "kernel_proxy", "mcp_server"]
 
 DECISION_SECONDS: Final = 86_400.0
 """The default time in seconds, one day, that a call of a client waits for the user's decision."""
@@ -44,3 +46,19 @@ def mcp_server(
     with needing_sdk():
         from tract_jupyter.toolkit.mcp.server import McpService
     return McpService(tract, profile, decision_timeout)
+
+
+def kernel_proxy(notebook: str = "") -> KernelProxy:
+    """Connect a client over stdio to the kernel of a notebook: `kernel_proxy("report.ipynb").run()`.
+
+    Args:
+        notebook: the path of the notebook. Empty for the only kernel that serves its tools.
+
+    Raises:
+        McpStartError: the SDK is not installed.
+    """
+    from tract_jupyter.toolkit.mcp.client import needing_sdk
+
+    with needing_sdk():
+        from tract_jupyter.toolkit.mcp.proxy import KernelProxy
+    return KernelProxy(notebook)

@@ -55,7 +55,7 @@ from tract_jupyter.toolkit.mcp.held import HeldCall, HeldCalls, call_key, hold_o
 
 if TYPE_CHECKING:
     import contextvars
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
     from anyio.abc import TaskGroup
     from mcp.server.context import ServerRequestContext
@@ -108,12 +108,12 @@ class Surroundings(NamedTuple):
     """The way in which a server in a kernel makes calls.
 
     Attributes:
-        context: the context variables of each call.
+        context: returns the context variables for a call.
         in_line: runs approved code in line with the user's cells.
         renamed: tools under other names. The own names of these tools are not served.
     """
 
-    context: contextvars.Context | None = None
+    context: Callable[[], contextvars.Context] | None = None
     in_line: InLine = at_once
     renamed: Sequence[ServedAs] = ()
 
@@ -254,7 +254,7 @@ class McpService:
     async def _carry_out(self, call: HeldCall, limiter: anyio.CapacityLimiter) -> None:
         execute = partial(self._execute, call)
         if self._surroundings.context is not None:
-            execute = partial(self._surroundings.context.copy().run, execute)
+            execute = partial(self._surroundings.context().run, execute)
         result = await to_thread.run_sync(execute, abandon_on_cancel=True, limiter=limiter)
         self._calls.end(call, result)
 

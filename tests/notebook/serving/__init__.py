@@ -1,0 +1,1 @@
+"""The kernel as an MCP server."""

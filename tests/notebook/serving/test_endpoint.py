@@ -1,0 +1,283 @@
+"""A real kernel as an MCP server: code in line with the user's cells, decisions from another process, restarts."""
+
+from __future__ import annotations
+
+import stat
+import time
+from contextlib import ExitStack, asynccontextmanager
+from functools import cached_property, partial
+
+import httpx2
+import pytest
+from anyio.from_thread import start_blocking_portal
+from jupyter_client.manager import KernelManager
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Implementation
+
+from tests.toolkit.servers import until
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import McpStartError
+from tract_jupyter.toolkit import KernelProxy, find_kernel
+
+pytestmark = [pytest.mark.kernel, pytest.mark.slow, pytest.mark.timeout(180)]
+
+SERVE = "%load_ext tract_jupyter\n%tract serve"
+NO_REHEARSALS = "tract.scripts.rehearsing.is_on = False"
+
+
+class Notebook:
+    """A kernel with a front end that never clicks, and a second process on its store, which decides."""
+
+    def __init__(self, folder, monkeypatch):
+        self.path = folder / "report.ipynb"
+        monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
+        monkeypatch.setenv("JPY_SESSION_NAME", str(self.path))
+        monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
+        self.manager = KernelManager()
+        self.manager.start_kernel(cwd=str(folder))
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(60)
+        self._store = folder / ".tract" / "report.db"
+
+    def run(self, code, *, error=""):
+        """Run a cell, and return its text."""
+        return self.end(self.begin(code), error)
+
+    def begin(self, code):
+        return self.client.execute(code, allow_stdin=True)
+
+    def end(self, cell, error=""):
+        text = ""
+        while True:
+            message = self.client.get_iopub_msg(timeout=60)
+            if message["parent_header"].get("msg_id") != cell:
+                continue
+            content = message["content"]
+            text += content.get("text", "") + str(content.get("data", {}).get("text/plain", ""))
+            if message["msg_type"] == "error":
+                text += f"{content['ename']}: {content['evalue']}"
+                assert content["ename"] == error, text
+            if message["msg_type"] == "status" and content["execution_state"] == "idle":
+                return text
+
+    def restart(self):
+        self.manager.restart_kernel(now=True)
+        self.client.wait_for_ready(60)
+
+    @cached_property
+    def store(self):
+        """The store as another process sees it."""
+        return Tract.open(self._store)
+
+    def request(self):
+        """Return the only request."""
+        (stored,) = until(self.store.review.inbox)
+        return self.store.operations.rebuild(stored)
+
+    def decide(self, action="approve", *arguments):
+        """Decide the only request in another process, and return it."""
+        pending = self.request()
+        getattr(pending, action)(*arguments)
+        return pending
+
+    def close(self):
+        if "store" in vars(self):
+            self.store.close()
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+class Agent:
+    """An MCP client in a thread."""
+
+    def __init__(self, portal, client):
+        self._portal = portal
+        self._client = client
+
+    def begin(self, tool, **arguments):
+        return self._portal.start_task_soon(partial(self._client.call_tool, tool, arguments))
+
+    def tools(self):
+        return self._portal.call(self._client.list_tools).tools
+
+    def call(self, tool, **arguments):
+        return self.begin(tool, **arguments).result(60)
+
+    def run(self, code):
+        return self.begin("run_code", code=code)
+
+
+@pytest.fixture
+def notebook(tmp_path, monkeypatch):
+    made = Notebook(tmp_path, monkeypatch)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def agent(notebook):
+    """Connect an agent over HTTP, or through the proxy."""
+    with ExitStack() as stack:
+        portal = stack.enter_context(start_blocking_portal())
+
+        def connect(name="claude-code", *, by_proxy=False):
+            info = Implementation(name=name, version="1")
+            if by_proxy:
+                client = Client(KernelProxy(str(notebook.path)).server, client_info=info)
+            else:
+                client = over_http(find_kernel(str(notebook.path)), info)
+            return Agent(portal, stack.enter_context(portal.wrap_async_context_manager(client)))
+
+        yield connect
+
+
+@asynccontextmanager
+async def over_http(kernel, info):
+    headers = {"Authorization": f"Bearer {kernel.token}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(60, read=None)) as http,
+        Client(streamable_http_client(kernel.url, http_client=http), client_info=info) as client,
+    ):
+        yield client
+
+
+def data(future):
+    result = future.result(60)
+    assert not result.is_error, result.content[0].text
+    return result.structured_content
+
+
+def test_the_lines_for_each_client_and_the_file(notebook, agent):
+    imported = "import sys\nprint([m for m in sys.modules if m == 'mcp'])"
+    assert notebook.run(f"%load_ext tract_jupyter\n{imported}").startswith("[]\n")
+    told = notebook.run("%tract serve")
+    for line in ("claude mcp add notebook -- ", "codex mcp add notebook -- ", "gemini mcp add notebook "):
+        assert line in told
+    assert '"mcp": {"notebook"' in told
+    kernel = find_kernel(str(notebook.path))
+    assert told.count(f"kernel-proxy {notebook.path}") == 3
+    assert kernel.token not in told
+    (file,) = (notebook.path.parent / "runtime").glob("tract-kernel-*")
+    assert (stat.S_IMODE(file.stat().st_mode), len(kernel.token) >= 43) == (0o600, True)
+    tools = {tool.name for tool in agent().tools()}
+    assert {"run_code", "variables", "result", "log"} <= tools
+    assert not tools & {"notebook_execute", "commit", "approve", "decide"}
+    assert agent().call("notebook_execute", code="1", backend="sandbox").is_error
+    assert "serves agents" in notebook.run("%tract serve")
+    assert find_kernel("") == kernel
+    assert "no longer serves" in notebook.run("%tract serve off")
+    assert not file.exists()
+    with pytest.raises(McpStartError):
+        find_kernel(str(notebook.path))
+
+
+def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
+    notebook.run(SERVE)
+    notebook.run(f"{NO_REHEARSALS}\nx = 40\nimport numpy as np\nrows = np.zeros((3, 4))\nwhere = []")
+    claude = agent()
+
+    # approved elsewhere, run here
+    run = claude.run("y = x + 2\nprint('hi')\ny")
+    request = notebook.decide()
+    assert (request.actor, request.title) == (
+        "mcp:claude-code",
+        "Run a script in the kernel, with your variables",
+    )
+    assert (data(run)["output"], data(run)["result"]) == ("hi\n", "42")
+    assert notebook.run("print(y, len(In))") == "42 4\n"  # its code is no cell
+    variables = claude.call("variables").structured_content
+    assert variables == {"x": "int", "y": "int", "rows": "ndarray(3, 4)", "where": "list[0]"}
+
+    # rejected, with the reason
+    run = claude.run("y = 0")
+    notebook.decide("reject", "keep y")
+    result = run.result(60)
+    assert (result.is_error, "keep y" in result.content[0].text) == (True, True)
+
+    # never within a cell that awaits; reads go on
+    cell = notebook.begin(
+        "import asyncio\nfor _ in range(20):\n    await asyncio.sleep(0.1)\nwhere.append('cell')"
+    )
+    run = claude.run("where.append('agent')\nwhere")
+    notebook.decide()
+    started = time.perf_counter()
+    assert "where" in claude.call("variables").structured_content
+    assert time.perf_counter() - started < 1
+    assert not run.done()
+    notebook.end(cell)
+    assert data(run)["result"] == "['cell', 'agent']"
+
+    # a cell that fails drops the queue of the kernel, but not approved code
+    cell = notebook.begin("import time\ntime.sleep(2)\n1 / 0")
+    run = claude.run("after = 1")
+    notebook.decide()
+    notebook.end(cell, "ZeroDivisionError")
+    assert data(run)["status"] == "completed"
+
+    # the stop button
+    run = claude.run("import time\nstopped = 1\ntime.sleep(60)")
+    notebook.decide()
+    until(lambda: "stopped" in claude.call("variables").structured_content)
+    started = time.perf_counter()
+    notebook.manager.interrupt_kernel()
+    assert data(run)["status"] == "interrupted"
+    assert time.perf_counter() - started < 5  # 0.2 s on a machine that does nothing else
+
+    # no input, and no ticket of its own
+    run = claude.run("input('?')")
+    notebook.decide()
+    assert "StdinNotImplementedError" in data(run)["output"]
+    redeem = "__import__('tract_jupyter.notebook.serving.lane', fromlist=['redeem']).redeem('x')"
+    assert "not valid" in notebook.run(redeem, error="OperationError")
+
+    # long output is cut
+    run = claude.run("print('x' * 5_000_000)")
+    notebook.decide()
+    assert len(data(run)["output"]) < 50_000
+
+
+def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
+    notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nn = 0")
+    claude, code = agent(by_proxy=True), "n += 1\nn"
+
+    # it leaves: a decision in the notebook is kept, and nothing runs
+    left = claude.run(code)
+    assert notebook.request().actor == "mcp:claude-code"
+    left.cancel()
+    until(lambda: "no longer waits" in notebook.request().review_request().why)
+    told = notebook.run(
+        "(row,) = tract.review.inbox()\np = tract.operations.rebuild(row)\np.approve()\nprint(p.note, '/', n)"
+    )
+    assert "nothing ran" in told
+    assert "/ 0\n" in told
+    assert data(claude.run(code))["result"] == "1"
+
+    # the kernel ends with an open question
+    waiting = claude.run("m = 1\nm")
+    notebook.request()
+    before = find_kernel(str(notebook.path))
+    notebook.restart()
+    result = waiting.result(60)
+    assert (result.is_error, "ended or restarted" in result.content[0].text) == (True, True)
+    notebook.run(f"{SERVE}\n{NO_REHEARSALS}")
+    assert find_kernel(str(notebook.path)).token != before.token
+    run = claude.run("m = 1\nm")  # the question of the ended kernel is taken over
+    notebook.decide()
+    assert data(run)["result"] == "1"
+    assert "m" in claude.call("variables").structured_content
+
+
+def test_the_effects_of_a_rehearsal_are_kept(notebook, agent):
+    notebook.run(f"{SERVE}\nfrom tract_jupyter.rehearsal import probe\nrows = [1, 2]")
+    if "none" in notebook.run("print(probe().name)"):
+        pytest.skip("no rehearsals here")
+    codex = agent("codex-mcp-client")
+    run = codex.run("rows = rows + [3]\nprint(len(rows))")
+    request = notebook.request()
+    assert request.actor == "mcp:codex-mcp-client"
+    assert "rows" in request.review_request().effects.headline
+    notebook.decide("execute_tool", "keep", {})
+    assert data(run)["output"] == "3\n"
+    assert notebook.run("print(rows)") == "[1, 2, 3]\n"

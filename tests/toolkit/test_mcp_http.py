@@ -1,0 +1,254 @@
+"""The server over HTTP: who is served, how much at once, and that a client cannot decide its own requests."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import stat
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Implementation
+
+from tests.toolkit.servers import until
+from tract_jupyter import mcp_server
+from tract_jupyter.exceptions import McpStartError
+from tract_jupyter.toolkit import MOST_BYTES, HttpServer, ServedKernel, find_kernel, served_kernels
+
+TOKEN = "t" * 43
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # one for all clients, because making one takes long
+MESSAGE = {"content": {"content_type": "dialogue", "role": "user", "text": "hi"}}
+
+
+@pytest.fixture
+def served(tract):
+    """Serve a tract over HTTP."""
+    server = HttpServer(lambda: mcp_server(tract, "full"), TOKEN)
+    server.start()
+    yield server
+    server.stop()
+    assert not server.is_running
+
+
+@asynccontextmanager
+async def connected(server, name="editor", mode="auto"):
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(60, read=None), verify=NO_TLS) as session,
+        Client(
+            streamable_http_client(server.url, http_client=session),
+            client_info=Implementation(name=name, version="1"),
+            mode=mode,
+        ) as client,
+    ):
+        yield client
+
+
+def post(server, *, path="/mcp", body=b"{}", headers=(), method="POST"):
+    """Send one request, and return its status."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)
+    connection.putrequest(method, path, skip_host=any(name == "host" for name, _ in headers))
+    sent = [("content-type", "application/json"), ("accept", "application/json, text/event-stream"), *headers]
+    for name, value in [*sent, ("content-length", str(len(body)))]:
+        connection.putheader(name, value)
+    connection.endheaders()
+    with suppress(OSError):  # the answer came first
+        connection.send(body)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+BEARER = ("authorization", f"Bearer {TOKEN}")
+LIST = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}).encode()
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "OPTIONS"])
+def test_a_request_without_the_token_or_from_a_web_page_is_refused(served, method):
+    def status(*headers, path="/mcp"):
+        return post(served, body=LIST, headers=headers, path=path, method=method)
+
+    port = served.port
+    assert status() == 401
+    for wrong in (
+        "x",
+        "",
+        f"Bearer {TOKEN[:-1]}",
+        f"Bearer {TOKEN}x",
+        f"bearer {TOKEN}",
+        f"Basic {TOKEN}",
+        TOKEN,
+    ):
+        assert status(("authorization", wrong)) == 401
+    assert status(BEARER, BEARER) == 401
+    for host in (
+        "evil.example",
+        f"evil.example:{port}",
+        "127.0.0.1",
+        f"127.0.0.1:{port + 1}",
+        f"127.0.0.1.evil:{port}",
+    ):
+        assert status(BEARER, ("host", host)) == 421
+    for origin in (
+        "http://evil.example",
+        "null",
+        f"https://127.0.0.1:{port}",
+        f"http://127.0.0.1:{port}.evil",
+        "",
+    ):
+        assert status(BEARER, ("origin", origin)) == 403
+    for path in ("/", "/mcp/", "/mcp/x", "/tools", "/../mcp"):
+        assert status(BEARER, path=path) == 404
+    assert status(BEARER) not in {401, 403, 404, 421}
+
+
+def test_a_large_request_is_refused_before_it_is_read(served):
+    code = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "commit", "arguments": {"x": "y" * 50_000_000}},
+    }
+    assert post(served, body=json.dumps(code).encode(), headers=[BEARER]) == 413
+    assert post(served, body=b" " * (MOST_BYTES + 1), headers=[BEARER]) == 413
+
+
+def test_only_this_machine_reaches_it(served):
+    assert served.url == f"http://127.0.0.1:{served.port}/mcp"
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_name_of_the_client_is_the_actor(tract, served, mode):
+    async def use():
+        async with connected(served, "claude-code", mode) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(client.call_tool, "commit", MESSAGE)
+            (stored,) = await anyio.to_thread.run_sync(lambda: until(tract.review.inbox))
+            await anyio.to_thread.run_sync(tract.operations.rebuild(stored).reject)
+            return stored.actor
+
+    assert anyio.run(use) == "mcp:claude-code"
+
+
+@pytest.mark.slow
+def test_a_hundred_clients_at_once(tract, served):
+    answers = []
+
+    async def one(number):
+        async with connected(served, f"client {number % 7}") as client:
+            answers.append((await client.call_tool("status", {})).structured_content["branch"])
+
+    async def use():
+        async with anyio.create_task_group() as tasks:
+            for number in range(100):
+                tasks.start_soon(one, number)
+
+    anyio.run(use)
+    assert answers == ["main"] * 100
+
+
+def test_two_clients_with_one_name_and_the_same_call_are_asked_about_once(tract, served):
+    commits = []
+
+    async def one(name):
+        async with connected(served, name) as client:
+            commits.append((await client.call_tool("commit", MESSAGE)).structured_content["commit_hash"])
+
+    async def use():
+        async with anyio.create_task_group() as tasks:
+            for name in ("a", "a", "b"):
+                tasks.start_soon(one, name)
+            stored = await anyio.to_thread.run_sync(
+                lambda: until(lambda: len(rows := tract.review.inbox()) == 2 and rows)
+            )
+            assert sorted(row.actor for row in stored) == ["mcp:a", "mcp:b"]
+            for row in stored:
+                await anyio.to_thread.run_sync(tract.operations.rebuild(row).approve)
+
+    anyio.run(use)
+    assert (len(commits), len(set(commits)), len(tract.log())) == (3, 2, 2)
+
+
+def test_no_tool_decides_a_request(tract, served):
+    names = ("approve", "decide", "review", "inbox", "execute_tool", "apply_decision", "grant", "result")
+
+    async def use():
+        async with connected(served) as client:
+            tools = [tool.name for tool in (await client.list_tools()).tools]
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(client.call_tool, "commit", MESSAGE)
+                (stored,) = await anyio.to_thread.run_sync(lambda: until(tract.review.inbox))
+                arguments = {"id": stored.pending_id, "pending_id": stored.pending_id, "action": "approve"}
+                answers = [await client.call_tool(name, arguments) for name in names]
+                tasks.cancel_scope.cancel()
+        return tools, answers
+
+    tools, answers = anyio.run(use)
+    assert set(tools) & set(names) == {"result"}
+    assert all(answer.is_error for answer in answers)
+    assert tract.log() == []
+
+
+def test_a_start_that_fails_names_the_problem(tract):
+    def make():
+        raise OSError("no room")
+
+    with pytest.raises(McpStartError, match="no room"):
+        HttpServer(make, TOKEN).start()
+
+
+# --- the files of kernels
+
+
+@pytest.fixture
+def runtime(tmp_path, monkeypatch):
+    """Use another runtime folder of Jupyter."""
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+    return tmp_path / "runtime"
+
+
+def test_the_file_of_a_kernel_is_private_and_found_by_its_notebook(runtime, tmp_path):
+    notebook = tmp_path / "a.ipynb"
+    with pytest.raises(McpStartError, match="no kernel serves"):
+        find_kernel("")
+    kernel = ServedKernel.here("http://127.0.0.1:1/mcp", TOKEN, notebook)
+    path = kernel.publish()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert list(runtime.iterdir()) == [path]
+    assert find_kernel(str(notebook)) == find_kernel("") == kernel
+    with pytest.raises(McpStartError, match=r"%tract serve.*a\.ipynb"):
+        find_kernel(str(tmp_path / "b.ipynb"))
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "{", '{"url": 1}', "null", "\udcff"])
+def test_a_file_that_is_not_ours_is_ignored(runtime, tmp_path, text):
+    path = ServedKernel.here("http://127.0.0.1:1/mcp", TOKEN, None).publish()
+    path.write_text(text, errors="surrogateescape")
+    assert served_kernels() == []
+
+
+def test_a_file_that_others_can_change_or_with_another_host_is_ignored(runtime):
+    path = ServedKernel.here("http://127.0.0.1:1/mcp", TOKEN, None).publish()
+    path.chmod(0o644)
+    assert served_kernels() == []
+    ServedKernel.here("http://evil.example:1/mcp", TOKEN, None).publish()
+    assert served_kernels() == []
+
+
+def test_several_kernels_need_a_name_and_ended_ones_are_removed(runtime, tmp_path):
+    ServedKernel.here("http://127.0.0.1:1/mcp", TOKEN, tmp_path / "a.ipynb").publish().rename(
+        runtime / "tract-kernel-1.json"
+    )
+    ServedKernel.here("http://127.0.0.1:2/mcp", TOKEN, tmp_path / "b.ipynb").publish()
+    with pytest.raises(McpStartError, match="several kernels"):
+        find_kernel("")
+    assert find_kernel(str(tmp_path / "b.ipynb")).url.endswith(":2/mcp")
+    ended = ServedKernel.here("http://127.0.0.1:3/mcp", TOKEN, tmp_path / "a.ipynb")
+    host, _, rest = ended.process.partition(":")
+    path = ended._replace(process=f"{host}:999999999:{rest.partition(':')[2]}").publish()
+    assert [one.url[-5:] for one in served_kernels()] == ["1/mcp"]
+    assert not path.exists()

@@ -1,0 +1,215 @@
+"""The stdio side of a kernel's server: `tract-jupyter kernel-proxy`.
+
+It forwards lists and calls to the kernel of a notebook, with the name of its own client. It keeps one HTTP client.
+After a restart of the kernel, it reads the new address. An open call is never made again by itself.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import httpx2
+from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.server.lowlevel import NotificationOptions, Server
+from mcp.server.stdio import stdio_server
+from mcp_types import CallToolResult, Implementation, ListToolsResult, TextContent, Tool, ToolAnnotations
+
+from tract_jupyter.exceptions import McpConnectionError, McpStartError
+from tract_jupyter.prompts import KERNEL_AWAY, RESULT_DESCRIPTION, RUN_CODE, SERVER_INSTRUCTIONS, VARIABLES
+from tract_jupyter.toolkit.mcp.served import find_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from anyio.abc import TaskGroup, TaskStatus
+    from mcp.server.context import ServerRequestContext
+    from mcp_types import CallToolRequestParams, PaginatedRequestParams
+
+    from tract_jupyter.toolkit.mcp.served import ServedKernel
+
+_RESTART_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.5
+_TIMEOUT: Final = httpx2.Timeout(10.0, read=None)  # the kernel answers before its client's limit
+_NOBODY: Final = Implementation(name="unknown", version="0")
+
+
+class _Connection:
+    """One HTTP client of one kernel, open until `end`."""
+
+    client: Client
+
+    def __init__(self, kernel: ServedKernel, client_info: Implementation) -> None:
+        self.kernel = kernel
+        self._info = client_info
+        self._over = anyio.Event()
+
+    async def run(self, *, task_status: TaskStatus[None]) -> None:
+        """Connect, and stay connected.
+
+        Raises:
+            McpConnectionError: the kernel does not answer. A later failure ends the connection.
+        """
+        headers = {"Authorization": f"Bearer {self.kernel.token}"}
+        is_started = False
+        try:
+            async with (
+                httpx2.AsyncClient(headers=headers, timeout=_TIMEOUT, trust_env=False) as http,
+                Client(
+                    streamable_http_client(self.kernel.url, http_client=http), client_info=self._info
+                ) as self.client,
+            ):
+                is_started = True
+                task_status.started()
+                await self._over.wait()
+        except Exception as error:
+            if not is_started:
+                raise McpConnectionError(f"the kernel does not answer: {_innermost(error)}") from error
+
+    def end(self) -> None:
+        """Disconnect soon."""
+        self._over.set()
+
+
+class KernelProxy:
+    """An MCP server over stdio that forwards to the kernel of a notebook.
+
+    Args:
+        notebook: the path of the notebook. Empty for the only kernel that serves its tools.
+
+    Attributes:
+        server: the SDK's server, for other transports than stdio.
+    """
+
+    def __init__(self, notebook: str = "") -> None:
+        from tract_jupyter import __version__
+
+        self._notebook = notebook
+        self._connection: _Connection | None = None
+        self._was_connected = False
+        self._lock = anyio.Lock()
+        self._tasks: TaskGroup
+        self.server: Server[Any] = Server(
+            "tract_jupyter",
+            version=__version__,
+            instructions=SERVER_INSTRUCTIONS,
+            lifespan=self._connecting,
+            get_tool_input_schema=lambda _name: None,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+        )
+
+    def run(self) -> None:
+        """Serve over stdin and stdout until the client disconnects."""
+        anyio.run(self._serve)
+
+    async def _serve(self) -> None:
+        options = self.server.create_initialization_options(NotificationOptions(tools_changed=True))
+        async with stdio_server() as (incoming, outgoing):
+            await self.server.run(incoming, outgoing, options)
+
+    @asynccontextmanager
+    async def _connecting(self, _server: Server[Any]) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
+            yield
+            tasks.cancel_scope.cancel()
+
+    # --- requests of the client
+
+    async def _list_tools(
+        self, ctx: ServerRequestContext[Any], _params: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        try:
+            client = await self._connected(ctx)
+        except (McpStartError, McpConnectionError):  # a call says the reason
+            return ListToolsResult(tools=_OFFLINE)
+        return ListToolsResult(tools=(await client.list_tools(cache_mode="refresh")).tools)
+
+    async def _call_tool(
+        self, ctx: ServerRequestContext[Any], params: CallToolRequestParams
+    ) -> CallToolResult:
+        try:
+            client = await self._connected(ctx)
+        except (McpStartError, McpConnectionError) as error:
+            return _problem(str(error))
+
+        async def forward(progress: float, total: float | None, message: str | None) -> None:
+            await ctx.session.report_progress(progress, total, message)
+
+        has_token = (ctx.meta or {}).get("progress_token") is not None
+        try:
+            return await client.call_tool(
+                params.name, params.arguments or {}, progress_callback=forward if has_token else None
+            )
+        except Exception as error:  # noqa: BLE001 # of the connection; the call may have had an effect
+            self._drop()
+            return _problem(KERNEL_AWAY.format(error=_innermost(error)))
+
+    # --- the connection
+
+    async def _connected(self, ctx: ServerRequestContext[Any]) -> Client:
+        """Return a client of the kernel. Connect if there is none, or if another kernel serves the notebook.
+
+        Raises:
+            McpStartError: no kernel serves the notebook.
+            McpConnectionError: it does not answer.
+        """
+        async with self._lock:
+            kernel = await self._kernel()
+            if self._connection is not None and self._connection.kernel == kernel:
+                return self._connection.client
+            self._drop()
+            client = ctx.session.client_params
+            connection = _Connection(kernel, _NOBODY if client is None else client.client_info)
+            await self._tasks.start(connection.run)
+            self._connection = connection
+            if self._was_connected:
+                with suppress(Exception):  # a client without a channel for it
+                    await ctx.session.send_tool_list_changed()
+            self._was_connected = True
+            return connection.client
+
+    async def _kernel(self) -> ServedKernel:
+        """Return the kernel. After a connection, wait some time for the restart of a kernel."""
+        deadline = anyio.current_time() + (_RESTART_SECONDS if self._was_connected else 0.0)
+        while True:
+            try:
+                return find_kernel(self._notebook)
+            except McpStartError:
+                if anyio.current_time() >= deadline:
+                    raise
+            await anyio.sleep(_LOOK_SECONDS)
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.end()
+            self._connection = None
+
+
+def _problem(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+
+def _innermost(error: BaseException) -> str:
+    """Describe the first error in groups of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}".rstrip(": ")
+
+
+def _tool(name: str, description: str, argument: str = "") -> Tool:
+    properties = {argument: {"type": "string"}} if argument else {}
+    schema = {"type": "object", "properties": properties, "required": list(properties)}
+    hints = ToolAnnotations(read_only_hint=name != "run_code", destructive_hint=name == "run_code")
+    return Tool(name=name, description=description, input_schema=schema, annotations=hints)
+
+
+_OFFLINE: Final = [
+    _tool("run_code", RUN_CODE, "code"),
+    _tool("variables", VARIABLES),
+    _tool("result", RESULT_DESCRIPTION, "id"),
+]
+"""The tools while no kernel serves, so that a client that starts first knows them."""

@@ -1,0 +1,134 @@
+"""The files that tell where a kernel of this user serves its tools. Only this user can read them."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from tract_jupyter.exceptions import McpStartError
+from tract_jupyter.models import open_private, why_exposed
+from tract_jupyter.review import has_ended, this_process
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PREFIX: Final = "tract-kernel-"
+_MOST_BYTES: Final = 20_000
+
+
+class ServedKernel(NamedTuple):
+    """A kernel that serves its tools.
+
+    Attributes:
+        url: the URL of its server.
+        token: the token for this server.
+        notebook: the absolute path of its notebook; empty if it is unknown.
+        process: the name of its process.
+        since: the start of the server, in seconds since the epoch.
+    """
+
+    url: str
+    token: str
+    notebook: str
+    process: str
+    since: float
+
+    @classmethod
+    def here(cls, url: str, token: str, notebook: Path | None) -> ServedKernel:
+        """Return the entry of this process."""
+        path = "" if notebook is None else str(notebook.resolve())
+        return cls(url, token, path, this_process(), time.time())
+
+    def publish(self) -> Path:
+        """Write the file of this process, with mode 0600, and return its path.
+
+        Raises:
+            McpStartError: the file cannot be written.
+        """
+        folder = _folder()
+        path = folder / f"{_PREFIX}{os.getpid()}.json"
+        new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open(new, "x", encoding="utf-8", opener=open_private) as file:  # it takes no opener
+                json.dump(self._asdict(), file)
+            new.replace(path)
+        except OSError as error:
+            with suppress(OSError):
+                new.unlink(missing_ok=True)
+            raise McpStartError(
+                f"{folder} cannot be written: {error.strerror}. Check its permissions"
+            ) from error
+        return path
+
+
+def _folder() -> Path:
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    return Path(jupyter_runtime_dir())
+
+
+def served_kernels() -> list[ServedKernel]:
+    """Return the running kernels that serve their tools, newest first. Remove the files of ended ones."""
+    return sorted(_entries(), key=lambda one: one.since, reverse=True)
+
+
+def _entries() -> Iterator[ServedKernel]:
+    for path in _folder().glob(f"{_PREFIX}*.json"):
+        entry = _read(path)
+        if entry is None:
+            continue
+        if has_ended(entry.process):
+            with suppress(OSError):
+                path.unlink()
+            continue
+        yield entry
+
+
+def _read(path: Path) -> ServedKernel | None:
+    """Return the entry of a file; None if it is not readable, or other users can change it."""
+    try:
+        if path.is_symlink() or path.stat().st_size > _MOST_BYTES or why_exposed(path):
+            return None
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+        entry = ServedKernel(**data)
+    except (OSError, ValueError, TypeError):
+        return None
+    texts = (entry.url, entry.token, entry.notebook, entry.process)
+    is_valid = all(isinstance(text, str) for text in texts) and isinstance(entry.since, int | float)
+    return entry if is_valid and entry.url.startswith("http://127.0.0.1:") else None
+
+
+def find_kernel(notebook: str) -> ServedKernel:
+    """Return the running kernel of a notebook.
+
+    Args:
+        notebook: its path. Empty for the only kernel that serves its tools.
+
+    Raises:
+        McpStartError: there is none, or there are several.
+    """
+    kernels = served_kernels()
+    if notebook:
+        path = str(Path(notebook).resolve())
+        found = [one for one in kernels if one.notebook == path]
+        if not found:
+            raise McpStartError(
+                f"no kernel of {notebook} serves its tools. Run %tract serve in this notebook{_others(kernels)}"
+            )
+        return found[0]
+    if not kernels:
+        raise McpStartError("no kernel serves its tools. Run %tract serve in a notebook")
+    if len({one.notebook or one.process for one in kernels}) > 1:
+        raise McpStartError(f"several kernels serve their tools. Name the notebook{_others(kernels)}")
+    return kernels[0]
+
+
+def _others(kernels: list[ServedKernel]) -> str:
+    names = ", ".join(sorted(one.notebook or "a kernel without a known notebook" for one in kernels))
+    return f". Kernels that serve: {names}" if names else ""
