@@ -244,13 +244,17 @@ class Tract(HookedContext):
     def undo(self) -> UndoStep: ...
     @overload
     def undo(
-        self, turn: str | PastTurn, *, force: Collection[str] = (), only_conversation: bool = False
+        self,
+        turn: str | PastTurn,
+        *,
+        force: Collection[str | tuple[str, str]] = (),
+        only_conversation: bool = False,
     ) -> TurnUndo: ...
     def undo(
         self,
         turn: str | PastTurn | None = None,
         *,
-        force: Collection[str] = (),
+        force: Collection[str | tuple[str, str]] = (),
         only_conversation: bool = False,
     ) -> UndoStep | TurnUndo:
         """Undo a whole turn, or revert the last operation on the current branch: a commit, merge, compression, ...
@@ -261,7 +265,7 @@ class Tract(HookedContext):
 
         Args:
             turn: a turn of `loop.turns()`, or a commit of it; the last operation if omitted.
-            force: names of items to restore although they changed since the turn.
+            force: names, exact paths, or keys of items to restore although they changed since the turn.
             only_conversation: remove the messages of the turn, and leave everything else.
 
         Raises:

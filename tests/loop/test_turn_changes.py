@@ -117,6 +117,45 @@ def test_a_forced_item_is_restored(notebook):
     assert notebook.names["table"] is before
 
 
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [("a\u200b.txt", "a\u202e.txt"), ("a\x01.txt", "a\x02.txt"), ("caf\u00e9.txt", "cafe\u0301.txt")],
+    ids=["bidirectional", "control", "normal forms"],
+)
+def test_files_that_look_alike_are_not_confused(notebook, first, second):
+    for name in (first, second):
+        (notebook.workspace / name).write_text("old")
+    question = notebook.turn(
+        f"for name in ({first!r}, {second!r}):\n    with open(name, 'w') as file: file.write('new')"
+    )
+    (notebook.workspace / first).write_text("mine")
+    plan = notebook.tract.preview_undo(question)
+    files = {item.exact: item for item in plan.items if item.kind == "file"}
+    assert [files[name].state for name in (first, second)] == ["changed since", "restorable"]
+    assert ascii(first) in files[first].detail
+    assert ascii(second) in files[second].detail
+    notebook.tract.undo(question)
+    assert (notebook.workspace / first).read_text() == "mine"
+    assert (notebook.workspace / second).read_text() == "old"
+
+
+def test_only_the_chosen_file_is_forced(notebook):
+    first, second = "data\u200b", "data\u202e"
+    for name in (first, second):
+        (notebook.workspace / name).write_text("old")
+    code = f"data = 1\nfor name in ({first!r}, {second!r}, 'data'):\n    with open(name, 'w') as file: file.write('new')"
+    question = notebook.turn(code)
+    for name in (first, second, "data"):
+        (notebook.workspace / name).write_text("mine")
+    notebook.names["data"] = "mine"
+    items = notebook.tract.preview_undo(question).items
+    (chosen,) = (item for item in items if item.exact == second)
+    notebook.tract.undo(question, force=[chosen.name, chosen.key])
+    texts = {name: (notebook.workspace / name).read_text() for name in (first, second, "data")}
+    assert texts == {first: "mine", second: "old", "data": "mine"}
+    assert notebook.names["data"] == "mine"
+
+
 def test_after_a_restart_files_come_back_and_variables_are_named(tmp_path, monkeypatch):
     notebook = Notebook(tmp_path)
     monkeypatch.chdir(notebook.workspace)

@@ -47,12 +47,24 @@ class TurnItem(NamedTuple):
         state: `restorable`; `changed since`, so it stays as it is unless it is forced; `impossible`; or `failed`, and
             another undo tries it again. In a result, `restorable` means that it was done.
         detail: the effect, or the reason, in one line.
+        exact: the exact path of a file, or the id of a call. Different items can have the same name on display.
     """
 
     kind: TurnItemKind
     name: str
     state: TurnItemState
     detail: str = ""
+    exact: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The kind, and the exact name, path or id."""
+        return self.kind, self.exact or self.name
+
+    def is_in(self, chosen: Collection[str | tuple[str, str]]) -> bool:
+        """Return True if the item is chosen: by its key, its exact path, or the name of a variable, setting or call."""
+        name = self.exact if self.kind == "file" and self.exact else self.name
+        return self.key in chosen or name in chosen
 
 
 @dataclass(frozen=True)
@@ -105,7 +117,7 @@ class _Step:
 
     effect: RecordedEffect
     items: tuple[TurnItem, ...]
-    run: Callable[[Collection[str]], tuple[TurnItem, ...]] | None = None
+    run: Callable[[Collection[str | tuple[str, str]]], tuple[TurnItem, ...]] | None = None
 
 
 class TurnUndoer:
@@ -155,7 +167,7 @@ class TurnUndoer:
         turn: str | PastTurn,
         *,
         redo: bool = False,
-        force: Collection[str] = (),
+        force: Collection[str | tuple[str, str]] = (),
         only_conversation: bool = False,
     ) -> TurnUndo:
         """Undo or redo a turn.
@@ -163,7 +175,7 @@ class TurnUndoer:
         Args:
             turn: the turn, or a commit of it.
             redo: redo instead of undo.
-            force: names of items to restore although they changed since.
+            force: names, exact paths, or keys of items to restore although they changed since.
             only_conversation: leave all effects as they are.
 
         Returns:
@@ -294,9 +306,11 @@ class TurnUndoer:
             )
         return self._call_step(effect, redo=redo)
 
-    def _run(self, step: _Step, force: Collection[str], *, redo: bool) -> tuple[TurnItem, ...]:
+    def _run(
+        self, step: _Step, force: Collection[str | tuple[str, str]], *, redo: bool
+    ) -> tuple[TurnItem, ...]:
         is_chosen = any(
-            item.state == "restorable" or (item.state == "changed since" and item.name in force)
+            item.state == "restorable" or (item.state == "changed since" and item.is_in(force))
             for item in step.items
         )
         # an interrupted move of a change is completed, also if only its record is missing
@@ -317,11 +331,11 @@ class TurnUndoer:
     def _change_step(self, effect: RecordedEffect, *, redo: bool) -> _Step:
         change, why = self._change_of(effect)
         items = () if change is None else _items_of(change.preview(redo=redo))
-        gone = () if redo else tuple(self._gone(effect, {item.name for item in items}, change, why))
+        gone = () if redo else tuple(self._gone(effect, {item.key[1] for item in items}, change, why))
         if change is None:
             return _Step(effect, gone)
 
-        def run(force: Collection[str], change: Change = change) -> tuple[TurnItem, ...]:
+        def run(force: Collection[str | tuple[str, str]], change: Change = change) -> tuple[TurnItem, ...]:
             done = _items_of(change.redo() if redo else change.undo(force=force))
             self._records.moved(effect, redo=redo)
             return (*done, *gone)
@@ -358,7 +372,7 @@ class TurnUndoer:
         state, detail = _redo_of_call(effect, tool) if redo else _undo_of_call(effect, tool)
         item = TurnItem("call", effect.name, state, detail)
 
-        def run(_force: Collection[str]) -> tuple[TurnItem, ...]:
+        def run(_force: Collection[str | tuple[str, str]]) -> tuple[TurnItem, ...]:
             arguments = effect.arguments or {}
             executor = self._executor()
             if redo:
@@ -422,7 +436,7 @@ def _is_open_redo(effect: RecordedEffect) -> bool:
 
 
 def _items_of(items: Sequence[UndoItem]) -> tuple[TurnItem, ...]:
-    return tuple(TurnItem(item.kind, item.name, item.state, item.detail) for item in items)
+    return tuple(TurnItem(item.kind, item.name, item.state, item.detail, item.path) for item in items)
 
 
 def _merged(items: Iterator[TurnItem] | Sequence[TurnItem], *, is_done: bool = False) -> list[TurnItem]:
@@ -431,9 +445,9 @@ def _merged(items: Iterator[TurnItem] | Sequence[TurnItem], *, is_done: bool = F
     The newest change decides whether an item can be restored. If it can, the older changes can too, so the item gets
     the detail of the oldest one. The steps of calls stay separate.
     """
-    merged: dict[tuple[str, str, int], TurnItem] = {}
+    merged: dict[tuple[tuple[str, str], int], TurnItem] = {}
     for number, item in enumerate(items):
-        key = (item.kind, item.name, number if item.kind == "call" else 0)
+        key = (item.key, number if item.kind == "call" else 0)
         newer = merged.get(key)
         if newer is None:
             merged[key] = item

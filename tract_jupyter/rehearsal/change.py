@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from unicodedata import normalize
 
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.describe import describe, memory_of
@@ -25,15 +27,26 @@ class UndoItem(NamedTuple):
 
     Attributes:
         kind: A variable, a file or a setting.
-        name: Its name, or the path below the workspace.
+        name: Its name, or the path below the workspace, as printable text.
         state: `restorable`, `changed since` (it is left as it is, unless forced), or `impossible`.
         detail: The effect of the undo, or the reason, in one line.
+        path: The exact path of a file. Files with different paths can have the same name on display.
     """
 
     kind: Literal["variable", "file", "setting"]
     name: str
     state: State
     detail: str = ""
+    path: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The kind, and the exact name or path."""
+        return self.kind, self.path or self.name
+
+    def is_in(self, chosen: Collection[str | tuple[str, str]]) -> bool:
+        """Return True if the item is chosen by its exact name or path, or by its key."""
+        return self.key in chosen or self.key[1] in chosen
 
 
 ABSENT: Final = object()
@@ -131,11 +144,11 @@ class Change:
         """Return the items that `undo`, or `redo`, would restore. Changes nothing."""
         return self._items("after" if redo else "before")
 
-    def undo(self, *, force: Collection[str] = ()) -> tuple[UndoItem, ...]:
+    def undo(self, *, force: Collection[str | tuple[str, str]] = ()) -> tuple[UndoItem, ...]:
         """Restore the state before the change.
 
         Args:
-            force: Names of items to restore although they changed since.
+            force: Names, exact paths, or keys of items to restore although they changed since.
 
         Returns:
             The items. `restorable` means restored; the others stay as they are.
@@ -159,7 +172,7 @@ class Change:
 
     def _items(self, side: Side) -> tuple[UndoItem, ...]:
         items = [self._variable(one, side) for one in self._variables if one.at != side]
-        items += [self._file(one, side) for one in self._files if one.at != side]
+        items += _distinct([self._file(one, side) for one in self._files if one.at != side])
         items += [_setting(one, side) for one in self._settings if one.at != side]
         return (*items, *(self._lost if side == "before" else ()))
 
@@ -177,13 +190,13 @@ class Change:
         return UndoItem("variable", variable.name, "restorable", detail)
 
     def _file(self, file: FileRecord, side: Side) -> UndoItem:
-        name = shown_path(file.path)
-        target = file.state(side)
-        if self._backups is None or not self._backups.has(target):
-            return UndoItem("file", name, "impossible", "its content was removed to save space")
-        if not file.is_folder and self._now(file) != file.state(file.at):
-            return UndoItem("file", name, "changed since", "its content changed since")
-        return UndoItem("file", name, "restorable", "restored" if file.exists(side) else "removed")
+        state: State = "restorable"
+        detail = "restored" if file.exists(side) else "removed"
+        if self._backups is None or not self._backups.has(file.state(side)):
+            state, detail = "impossible", "its content was removed to save space"
+        elif not file.is_folder and self._now(file) != file.state(file.at):
+            state, detail = "changed since", "its content changed since"
+        return UndoItem("file", shown_path(file.path), state, detail, file.path)
 
     def _now(self, file: FileRecord) -> Any:
         if self._record is None:
@@ -199,15 +212,13 @@ class Change:
         finally:
             os.close(workspace)
 
-    def _move(self, side: Side, force: Collection[str]) -> tuple[UndoItem, ...]:
+    def _move(self, side: Side, force: Collection[str | tuple[str, str]]) -> tuple[UndoItem, ...]:
         items = tuple(
-            item._replace(state="restorable")
-            if item.state == "changed since" and item.name in force
-            else item
+            item._replace(state="restorable") if item.state == "changed since" and item.is_in(force) else item
             for item in self._items(side)
         )
-        moved = {(item.kind, item.name) for item in items if item.state == "restorable"}
-        self._move_files(side, [("file", shown_path(file.path)) in moved for file in self._files])
+        moved = {item.key for item in items if item.state == "restorable"}
+        self._move_files(side, [("file", file.path) in moved for file in self._files])
         for variable in self._variables:
             if ("variable", variable.name) in moved and variable.at != side:
                 self._bind(variable, side)
@@ -242,6 +253,16 @@ class Change:
         else:
             self._namespace[variable.name] = value
         variable.at = side
+
+
+def _distinct(items: list[UndoItem]) -> list[UndoItem]:
+    """Return items whose details name the exact path, if two of them look alike on display."""
+    looks = [normalize("NFC", item.name).casefold() for item in items]
+    counts = Counter(looks)
+    return [
+        item._replace(detail=f"{item.detail}; exact path {item.path!a}") if counts[look] > 1 else item
+        for item, look in zip(items, looks, strict=True)
+    ]
 
 
 def _is_unchanged(value: Any, mark: str) -> bool:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from tract_jupyter.rehearsal.backups import Backups, JournalRecord
     from tract_jupyter.rehearsal.files import FileState
 
+_NOT_SAVED: Final = "the code does not name it, so it was not saved"
 _MOST_COPIED: Final = 1024**3
 _MOST_FILES: Final = 5_000
 _MOST_NAMED: Final = 200
@@ -135,7 +136,7 @@ class FileWatch:
             os.close(folder)
         known = {file.path for file in found} | self._saved.keys()
         lost = [
-            UndoItem("file", shown_path(path), "impossible", "the code does not name it, so it was not saved")
+            UndoItem("file", shown_path(path), "impossible", _NOT_SAVED, path)
             for path in sorted(self._stamps)
             if path not in known and stamps.get(path) != self._stamps[path]
         ]

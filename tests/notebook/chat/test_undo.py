@@ -121,7 +121,7 @@ def test_an_item_that_changed_since_has_a_choice_of_its_own():
     assert 'data-slot="force:1 keep:1"' in first.html()
     assert first.force == []
     forced = first.after("force:1")
-    assert forced.force == ["sightings"]
+    assert forced.force == [("variable", "sightings")]
     assert "it is restored anyway" in forced.text()
     assert forced.actions[0] == "keep:1"
     assert forced.after("keep:1") == first

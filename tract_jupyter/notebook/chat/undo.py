@@ -47,9 +47,9 @@ class UndoCard:
     is_cancelled: bool = False
 
     @property
-    def force(self) -> list[str]:
-        """The names of the forced items."""
-        return [self.plan.items[at].name for at in sorted(self.forced)]
+    def force(self) -> list[tuple[str, str]]:
+        """The keys of the forced items."""
+        return [self.plan.items[at].key for at in sorted(self.forced)]
 
     @property
     def title(self) -> str:
