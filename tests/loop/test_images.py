@@ -143,6 +143,17 @@ def test_a_turn_has_a_budget_for_images(talk, script, server):
     assert images(client.last_messages) == [[PICTURE], [PICTURE]]
 
 
+def test_a_resumed_turn_has_the_rest_of_its_budget(talk, script, server):
+    talk.loop.images = 2
+    failure = LLMRequestError("out of credit", code="provider_error")
+    client = script(reply(None, DRAW), failure, reply(None, SHOT, call("raw_draw", {}, "c3")), "ok")
+    with pytest.raises(LLMRequestError):
+        talk.chat("Draw.")
+    assert talk.chat(None).outcome == "answer"
+    assert images(client.last_messages) == [[PICTURE], [PHOTO]]
+    assert "at most 2 images" in told(client)[-1]
+
+
 def test_images_can_be_switched_off(talk, script, server):
     talk.loop.images = 0
     client = script(reply(None, DRAW), "ok")

@@ -14,7 +14,7 @@ from tract_jupyter.models import PendingStatus
 from tract_jupyter.rehearsal import Effects, Output, VariableEffect
 from tract_jupyter.review import KEEP, deciding
 from tract_jupyter.scripts import LOOKS, MOST_LOOKED, PendingScript, looking
-from tract_jupyter.toolkit import CHAT, CallNotes, changed_context
+from tract_jupyter.toolkit import CHAT, changed_context
 
 
 @pytest.fixture
@@ -272,12 +272,10 @@ def test_only_the_model_of_the_conversation_may_look(on, call, actor):
 
 
 def test_more_output_than_a_turn_may_send_is_asked_about(on, rehearser, call):
-    class Turn:
-        seconds_left = None
-
     rehearser.effects["big()"] = Effects(outputs=(Output("text", "x" * (MOST_LOOKED - 20)),))
-    with changed_context(notes=CallNotes(meter=Turn())):
+    with changed_context(effects=on.effects.recorder(lambda: "a turn")):
         assert call("big()").success
+    with changed_context(effects=on.effects.recorder(lambda: "a turn")):  # it was resumed
         channel = answers(on, "reject")
         assert call("look()").success  # 14 more characters
         assert call("big()").denied

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Final
 from tract_jupyter.models import size_text
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tract_jupyter.loop.answers import CallAnswer
+    from tract_jupyter.models import Attachment
 
 IMAGES_OF_TURN: Final = 6
 """The images of one turn, by default. Each is at most 1,600 tokens."""
@@ -23,11 +26,13 @@ class ImageBudget:
 
     Args:
         most: the number of images of the turn; 0 for none.
+        earlier: the images that the turn sent before it was resumed.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = self._left = most
-        self._bytes = BYTES_OF_TURN
+    def __init__(self, most: int, earlier: Collection[Attachment] = ()) -> None:
+        self._most = most
+        self._left = most - len(earlier)
+        self._bytes = BYTES_OF_TURN - sum(image.size for image in earlier)
 
     def fit(self, answer: CallAnswer) -> CallAnswer:
         """Return an answer with the images that may be sent, and with a note about the others."""

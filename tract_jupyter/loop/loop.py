@@ -15,7 +15,7 @@ from tract_jupyter.loop.generation import ReplyRequest
 from tract_jupyter.loop.images import IMAGES_OF_TURN, ImageBudget
 from tract_jupyter.loop.meter import TurnMeter
 from tract_jupyter.loop.turn import StoredTurn
-from tract_jupyter.models import Allowance, brief_repr, check_text
+from tract_jupyter.models import Allowance, brief_repr, check_text, parse_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -298,7 +298,8 @@ class ToolLoop:
 
         Raises:
             StoppedEarlyError: the turn was stopped before there was any reply.
-            ContentError: a limit cannot be enforced, or there is no such profile.
+            ContentError: a limit cannot be enforced, there is no such profile, or the turn began with hidden values and
+                `redact` is None.
             TractError: a request failed. Everything until then is stored, and the next turn continues from there.
         """
         toolset = self.toolset(request.tools)
@@ -326,7 +327,9 @@ class ToolLoop:
         from tract_jupyter.loop.acting import ActingTurn
         from tract_jupyter.loop.calls import CallDependencies
         from tract_jupyter.loop.offered import OfferedTools
+        from tract_jupyter.loop.stored import images_of_turn
 
+        self._check_hiding()
         offered = OfferedTools.of(self._store.repository, toolset, ignore_stored=self._ignores_stored_tools)
         answers = self._answers()
         # the turn stays on its branch; its tools follow their own moves of HEAD
@@ -340,8 +343,8 @@ class ToolLoop:
         )  # fmt: skip
         sizes = (self.result_size, self.step_size)
         acting = ActingTurn(
-            *common, dependencies=dependencies, answers=answers, sizes=sizes, images=ImageBudget(self.images),
-            after_step=self.after_step,
+            *common, dependencies=dependencies, answers=answers, sizes=sizes,
+            images=ImageBudget(self.images, images_of_turn(self._store.repository)), after_step=self.after_step,
         )  # fmt: skip
         response = acting.run() if observer is None else observer.observe(acting)
         self._ignores_stored_tools = False
@@ -350,6 +353,22 @@ class ToolLoop:
         now = "no branch" if tools_head.branch is None else f"branch {tools_head.branch!r}"
         moved = f"the model moved HEAD to {now}; this turn is on branch {branch!r}"
         return replace(response, note="; ".join(filter(None, (response.note, moved))))
+
+    def _check_hiding(self) -> None:
+        """Check that a turn that hides values does so when it is resumed, too.
+
+        Raises:
+            ContentError: it does not.
+        """
+        from tract_jupyter.loop.stored import question_of
+        from tract_jupyter.prompts import SCHEMA_ONLY_CONTEXT
+
+        sent, _ = parse_message(question_of(self._store.repository).text)
+        if self.redact is None and any(context.name == SCHEMA_ONLY_CONTEXT for context in sent):
+            raise ContentError(
+                f"This turn hides values of variables ({SCHEMA_ONLY_CONTEXT}), and here they would not be hidden, so "
+                "nothing was sent. Continue it in its notebook with %tract chat resume."
+            )
 
     def _recorder(self) -> TurnRecorder:
         """Return the recorder of the effects of a turn that starts now."""

@@ -129,26 +129,37 @@ def _messages(repository: Repository, head: str | None) -> Iterator[PastMessage]
 
 def question_of(repository: Repository, head: str | None = None) -> TurnBegan:
     """Return the start of the turn at a commit; by default at the end of the context."""
+    messages = _newest_turn(repository, head)
+    if not messages or not _asks(messages[-1].message, messages[-1].metadata):
+        return TurnBegan("", "", read_moment(None), bool(messages))
+    message, is_resumed = messages[-1].message, len(messages) > 1
+    return TurnBegan(message.commit_hash, message.content, messages[-1].at, is_resumed, message.attachments)
+
+
+def images_of_turn(repository: Repository) -> list[Attachment]:
+    """Return the images in the results of the turn at the end of the context."""
+    messages = [one.message for one in _newest_turn(repository, None)]
+    return [file for message in messages if message.role == "tool" for file in message.attachments]
+
+
+def _newest_turn(repository: Repository, head: str | None) -> list[PastMessage]:
+    """Return the replies and answers after the last message of the user, newest first, and then that message."""
     head = repository.refs.position.commit_hash if head is None else head
-    messages: list[str] = []
+    found: list[PastMessage] = []
     with repository.timelines.lock:
         timeline = repository.timelines.at(head)
         for step in reversed(timeline.steps):
             if step.operation != APPEND:
                 continue
-            message = timeline.message(step)
-            if _asks(message, from_json(step.metadata_json, dict)):
-                is_resumed = bool(messages)
-                return TurnBegan(
-                    message.commit_hash,
-                    message.content,
-                    read_moment(step.created_at),
-                    is_resumed,
-                    message.attachments,
-                )
-            if message.role in {"assistant", "tool"}:
-                messages.append(message.commit_hash)
-    return TurnBegan("", "", read_moment(None), bool(messages))
+            one = PastMessage(
+                timeline.message(step), from_json(step.metadata_json, dict), read_moment(step.created_at)
+            )
+            is_question = _asks(one.message, one.metadata)
+            if is_question or one.message.role in {"assistant", "tool"}:
+                found.append(one)
+            if is_question:
+                break
+    return found
 
 
 def newest_message(repository: Repository) -> str:

@@ -25,6 +25,7 @@ from .replies import PLACE as PLACE
 from .replies import PLAN as PLAN
 from .replies import RETRY as RETRY
 from .replies import SCHEMA_ONLY as SCHEMA_ONLY
+from .replies import SCHEMA_ONLY_CONTEXT as SCHEMA_ONLY_CONTEXT
 from .replies import consulting_request as consulting_request
 from .replies import retry_text as retry_text
 from .summaries import GUIDE as GUIDE

@@ -36,6 +36,8 @@ The user hides the values of these variables from you: {names}. Results show [hi
 figures. Work with names, types, counts and aggregates. Print aggregates with all digits. Do not try to reveal values \
 in another form."""
 """The context of `--schema-only`."""
+SCHEMA_ONLY_CONTEXT: Final = "--schema-only"
+"""The name of this context. It marks the message of a turn that hides values."""
 
 
 RETRY: Final = """\

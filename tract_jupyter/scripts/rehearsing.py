@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import contextvars
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from weakref import WeakKeyDictionary
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import digest
@@ -95,7 +94,7 @@ class Rehearsing:
     def __init__(self, executor: ToolExecutor, rehearser: Callable[[], Rehearser] | None) -> None:
         self._executor = executor
         self._rehearser = rehearser
-        self._looked: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+        self._looked: dict[str, int] = {}
 
     @property
     def rehearser(self) -> Rehearser | None:
@@ -165,19 +164,14 @@ class Rehearsing:
 
     def looked(self) -> int:
         """Return the number of characters that scripts without effects sent in the current turn without a request."""
-        turn = _turn()
-        return 0 if turn is None else self._looked.get(turn, 0)
+        turn = call_context().effects
+        return 0 if turn is None else self._looked.get(turn.question, 0)
 
     def count_look(self, effects: Effects) -> None:
         """Count the output of a script that went to the model without a request."""
-        turn = _turn()
+        turn = call_context().effects
         if turn is not None:
-            self._looked[turn] = self._looked.get(turn, 0) + len(effects.text())
-
-
-def _turn() -> Any:
-    notes = call_context().notes
-    return None if notes is None else notes.meter
+            self._looked[turn.question] = self.looked() + len(effects.text())
 
 
 # --- the result of a rehearsal

@@ -253,7 +253,8 @@ class TurnRecorder:
         self._found: str | None = None
 
     @property
-    def _question(self) -> str:
+    def question(self) -> str:
+        """The commit of the turn's message; empty if there is none."""
         if self._found is None:
             self._found = self._find()
         return self._found
@@ -271,7 +272,7 @@ class TurnRecorder:
         with self._lock:
             self._calls += 1
             number = self._calls
-        if not self._question or number > _MOST_CALLS:
+        if not self.question or number > _MOST_CALLS:
             if number == _MOST_CALLS + 1:
                 self.left(f"further calls after the first {_MOST_CALLS:,}")
             return make()
@@ -279,7 +280,7 @@ class TurnRecorder:
         self._records.write(
             _CALLED,
             id=effect_id,
-            question=self._question,
+            question=self.question,
             tool=tool.name,
             name=call_name(tool, values),
             **_stored("arguments", values),
@@ -294,12 +295,12 @@ class TurnRecorder:
 
     def changed(self, change: Change) -> None:
         """Record a change of variables, files and settings by a script."""
-        if not self._question or not (change.variables or change.files or change.settings or change.lost):
+        if not self.question or not (change.variables or change.files or change.settings or change.lost):
             return
         self._records.write(
             _CHANGED,
             id=secrets.token_hex(8),
-            question=self._question,
+            question=self.question,
             change=change.change_id,
             variables=list(change.variables),
             files=list(change.files),
@@ -311,8 +312,8 @@ class TurnRecorder:
 
     def left(self, what: str) -> None:
         """Record something that no undo takes back, such as changes of a script without copies."""
-        if self._question:
-            self._records.write(_LEFT, id=secrets.token_hex(8), question=self._question, name=what)
+        if self.question:
+            self._records.write(_LEFT, id=secrets.token_hex(8), question=self.question, name=what)
 
 
 def call_name(tool: ToolDefinition, values: Mapping[str, Any]) -> str:

@@ -167,6 +167,20 @@ def test_a_cell_sends_the_schema_and_hides_values_in_context_and_results(chat, t
     assert leaked(sent(chat)) == ["Zed"]
 
 
+def test_an_interrupted_turn_that_hides_values_is_continued_only_with_them_hidden(chat):
+    look = "reply(None, call('notebook_execute', {'code': \"print('Zed')\"}))"
+    chat.run(f"replies += [{look}, ConnectionError('offline')]")
+    assert not chat.run("%%tract_chat --vars x --schema-only\nWhat is this?").ok
+    before = len(chat.namespace["asked"])
+    refused = chat.run("tract.chat(None)")
+    assert "Continue it in its notebook with %tract chat resume" in str(refused.error)
+    assert len(chat.namespace["asked"]) == before
+    chat.run(f"replies.append({look})")
+    assert chat.run("%tract chat resume").ok
+    assert len(chat.namespace["asked"]) == before + 2
+    assert leaked(sent(chat)) == []
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [

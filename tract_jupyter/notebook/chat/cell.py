@@ -35,7 +35,7 @@ from tract_jupyter.notebook.chat.source import (
 )
 from tract_jupyter.notebook.chat.undo import UndoCard, carry_out, plan_undo, undo_conversation
 from tract_jupyter.notebook.options import CHAT_PROFILES, ChatOptions
-from tract_jupyter.prompts import EXPLAIN, PLAN, SCHEMA_ONLY
+from tract_jupyter.prompts import EXPLAIN, PLAN, SCHEMA_ONLY, SCHEMA_ONLY_CONTEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from tract_jupyter.tract import Tract
 
 _IN_CODE: Final = " in code"
-_SCHEMA_ONLY: Final = "--schema-only"
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -> None:
@@ -211,7 +210,7 @@ def _tools_named(name: str | None) -> ToolProfile | list[dict[str, Any]]:
 def _hidden_again(notebook: NotebookSession, turn: PastTurn) -> HiddenValues | None:
     """Return the values that a turn hides, for its resumption or repetition; None if it hides none."""
     names = [context.name for context in parse_message(turn.text)[0]]
-    return HiddenValues(notebook.shell.user_ns, names) if _SCHEMA_ONLY in names else None
+    return HiddenValues(notebook.shell.user_ns, names) if SCHEMA_ONLY_CONTEXT in names else None
 
 
 def _contexts(
@@ -234,7 +233,7 @@ def _contexts(
                 f"--schema-only sends no images and no PDFs: leave out {files[0].attachment.name}. Nothing was sent"
             )
         text = SCHEMA_ONLY.format(names=", ".join(hidden.names))
-        sent.append(SentContext(_SCHEMA_ONLY, "values are hidden", text))
+        sent.append(SentContext(SCHEMA_ONLY_CONTEXT, "values are hidden", text))
         others, texts = (
             [one._replace(text=hidden.redact(one.text)) for one in each] for each in (others, texts)
         )
