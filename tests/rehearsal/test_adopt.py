@@ -181,6 +181,44 @@ def test_other_functions_are_not_kept(workspace, code):
     assert "has no safe form" in effects["f"].problem
 
 
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "f.__code__ = (lambda x=1: x + 2).__code__", "f.__code__ = f.__code__.replace(co_consts=(None, 7))", "f.__defaults__ = (2,)",
+        "f.__defaults__ = (True,)", "f.__defaults__ = (object(),)", "f.__kwdefaults__ = {'y': [3]}", "f(y=[9]); f()", "f.extra = 1", "f.__doc__ = 'x'",
+        "f.__name__ = 'g'", "import types; globals()['f'] = types.FunctionType(f.__code__, {}, 'f', (1,))",
+        "import functools; globals()['f'] = functools.wraps(f)(lambda x=1: 3)",
+    ],
+)  # fmt: skip
+def test_a_function_that_was_changed_after_its_definition_is_not_kept(workspace, patch):
+    code = f"def f(x=1, *, y=[2]):\n    y.append(x)\n    return x + 1\n{patch}"
+    (effect,) = (one for one in findings_of(code, {}, workspace).variables if one.name == "f")
+    assert "has no safe form" in effect.problem
+
+
+def test_functions_of_all_forms_are_their_definitions(workspace):
+    code = """
+def f(a, /, b: int = -1, *c, d=(1.5, "x", b"y", None, ...), **e) -> "x":
+    '''Text.
+
+        More.
+    '''
+    def inner(x: int = 1) -> str:
+        return [y for y in x if y in {"a", "b", 2j}]
+    try:
+        return inner(a)
+    except ValueError:
+        yield lambda: b
+async def g():
+    async with x as y:
+        return await y[1:2]
+def h(x={"a": [1, {2}]}): return x
+"""
+    for prefix in ("", "from __future__ import annotations\n"):
+        effects = findings_of(prefix + code, {}, workspace).variables
+        assert {one.name: one.problem for one in effects if one.name in "fgh"} == dict.fromkeys("fgh", "")
+
+
 def test_keeping_a_function_runs_nothing_of_it(adopt):
     code = "def f(x: print('annotation') = 1):\n    print('body')"
     namespace: dict = {}

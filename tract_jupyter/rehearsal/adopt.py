@@ -1,7 +1,6 @@
 """Keeping effects: binds the received values, replaces files, sets settings. Code of the copy never runs here."""
 
 from __future__ import annotations
-import __future__
 
 import ast
 import linecache
@@ -12,7 +11,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from threading import get_ident
-from types import CodeType, FunctionType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RehearsalError
@@ -22,6 +21,7 @@ from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, VariableRecord
 from tract_jupyter.rehearsal.files import is_installed
 from tract_jupyter.rehearsal.found import Definition, Findings, Import
+from tract_jupyter.rehearsal.functions import code_of, defaults_of, keyword_defaults_of
 from tract_jupyter.rehearsal.settings import ChangedSetting, current, set_setting
 
 if TYPE_CHECKING:
@@ -86,16 +86,9 @@ def _function(value: Definition, code: str, namespace: dict[str, Any]) -> Functi
     """Make a function of its definition in the code. Nothing runs: defaults are literals, annotations stay text."""
     node = value.node
     file = f"<{node.name}, kept>"
-    module = compile(
-        ast.Module([node], []), file, "exec", __future__.annotations.compiler_flag, dont_inherit=True
-    )
-    body = next(one for one in module.co_consts if isinstance(one, CodeType) and one.co_name == node.name)
     arguments = node.args
-    defaults = tuple(map(ast.literal_eval, arguments.defaults)) or None
-    made = FunctionType(body, namespace, node.name, defaults)
-    keywords = zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-    by_name = {one.arg: ast.literal_eval(default) for one, default in keywords if default is not None}
-    made.__kwdefaults__ = by_name or None
+    made = FunctionType(code_of(node, file), namespace, node.name, defaults_of(node))
+    made.__kwdefaults__ = keyword_defaults_of(node)
     every = [
         *arguments.posonlyargs,
         *arguments.args,

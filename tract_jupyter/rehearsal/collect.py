@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal.baseline import LOCAL, digest, touched, variables_of
 from tract_jupyter.rehearsal.describe import describe
+from tract_jupyter.rehearsal.functions import function_digest
 from tract_jupyter.rehearsal.settings import SettingsSnapshot
 from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError
 
@@ -61,7 +62,7 @@ class _Observation:
             yield {"what": "variable", "name": name, "action": "deleted"}, _NO_BUFFERS
         in_place = self._in_place(after)
         changed = [name for name in after if name in in_place or self._is_rebound(name, after[name])]
-        yield from _variables(after, changed, in_place)
+        yield from _variables(self._namespace, after, changed, in_place)
         yield from self._settings.frames()
 
     def _in_place(self, after: Mapping[str, Any]) -> set[str]:
@@ -78,7 +79,9 @@ class _Observation:
         return type(value) is not type(old) or before is None or digest(value) != before
 
 
-def _variables(after: Mapping[str, Any], changed: list[str], in_place: set[str]) -> Iterator[Frame]:
+def _variables(
+    namespace: dict[str, Any], after: Mapping[str, Any], changed: list[str], in_place: set[str]
+) -> Iterator[Frame]:
     """Yield the frames of created and changed variables. One encoder keeps the objects that they share."""
     names = set(changed)
     replaced = {id(after[name]) for name in in_place}
@@ -97,6 +100,8 @@ def _variables(after: Mapping[str, Any], changed: list[str], in_place: set[str])
             buffers = encoder.encode(after[name])
         except UnsafeValueError as error:
             header |= {"problem": str(error), "type": _type(after[name])}
+            if isinstance(after[name], FunctionType):
+                header["function"] = function_digest(after[name], namespace)
             yield header, _NO_BUFFERS
         except Exception as error:  # noqa: BLE001 # the classes of the value may raise anything
             header |= {"problem": f"it cannot be read ({type(error).__name__})", "type": _type(after[name])}

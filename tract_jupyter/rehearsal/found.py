@@ -22,6 +22,7 @@ from tract_jupyter.rehearsal.files import (
     shown_path,
     state_below,
 )
+from tract_jupyter.rehearsal.functions import definition_digests
 from tract_jupyter.rehearsal.home import is_hidden_in_home
 from tract_jupyter.rehearsal.settings import MISSING, ChangedSetting, check_setting, effect_of
 from tract_jupyter.rehearsal.tables import compare_frames
@@ -36,6 +37,7 @@ _LONGEST: Final = 200
 _LONGEST_NAME: Final = 200
 _MOST_VARIABLES: Final = 5_000
 _MOST_TABLES: Final = 50
+_OTHER_FUNCTION: Final = "the code changed the function after its definition, so it has no safe form"
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +290,8 @@ class _Receiver:
             return VariableEffect(name, action, before, kind, is_import=is_new)
         defined = self._findings.baseline.functions.get(name)
         if defined is not None and kind.startswith("function "):
+            if header.get("function") not in definition_digests(defined):
+                return VariableEffect(name, action, before, kind, problem=_OTHER_FUNCTION)
             self._findings.values[name] = Definition(defined)
             return VariableEffect(name, action, before, f"function {name}")
         problem = one_line(str(header.get("problem", "")), _LONGEST) or "it has no safe form"
