@@ -77,6 +77,22 @@ def test_a_pattern_arrives_as_source(in_worker):
     assert effects.outputs[-1].text == "['A', 'b']"
 
 
+def test_a_safe_value_replaces_one_without_a_form(in_worker):
+    model = object()
+    namespace = {"model": model, "other": [object()]}
+    rehearsal = in_worker("model = 5\nother = [1]", namespace)
+    assert [(one.name, one.action, one.after, one.problem) for one in rehearsal.effects.variables] == [
+        ("model", "changed", "int 5", ""), ("other", "changed", "list of 1", ""),
+    ]  # fmt: skip
+    change = rehearsal.keep()
+    assert namespace == {"model": 5, "other": [1]}
+    assert {item.state for item in change.undo()} == {"restorable"}
+    assert namespace["model"] is model
+    rehearsal = in_worker("model = 5", namespace)
+    namespace["model"] = object()
+    assert rehearsal.changed_since() == ("model",)
+
+
 def test_a_variable_without_a_form_is_missing(in_worker):
     effects = in_worker("lock", {"lock": threading.Lock()}).effects
     assert effects.ending_note == "NameError: name 'lock' is not defined"

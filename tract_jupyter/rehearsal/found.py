@@ -69,6 +69,8 @@ class Findings:
         deleted: Names of deleted variables.
         received_settings: The settings to set.
         digests: Digests of the variables that the code can reach, before the code ran.
+        replaced: Names whose earlier values the copy did not have, because they have no safe form, and that the code
+            bound to other values. The effect cannot depend on the earlier state.
         upper: The changed files.
         hashed: The SHA-256 of the code and the received data so far.
     """
@@ -82,6 +84,7 @@ class Findings:
     deleted: set[str] = field(default_factory=set)
     received_settings: list[ChangedSetting] = field(default_factory=list)
     digests: dict[str, str] = field(default_factory=dict)
+    replaced: set[str] = field(default_factory=set)
     upper: ChangedFiles | None = None
     hashed: Any = field(default_factory=hashlib.sha256)
 
@@ -123,7 +126,8 @@ class Findings:
         """Return the effect, with a problem if `changed_since` could not notice a change of the variable."""
         name = effect.name
         old = self.baseline.values.get(name)
-        if effect.action == "created" or effect.problem or name in self.digests or is_fixed(old):
+        is_known = name in self.digests or name in self.replaced or is_fixed(old)
+        if effect.action == "created" or effect.problem or is_known:
             return effect
         return replace(effect, problem="its earlier state is unknown")
 
@@ -160,6 +164,7 @@ def find_effects(
     upper: int | None = None,
     since: int | None = None,
     own_paths: str = "",
+    is_fork: bool = True,
 ) -> Findings:
     """Return the effects of received frames and of an upper folder.
 
@@ -170,13 +175,14 @@ def find_effects(
         upper: A descriptor of the overlay's upper folder. None if no file can be written.
         since: The start of the rehearsal, in nanoseconds.
         own_paths: The beginning of paths that the code may not change: the store's.
+        is_fork: False if the copy had copies of the variables: then it had no variable without a safe form.
 
     Raises:
         RehearsalError: the data is malformed.
     """
     findings = Findings(baseline, workspace)
     _add(findings.hashed, ["code"], baseline.code.encode("utf-8", "surrogatepass"))
-    receiver = _Receiver(findings)
+    receiver = _Receiver(findings, is_fork=is_fork)
     for header, payload in frames:
         receiver.add(header, payload)
     findings.variables = list(map(findings.checked, findings.variables))
@@ -203,8 +209,9 @@ def find_effects(
 class _Receiver:
     """Reads frames in order."""
 
-    def __init__(self, findings: Findings) -> None:
+    def __init__(self, findings: Findings, *, is_fork: bool) -> None:
         self._findings = findings
+        self._is_fork = is_fork
         self._decoder = Decoder(findings.baseline.values)
         self._seen: set[str] = set()
 
@@ -263,6 +270,8 @@ class _Receiver:
         if has_old and value is values[name]:
             return
         findings.values[name] = value
+        if has_old and not self._is_fork and header.get("in_place") is not True:
+            findings.replaced.add(name)
         table = compare_frames(values.get(name), value) if len(self._seen) <= _MOST_TABLES else None
         detail = "" if table is None or not has_old else table.summary
         aliases = self._aliases(name) if header.get("in_place") is True else ()

@@ -182,19 +182,27 @@ class Rehearser:
             raise RehearsalError(
                 f"The code cannot be contained: {outcome.failure}. Run it in the kernel instead."
             )
-        findings = self._findings_of(outcome, baseline, since)
+        findings = self._findings_of(outcome, baseline, since, engine)
         findings.files += _files_outside(outcome, containment)
         effects = Redactor(secrets).value(_effects_of(outcome, findings, engine))
         return Rehearsal(effects, outcome, findings, namespace, self.backups)
 
-    def _findings_of(self, outcome: CopyOutcome, baseline: Baseline, since: int) -> Findings:
+    def _findings_of(
+        self, outcome: CopyOutcome, baseline: Baseline, since: int, engine: EngineName
+    ) -> Findings:
         """Return the effects on variables, files and settings. A malformed report is the end of a crashed copy."""
         frames = [(frame.header, frame.payload) for frame in outcome.report.effects]
         outcome.report.effects.clear()
         own = self.backups.own_paths
         try:
             return find_effects(
-                frames, baseline, self.workspace, upper=outcome.upper, since=since, own_paths=own
+                frames,
+                baseline,
+                self.workspace,
+                upper=outcome.upper,
+                since=since,
+                own_paths=own,
+                is_fork=engine == "fork",
             )
         except RehearsalError as error:
             outcome.ending, outcome.note = "crashed", str(error)
