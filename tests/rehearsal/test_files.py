@@ -204,6 +204,13 @@ def test_two_hundred_files_have_bounded_effects(upper, workspace):
         ("a.tsv", "name\tn\nbird\t1\n", "name\tn\tplace\nbird\t1\tx\n", "new column place"),
         ("a.jsonl", '{"a": 1}\n{"a": 2}\n', '{"a": 1}\n{"a": 3}\n{"a": 4}\n', "1 row more, 1 value of a changed"),
         ("a.csv", None, "name,n\nbird,1\ncat,2\n", "2 rows × 2 columns"),
+        ("a.csv", "a,b\n1,2\n", "a,b\r\n1,2\r\n", "other line ends, the same cells"),
+        ("a.csv", "a,b\n1,2\n", '"a","b"\n"1","2"\n', "other quotation marks, the same cells"),
+        ("a.csv", "a,b\n1,2\n", "a,b\n\n1,2", "other formatting, the same cells"),
+        ("a.csv", "a,b\n1,2\n", "b,a\n2,1\n", "another order of columns, the same cells"),
+        ("a.csv", "a\n1\n2\n3\n4\n5\n6\n", "a\n6\n5\n4\n3\n2\n1\n", "another order of rows, the same cells"),
+        ("a.jsonl", '{"a": 1}\n', '{"a":1}\n', "other formatting, the same cells"),
+        ("a.jsonl", '{"a": 1}\n', '{"a": "1"}\n', "other types of values, the same texts"),
     ],
 )  # fmt: skip
 def test_table_files_are_compared_by_rows(upper, workspace, name, before, after, detail):

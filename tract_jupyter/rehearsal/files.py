@@ -26,7 +26,7 @@ from tract_jupyter.rehearsal.tables import TextTable, compare_texts
 from tract_jupyter.rehearsal.values import malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from tract_jupyter.rehearsal.effects import TableChange
 
@@ -391,7 +391,8 @@ def _effect(change: FileChange, upper: int, lower: int) -> FileEffect:
         return _plain_effect(change)
     table = _table(change, before, after)
     if table is not None:
-        return _plain_effect(change, detail=_table_detail(table), table=table)
+        detail = _table_detail(table) or _formatting(change.path, before, after)
+        return _plain_effect(change, detail=detail, table=table)
     texts = [_as_text(data) for data in (before, after)]
     if texts[0] is None or texts[1] is None or max(len(before), len(after)) > _MOST_DIFFED:
         return _plain_effect(change)
@@ -536,4 +537,36 @@ def _table_detail(table: TableChange) -> str:
             parts.append(
                 f"{word} {'column' if len(columns) == 1 else 'columns'} {one_line(', '.join(columns), 60)}"
             )
-    return ", ".join(parts) or "the same rows"
+    return ", ".join(parts)
+
+
+def _formatting(path: str, before: bytes, after: bytes) -> str:
+    """Return the difference between two files that have the same cells."""
+    kind = _table_kind(path)
+    old, new = (_read_table(kind, data) for data in (before, after))
+    if old is None or new is None or old.columns != new.columns:
+        return "another order of columns, the same cells"
+    if list(map(_without_empty_end, old.rows)) != list(map(_without_empty_end, new.rows)):
+        return "another order of rows, the same cells"
+    if kind == "json" and _json_values(before) != _json_values(after):
+        return "other types of values, the same texts"
+    lines = [data.replace(b"\r\n", b"\n") for data in (before, after)]
+    if lines[0] == lines[1]:
+        return "other line ends, the same cells"
+    if lines[0].replace(b'"', b"") == lines[1].replace(b'"', b""):
+        return "other quotation marks, the same cells"
+    return "other formatting, the same cells"
+
+
+def _without_empty_end(row: Sequence[str]) -> list[str]:
+    """Return a row without empty cells at its end: a short row has the same cells."""
+    cells = list(row)
+    while cells and not cells[-1]:
+        cells.pop()
+    return cells
+
+
+def _json_values(data: bytes) -> list[str]:
+    return [
+        json.dumps(json.loads(line), sort_keys=True) for line in data.decode().splitlines() if line.strip()
+    ]
