@@ -153,8 +153,7 @@ class OpenTracts:
         The grants of a child are unknown without a record that this user signed.
         """
         with self._database.read() as connection:
-            branch_parent = SpawnRows(family.tract_id, family.branch).parent(connection)
-            info = branch_parent or SpawnRows(family.tract_id).parent(connection)
+            info = SpawnRows(family.tract_id).parent(connection)
         if info is None:
             return None
         from tract_jupyter.toolkit import Delegation, Remembered

@@ -181,7 +181,7 @@ class Parts:
 
     @part
     def session(self) -> Session:
-        """The session of this store: `spawn` and `deploy` create children, `collapse` commits their results.
+        """The session of this store: `spawn` creates children, `collapse` commits their results.
 
         A tract of a `Session` returns this session. Any other tract creates one that shares account and cassettes.
         Closing the tract or this session closes both.

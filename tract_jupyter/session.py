@@ -258,44 +258,6 @@ class Session:
         opened.tract.models.choose_like(parent.models, if_lent=True)
         return self._tracts.keep(opened)
 
-    def deploy(
-        self,
-        parent: Tract,
-        *,
-        purpose: str,
-        branch_name: str,
-        granted: ToolProfile | str | None = None,
-    ) -> Tract:
-        """Create an agent on a new branch of the parent's tract, with its own HEAD. Both can work at the same time.
-
-        `collapse` commits the agent's result to the parent. `merge` its branch to take over its whole context. Delete
-        the branch to dismiss the agent. The agent has its parent's models and tools, as with `spawn`.
-
-        Args:
-            parent: a tract of this session, or an agent.
-            purpose: the purpose of the agent.
-            branch_name: a new branch, at the parent's HEAD.
-            granted: the parent's tools that it may call; see `spawn`.
-
-        Raises:
-            BranchExistsError: the branch exists.
-            SessionError: the parent is empty or not in this session; nothing was created.
-            ContentError: unknown profile.
-            TrustError: the granted profile cannot be signed.
-        """
-        from tract_jupyter.toolkit import rights_of
-
-        parent = self._tracts.check(parent)
-        rights = rights_of(granted)
-        purpose = _checked_purpose(purpose)
-        with self._database.write():
-            parent.family.branch_off(branch_name, purpose)
-            opened = self._tracts.open(parent.tract_id, branch_name)
-            _delegate(parent, opened.tract, rights)
-            self._tracts.close_on_rollback(opened)
-        opened.tract.models.choose_like(parent.models, if_lent=True)
-        return self._tracts.keep(opened)
-
     def collapse(
         self,
         child: Tract,

@@ -11,7 +11,6 @@ from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import (
     BranchExistsError,
     CompressionError,
-    InvalidBranchNameError,
     SessionError,
     StoreClosedError,
     StoreError,
@@ -174,31 +173,26 @@ def test_undo_in_a_child_takes_its_inheritance_back_at_once_and_touches_nobody(s
 
 def test_parents_and_children_know_each_other(session, parent):
     clone = session.spawn(parent, purpose="look\nclosely", inheritance="full_clone")
-    agent = session.deploy(parent, purpose="work", branch_name="topic")
-    grandchild = session.spawn(agent, purpose="help", display_name="Helper")
+    grandchild = session.spawn(clone, purpose="help", display_name="Helper")
     assert parent.family.parent() is None
-    assert [child.child_id for child in parent.family.children()] == [
-        clone.tract_id,
-        "parent:topic",
-        grandchild.tract_id,
-    ]
+    assert [child.child_tract_id for child in parent.family.children()] == [clone.tract_id]
     assert clone.family.parent() == parent.family.children()[0]
     assert (clone.family.parent().purpose, clone.family.parent().display_name) == (
         "look\nclosely",
         "look closely",
     )
     assert clone.family.parent().parent_commit_hash == parent.head
-    assert agent.family.parent().inheritance is Inheritance.BRANCH
+    assert clone.family.parent().inheritance is Inheritance.FULL_CLONE
     assert grandchild.family.parent().display_name == "Helper"
-    assert clone.family.children() == []
-    assert agent.family.parent() not in agent.family.children()
+    assert clone.family.children() == [grandchild.family.parent()]
+    assert grandchild.family.ancestors() == [clone.tract_id, parent.tract_id]
 
 
 @pytest.mark.parametrize(
     ("options", "error"),
     [
         ({"inheritance": "all"}, "is not a kind of inheritance"),
-        ({"inheritance": "branch"}, "use deploy for an agent"),
+        ({"inheritance": "nothing"}, "use head_snapshot or full_clone"),
         ({"inheritance": "selective"}, "use head_snapshot or full_clone"),
         ({"inheritance": "full_clone", "max_tokens": 9}, "requires inheritance='head_snapshot'"),
         ({"max_tokens": 0}, "positive number"),
@@ -222,8 +216,6 @@ def test_an_empty_parent_has_nothing_to_give(session):
     for inheritance in ("head_snapshot", "full_clone"):
         with pytest.raises(SessionError, match="no commits yet: nothing to inherit"):
             session.spawn(empty, purpose="try", inheritance=inheritance)
-    with pytest.raises(SessionError, match="no commits yet: nothing to deploy"):
-        session.deploy(empty, purpose="try", branch_name="topic")
     empty.user("x", priority="skip")
     with pytest.raises(SessionError, match="context of .* is empty"):
         session.spawn(empty, purpose="try")
@@ -238,12 +230,8 @@ def test_a_failure_in_the_middle_of_a_spawn_leaves_nothing(session, parent, monk
 
     monkeypatch.setattr(SpawnRows, "add", broken)
     before = (session.list_tracts(), records(session), state(parent), parent.list_branches())
-    for make in (
-        lambda: session.spawn(parent, purpose="try"),
-        lambda: session.deploy(parent, purpose="try", branch_name="topic"),
-    ):
-        with pytest.raises(RuntimeError, match="in the middle"):
-            make()
+    with pytest.raises(RuntimeError, match="in the middle"):
+        session.spawn(parent, purpose="try")
     assert (session.list_tracts(), records(session), state(parent), parent.list_branches()) == before
 
 
@@ -252,7 +240,6 @@ def test_a_failure_in_the_middle_of_a_spawn_leaves_nothing(session, parent, monk
 MAKE = {
     "create": lambda session, parent: session.create_tract(tract_id="new"),
     "spawn": lambda session, parent: session.spawn(parent, purpose="try"),
-    "deploy": lambda session, parent: session.deploy(parent, purpose="work", branch_name="topic"),
     "got again": lambda session, parent: got_again(session, session.spawn(parent, purpose="try")),
 }
 
@@ -307,7 +294,7 @@ def test_an_error_that_was_caught_within_a_batch_closes_what_it_made(session, pa
     with pytest.raises(StoreError, match="a part of this transaction"), parent.batch():  # noqa: PT012
         child = session.spawn(parent, purpose="try")
         with pytest.raises(BranchExistsError):
-            session.deploy(parent, purpose="work", branch_name="main")
+            parent.branch("main")
     with pytest.raises(StoreClosedError):
         child.compile()
     assert texts(parent) == ["be brief", "FIRST", "answer", "last"]
@@ -316,57 +303,15 @@ def test_an_error_that_was_caught_within_a_batch_closes_what_it_made(session, pa
 def test_a_batch_that_is_rolled_back_closes_nothing_that_an_earlier_one_made(session, parent):
     with parent.batch():
         child = session.spawn(parent, purpose="try")
-        agent = session.deploy(parent, purpose="work", branch_name="topic")
+        agent = parent.beside("agents", "topic", "work")
     with pytest.raises(RuntimeError), parent.batch():  # noqa: PT012
         child.user("in vain")
-        assert session.get_tract("parent:topic") is agent
+        assert session.get_tract(child.tract_id) is child
         raise RuntimeError
     for tract in (child, agent):
         assert "in vain" not in texts(tract)
         tract.user("goes on")
         assert texts(tract)[-1] == "goes on"
-
-
-# agents on branches
-
-
-def test_an_agent_and_its_parent_work_on_their_own_branches(session, parent):
-    before = state(parent)
-    agent = session.deploy(parent, purpose="work", branch_name="topic")
-    assert (agent.tract_id, agent.head, agent.current_branch) == ("parent", parent.head, "topic")
-    assert shown(agent) == shown(parent)
-    agent.user("from the agent")
-    agent.annotate(named(agent, "FIRST"), "skip")
-    agent.user("LAST", edit=named(agent, "last"))
-    assert state(parent) == before
-    parent.user("from the parent")
-    assert "from the parent" not in texts(agent)
-    assert parent.current_branch == "main"
-    agent.undo()
-    agent.reset("main")
-    assert texts(parent)[-1] == "from the parent"
-    assert parent.verify() == []
-
-
-def test_what_an_agent_did_can_be_merged(session, parent):
-    agent = session.deploy(parent, purpose="work", branch_name="topic")
-    agent.user("found")
-    parent.user("meanwhile")
-    parent.merge("topic")
-    assert {"found", "meanwhile"} <= set(texts(parent))
-
-
-@pytest.mark.parametrize("name", ["", "a b", "HEAD", "x.lock", "-x"])
-def test_a_deployment_needs_a_branch_name(session, parent, name):
-    with pytest.raises(InvalidBranchNameError):
-        session.deploy(parent, purpose="work", branch_name=name)
-
-
-def test_a_deployment_needs_a_new_branch(session, parent):
-    session.deploy(parent, purpose="work", branch_name="topic")
-    for name in ("main", "topic"):
-        with pytest.raises(BranchExistsError, match="already"):
-            session.deploy(parent, purpose="work", branch_name=name)
 
 
 texts_of_any_kind = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=8)
@@ -417,13 +362,9 @@ def test_laws_of_children(script, more):
         clone = session.spawn(parent, purpose="x", inheritance="full_clone")
         assert shown(clone) == shown(parent)
 
-        agent = session.deploy(parent, purpose="x", branch_name="agent")
-        assert shown(agent) == shown(parent)
-
-        for child in (clone, agent):
-            play(child, [step for step in more if step[0] != "merge"])
-            assert child.verify() == []
-            assert child.status().token_count == child.compile().token_count
+        play(clone, [step for step in more if step[0] != "merge"])
+        assert clone.verify() == []
+        assert clone.status().token_count == clone.compile().token_count
         assert state(parent) == before
 
 

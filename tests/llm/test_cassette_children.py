@@ -12,7 +12,7 @@ from tests.llm.providers import Answer, provider
 from tests.review.fakes import FakeChannel, click
 from tests.review.scripted import call, reply
 from tract_jupyter import Session
-from tract_jupyter.exceptions import BranchExistsError, CassetteError, SessionError, TractExistsError
+from tract_jupyter.exceptions import CassetteError, SessionError, TractExistsError
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 KEY = "house-key-of-the-child-42"
@@ -69,7 +69,7 @@ PROFILE = OperationProfile.of("guide", [run_operation("now", "template", order=1
 
 
 def family(session, boss, done):
-    """The parent chats; three children, one of them on a branch and one a grandchild, chat, call, run, collapse."""
+    """The parent chats; four children, one of them a grandchild, chat, call, run, collapse."""
     with_tool(boss, done)
     boss.chat("Whom shall we send?")
     birds = with_tool(session.spawn(boss, purpose="Look for birds"), done)
@@ -79,7 +79,7 @@ def family(session, boss, done):
     twigs = session.spawn(trees, purpose="Look for twigs", inheritance="full_clone")
     twigs.chat("Which twigs?")
     session.collapse(twigs, trees, content="Twigs of oak.")
-    agent = session.deploy(boss, purpose="Try again", branch_name="again")
+    agent = session.spawn(boss, purpose="Try again")
     agent.chat("And again?")
     birds.tools.look("Oslo")
     session.collapse(birds, boss)  # whose summary the model writes
@@ -280,19 +280,6 @@ def test_any_tract_of_the_session_ends_it(cassette, replayed):
 
     assert recorded(cassette, work) == replayed(work)
     assert "MORE" not in cassette.read_text()
-
-
-def test_a_spawn_that_failed_fails_again(cassette, replayed):
-    def work(session, boss):
-        boss.chat("Hi")
-        session.deploy(boss, purpose="a", branch_name="a").chat("One")
-        with pytest.raises(BranchExistsError):
-            session.deploy(boss, purpose="a", branch_name="a")
-        session.deploy(boss, purpose="a", branch_name="b").chat("Two")
-        assert boss.cassette.report.is_same
-        return heads(session)
-
-    assert recorded(cassette, work) == replayed(work)
 
 
 def test_what_a_tool_does_with_a_child_is_a_part_of_its_call(cassette, replayed):

@@ -13,7 +13,6 @@ def test_the_notebooks_tract_spawns_from_the_first_cell(shell):
     )
     assert result.ok, result.text
     assert "agent:" in result.text
-    assert shell.run("agent = tract.session.deploy(tract, purpose='look', branch_name='try')").ok
     assert shell.run(
         "tract.session.collapse(child, tract, content='found'); print(tract.log()[0].message)"
     ).ok

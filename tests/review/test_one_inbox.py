@@ -9,6 +9,7 @@ from tests.review.rigging import Attacker
 from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.models import TurnOutcome
+from tract_jupyter.toolkit import get_profile
 
 OUTPUT = {"content_type": "output", "text": "z"}
 
@@ -134,7 +135,7 @@ def test_a_paused_script_that_was_made_one_of_another_tract_does_not_go_on(own_s
 
 def test_a_paused_script_whose_tract_is_gone_can_be_turned_down(own_store, top):
     pytest.importorskip("pydantic_monty")
-    agent = top.session.deploy(top, purpose="look", branch_name="try")
+    agent = top.beside(top.tract_id, "try", "look", granted=get_profile("full"), actor="agent:try")
     agent.scripts.run(SCRIPT, backend="sandbox")
     agent.close()
     top.delete_branch("try", force=True)

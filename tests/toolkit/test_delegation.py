@@ -338,7 +338,7 @@ def test_actors_are_named_by_the_chain(top, child, grandchild):
     assert top.executor.agent == ""
     assert child.executor.agent == f"agent:{child.tract_id[:12]}"
     assert grandchild.executor.agent == f"{child.executor.agent}/{grandchild.tract_id[:12]}"
-    agents = [top.session.deploy(top, purpose="x", branch_name=name) for name in ("a", "a/b")]
+    agents = [top.session.spawn(top, purpose="x") for _ in range(2)]
     names = {tract.executor.agent for tract in (*agents, child, grandchild)}
     assert len(names) == 4
     assert not any(one.startswith(f"{other}/") for one in names for other in names - {child.executor.agent})
@@ -478,14 +478,6 @@ def test_a_parent_that_is_closed_is_a_sentence_until_it_is_open_again(top):
     assert as_model(below, "look", city="Rome").success
 
 
-def test_an_agent_whose_parents_branch_is_gone_has_no_tools(top):
-    session = top.session
-    agent = session.deploy(top, purpose="try", branch_name="try")
-    below = session.deploy(agent, purpose="try more", branch_name="more")
-    agent.close()
-    assert "is closed" in as_model(below, "look", city="Rome").error
-
-
 # --- counting
 
 
@@ -613,7 +605,7 @@ def test_what_was_granted_is_remembered(tmp_path):
         boss.user("x")
         child = session.spawn(boss, purpose="look", granted=only("look", "commit").as_code_mode())
         below = session.spawn(child, purpose="look", granted="self")
-        agent = session.deploy(below, purpose="try", branch_name="try", granted=READING_ONLY)
+        agent = session.spawn(below, purpose="try", granted=READING_ONLY)
         known = {
             tract.family.agent_id: (tract.executor.agent, set(tract.executor.tools()))
             for tract in (child, below, agent)

@@ -114,7 +114,7 @@ class Repository:
 
     @property
     def agent_branch(self) -> str | None:
-        """The branch of a deployed agent; None for a tract."""
+        """The branch, if the tract is open on one branch with its own HEAD."""
         name = self.ref_rows.head_name
         return name.removeprefix(AGENT_HEAD) if name.startswith(AGENT_HEAD) else None
 

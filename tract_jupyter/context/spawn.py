@@ -1,7 +1,6 @@
-"""The parents and children of a tract, and agents on its branches.
+"""The parents and children of a tract.
 
-A spawned child has its own tract. Commit hashes include the tract, so inherited commits get new hashes. An agent on a
-branch shares its parent's tract.
+A spawned child has its own tract. Commit hashes include the tract, so inherited commits get new hashes.
 """
 
 from __future__ import annotations
@@ -10,11 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.context.commits import draft
-from tract_jupyter.context.refs import DEFAULT_BRANCH, check_name
+from tract_jupyter.context.refs import DEFAULT_BRANCH
 from tract_jupyter.context.timeline import Timeline
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import (
-    BranchExistsError,
     SessionError,
     UnknownTractError,
 )
@@ -26,7 +24,6 @@ from tract_jupyter.models import (
     canonical_json,
 )
 from tract_jupyter.storage import (
-    AGENT_HEAD,
     MERGE,
     Draft,
     Entry,
@@ -101,9 +98,9 @@ class Family:
         self._repository = repository
         self.tract_id = repository.rows.tract_id
         self.branch = repository.agent_branch
-        """The branch of a deployed agent; None for a tract."""
+        """The branch, if the tract is open on one branch with its own HEAD."""
         self._tag_rows = TagRows(self.tract_id)
-        self._spawns = SpawnRows(self.tract_id, self.branch)
+        self._spawns = SpawnRows(self.tract_id)
 
     @property
     def agent_id(self) -> str:
@@ -119,8 +116,7 @@ class Family:
         """Return the ids of this tract's ancestors, the parent first."""
         ancestors: list[str] = []
         with self._repository.database.read() as connection:
-            # a tract that was opened from another one is its child on every branch
-            parent = self._spawns.parent(connection) or SpawnRows(self.tract_id).parent(connection)
+            parent = self._spawns.parent(connection)
             while parent is not None and parent.parent_tract_id not in ancestors:
                 ancestors.append(parent.parent_tract_id)
                 parent = SpawnRows(parent.parent_tract_id).parent(connection)
@@ -140,12 +136,12 @@ class Family:
         Raises:
             UnknownTractError: unknown child.
         """
-        children = [info for info in self.children() if child in (None, info.child_id)]
+        children = [info for info in self.children() if child in (None, info.child_tract_id)]
         if child is not None and not children:
-            known = ", ".join(info.child_id for info in self.children()) or "none"
+            known = ", ".join(info.child_tract_id for info in self.children()) or "none"
             raise UnknownTractError(f"this tract has no child {brief_repr(child)}; its children are: {known}")
         with self._repository.database.read() as connection:
-            return [(info, _position(connection, info)) for info in children]
+            return [(info, RefRows(info.child_tract_id).position(connection)) for info in children]
 
     def _history(self) -> ParentHistory:
         """Return the history at HEAD.
@@ -193,31 +189,6 @@ class Family:
             data = {"child": self.tract_id, "purpose": purpose, "inheritance": inherited.inheritance.value}
             EventRows(inherited.parent_id).append(connection, "spawn", "user", data)
 
-    def branch_off(self, name: str, purpose: str) -> str:
-        """Create an agent's branch at HEAD with its own HEAD; return the name of that HEAD.
-
-        Raises:
-            InvalidBranchNameError: invalid name (by git's rules).
-            BranchExistsError: the branch exists.
-            SessionError: the tract has no commits.
-        """
-        check_name(name)
-        agent = RefRows(self.tract_id, AGENT_HEAD + name)
-        with self._repository.database.write() as connection:
-            head = self._repository.ref_rows.position(connection).commit_hash
-            if head is None:
-                raise SessionError(f"{self.agent_id} has no commits yet: nothing to deploy an agent on")
-            if agent.exists(connection, name) or agent.has_head(connection):
-                raise BranchExistsError(
-                    f"a branch {name!r} or an agent with this branch exists already; choose another name, or open the "
-                    f"agent with get_tract({agent_id(self.tract_id, name)!r})"
-                )
-            agent.create(connection, name, head)
-            agent.point_head(connection, name)
-            SpawnRows(self.tract_id, name).add(connection, self.tract_id, head, purpose, Inheritance.BRANCH)
-            self.note("deploy", {"branch": name, "purpose": purpose, "head": head})
-        return agent.head_name
-
     def note(self, event_type: str, data: dict[str, Any]) -> None:
         """Record an event."""
         with self._repository.database.write() as connection:
@@ -249,20 +220,12 @@ class Family:
 
 
 def _check_options(inheritance: Inheritance, max_tokens: int | None) -> None:
-    if inheritance in {Inheritance.BRANCH, Inheritance.NOTHING}:
-        raise SessionError("a spawned child has a separate tract; use deploy for an agent on a branch")
+    if inheritance is Inheritance.NOTHING:
+        raise SessionError("a spawned child inherits a context; use head_snapshot or full_clone")
     if max_tokens is not None and inheritance is not Inheritance.HEAD_SNAPSHOT:
         raise SessionError("max_tokens requires inheritance='head_snapshot', which creates one text")
     if max_tokens is not None and (type(max_tokens) is not int or max_tokens < 1):
         raise SessionError(f"max_tokens must be a positive number of tokens, not {max_tokens!r}")
-
-
-def _position(connection: Connection, info: SpawnInfo) -> Position:
-    """Return the position of a child. The branch of a deployed agent may be deleted."""
-    rows = RefRows(info.child_tract_id)
-    if info.child_branch is None:
-        return rows.position(connection)
-    return rows.at_branch(connection, info.child_branch) or Position(None, None)
 
 
 class Snapshot(NamedTuple):

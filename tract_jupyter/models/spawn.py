@@ -14,20 +14,18 @@ if TYPE_CHECKING:
     from tract_jupyter.models.commit import CommitInfo
 
 AGENT_MARK: Final = ":"
-"""The separator between a tract and a branch in the id of a deployed agent. No tract id contains it."""
+"""The separator between a tract and a branch in an id. No tract id contains it."""
 
 
 class Inheritance(StrEnum):
     """The context that a child starts with.
 
     `head_snapshot` is the parent's compiled context as one instruction. `full_clone` is the parent's replayed history.
-    `branch` is the parent's own history, for a deployed agent. `nothing` is for
-    the conversation of an orchestrator, and no spawned child has it.
+    `nothing` is for the conversation of an orchestrator or an agent, and no spawned child has it.
     """
 
     HEAD_SNAPSHOT = "head_snapshot"
     FULL_CLONE = "full_clone"
-    BRANCH = "branch"
     NOTHING = "nothing"
 
     @classmethod
@@ -37,21 +35,15 @@ class Inheritance(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SpawnInfo:
-    """A child and its origin. A deployed agent has the parent's tract, and its branch is `child_branch`."""
+    """A child and its origin. `child_tract_id` is the argument of `Session.get_tract`."""
 
     parent_tract_id: str
     parent_commit_hash: str | None
     child_tract_id: str
-    child_branch: str | None
     purpose: str
     inheritance: Inheritance
     display_name: str
     created_at: datetime
-
-    @property
-    def child_id(self) -> str:
-        """The argument of `Session.get_tract`."""
-        return agent_id(self.child_tract_id, self.child_branch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,5 +80,5 @@ class CollapseResult:
 
 
 def agent_id(tract_id: str, branch: str | None) -> str:
-    """Return the id of a tract, or of an agent that was deployed on one of its branches."""
+    """Return the id of a tract, or of one of its branches that has its own HEAD."""
     return tract_id if branch is None else f"{tract_id}{AGENT_MARK}{branch}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 HEAD = "HEAD"
-AGENT_HEAD = "HEAD@"  # with the branch's name: the HEAD of the agent that is deployed on it
+AGENT_HEAD = "HEAD@"  # with the branch's name: the HEAD of a tract that is open on this branch only
 BRANCHES = "refs/heads/"
 
 _head, _tip = refs.alias("head"), refs.alias("tip")
@@ -136,7 +136,7 @@ class RefRows:
 
     Args:
         tract_id: the tract.
-        head_name: the ref that names the current branch. A deployed agent has a separate one.
+        head_name: the ref that names the current branch. An agent on a branch has a separate one.
     """
 
     def __init__(self, tract_id: str, head_name: str = HEAD) -> None:
@@ -163,8 +163,7 @@ class RefRows:
             rows = _POSITION.rows(connection, {"tract_id": self.tract_id, "head_name": self.head_name})
         if not rows and self.head_name != HEAD:
             raise BranchNotFoundError(
-                "the branch of this agent was deleted; deploy another agent to continue. Its commits are still "
-                "addressable by their hashes"
+                "the branch of this agent was deleted. Its commits are still addressable by their hashes"
             )
         if not rows:
             raise StoreCorruptError(f"tract {self.tract_id} has no HEAD in the store; restore a backup")

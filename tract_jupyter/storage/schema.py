@@ -174,7 +174,6 @@ spawns = Table(
     _required("parent_tract_id", String(64)),
     Column("parent_commit_hash", String(64), ForeignKey("commits.commit_hash")),
     _required("child_tract_id", String(64)),
-    Column("child_branch", String(255)),  # of a deployment: the branch in the parent's tract
     _required("purpose", Text),
     _required("inheritance", String(16)),
     _created(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import and_, func, literal, or_, select
+from sqlalchemy import and_, func, literal, select
 
 from tract_jupyter.storage.columns import from_text, now_text, optional
 from tract_jupyter.storage.commits import Entry
@@ -73,7 +73,7 @@ def _columns() -> tuple[Any, ...]:
 def _root(connection: Connection, tract_id: str) -> str:
     """Return the first ancestor of a tract, in one statement; the tract itself if it has no parent."""
     line = select(literal(tract_id).label("tract_id"), literal(0).label("depth")).cte(recursive=True)
-    is_child = (spawns.c.child_tract_id == line.c.tract_id) & spawns.c.child_branch.is_(None)
+    is_child = spawns.c.child_tract_id == line.c.tract_id
     parents = select(spawns.c.parent_tract_id, line.c.depth + 1).where(is_child, line.c.depth < _DEEPEST)
     line = line.union_all(parents)
     root = connection.scalar(select(line.c.tract_id).order_by(line.c.depth.desc()).limit(1))
@@ -81,16 +81,10 @@ def _root(connection: Connection, tract_id: str) -> str:
 
 
 class SpawnRows:
-    """The parents and children of one tract.
+    """The parents and children of one tract."""
 
-    Args:
-        tract_id: the tract.
-        branch: the branch of a deployed agent.
-    """
-
-    def __init__(self, tract_id: str, branch: str | None = None) -> None:
+    def __init__(self, tract_id: str) -> None:
         self.tract_id = tract_id
-        self.branch = branch
 
     def add(
         self,
@@ -105,7 +99,6 @@ class SpawnRows:
             "parent_tract_id": parent_id,
             "parent_commit_hash": parent_hash,
             "child_tract_id": self.tract_id,
-            "child_branch": self.branch,
             "purpose": purpose,
             "inheritance": inheritance.value,
             "created_at": now_text(),
@@ -114,23 +107,12 @@ class SpawnRows:
 
     def parent(self, connection: Connection) -> SpawnInfo | None:
         """Return the origin of this tract; None if it has no parent."""
-        origins = _spawn_infos(connection, *self._in_tract())
+        origins = _spawn_infos(connection, spawns.c.child_tract_id == self.tract_id)
         return origins[-1] if origins else None
 
     def children(self, connection: Connection) -> list[SpawnInfo]:
-        """Return the children of this tract, oldest first. For an agent, do not include the agent."""
-        columns = spawns.c
-        where: list[ColumnElement[bool]] = [columns.parent_tract_id == self.tract_id]
-        if self.branch is not None:
-            where.append(or_(columns.child_branch.is_(None), columns.child_branch != self.branch))
-        return _spawn_infos(connection, *where)
-
-    def _in_tract(self) -> tuple[ColumnElement[bool], ...]:
-        columns = spawns.c
-        return (
-            columns.child_tract_id == self.tract_id,
-            columns.child_branch.is_not_distinct_from(self.branch),
-        )
+        """Return the children of this tract, oldest first."""
+        return _spawn_infos(connection, spawns.c.parent_tract_id == self.tract_id)
 
 
 @cache
@@ -152,13 +134,10 @@ def _positions() -> Select[Any]:
     )
 
 
-def _spawn_infos(connection: Connection, *where: ColumnElement[bool]) -> list[SpawnInfo]:
+def _spawn_infos(connection: Connection, where: ColumnElement[bool]) -> list[SpawnInfo]:
     joined = spawns.outerjoin(tracts, tracts.c.tract_id == spawns.c.child_tract_id)
     query = (
-        select(spawns, optional(tracts.c.display_name))
-        .select_from(joined)
-        .where(*where)
-        .order_by(spawns.c.id)
+        select(spawns, optional(tracts.c.display_name)).select_from(joined).where(where).order_by(spawns.c.id)
     )
     return [_info(row) for row in connection.execute(query)]
 
@@ -170,9 +149,8 @@ def _info(row: Any) -> SpawnInfo:
         parent_tract_id=row.parent_tract_id,
         parent_commit_hash=row.parent_commit_hash,
         child_tract_id=row.child_tract_id,
-        child_branch=row.child_branch,
         purpose=row.purpose,
         inheritance=Inheritance(row.inheritance),
-        display_name=row.child_branch or row.display_name or "",
+        display_name=row.display_name or "",
         created_at=from_text(row.created_at),
     )

@@ -537,7 +537,7 @@ def child_status(
     """
     return [
         {
-            "child": info.child_id,
+            "child": info.child_tract_id,
             "purpose": info.purpose,
             "branch": position.branch,
             "head": position.commit_hash,

@@ -89,7 +89,6 @@ _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     ),
     "operation.activated": lambda data: f"activated operation {data['name']}, version {data['version']}",
     "spawn": lambda data: f"made tract {data['child']}{_values({'for': data.get('purpose')})}",
-    "deploy": lambda data: f"put an agent on branch {data['branch']}{_values({'for': data.get('purpose')})}",
     "script": lambda data: f"ran a script{_values({k: v for k, v in data.items() if k != 'script_hash'})}",
     "turn.limit": lambda data: f"a turn reached a limit at {data['commit']}",
 }
