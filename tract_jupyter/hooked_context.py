@@ -450,11 +450,7 @@ class HookedContext(VersionedContext):
             return self._parts.runs.generate(turn, runs)
 
     async def agenerate(self, **arguments: Any) -> RunResponse:
-        """Do the same as `generate` without blocking the event loop; cancellation stops the turn.
-
-        Raises:
-            TractError: as for `generate`.
-        """
+        """Do the same as `generate` without blocking the event loop; cancellation stops the turn."""
         from tract_jupyter.loop import awaited
 
         with self._parts.loop.signal() as stop:
@@ -560,11 +556,7 @@ class HookedContext(VersionedContext):
             return RunResponse.of(self._parts.outside.chat(agent, text, **arguments))
 
     async def achat(self, text: str | None, **arguments: Any) -> RunResponse:
-        """Do the same as `chat` without blocking the event loop; cancellation stops the turn.
-
-        Raises:
-            TractError: as for `chat`.
-        """
+        """Do the same as `chat` without blocking the event loop; cancellation stops the turn."""
         from tract_jupyter.loop import awaited
 
         with self._parts.loop.signal() as stop:

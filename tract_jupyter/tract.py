@@ -154,7 +154,6 @@ class Tract(HookedContext):
             SessionError: invalid tract id.
             BranchExistsError: the branch exists, and `is_new` is set.
             InvalidBranchNameError: invalid branch name (by git's rules).
-            StoreError: the store cannot be written.
         """
         return self._parts.beside(tract_id, branch, purpose, is_new=is_new, granted=granted, actor=actor)
 

@@ -134,11 +134,7 @@ def parse_file(text: str) -> AgentDefinition:
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """Return the front matter and the body.
-
-    Raises:
-        AgentError: the front matter is missing.
-    """
+    """Return the front matter and the body."""
     lines = list(_lines(text))
     if lines and lines[0].rstrip("\r\n") == _FENCE:
         for number, line in enumerate(lines[1:], 1):

@@ -279,11 +279,7 @@ class CallRunner:
         agent.check_file()
 
     def _names(self, agent: Agent, caller: AgentCaller) -> frozenset[str]:
-        """Return the agent's tools for this caller.
-
-        Raises:
-            AgentError: the agent has a tool that its caller does not have.
-        """
+        """Return the agent's tools for this caller."""
         executor = self._agents.executor
         there = executor.tools()
         names = frozenset(name for name in tools_of(agent.definition, toolsets_of(executor)) if name in there)
@@ -311,12 +307,7 @@ class CallRunner:
         return names
 
     def _check_attachments(self, attachments: Sequence[str], caller: AgentCaller) -> None:
-        """Check that the files can be attached. An agent can pass on only its own attachments.
-
-        Raises:
-            AgentError: a file is not one of the caller's attachments.
-            AttachmentError: a file cannot be read.
-        """
+        """Check that the files can be attached. An agent can pass on only its own attachments."""
         if caller.running is not None:
             more = [name for name in attachments if name not in caller.running.call.attachments]
             if more:
@@ -421,11 +412,7 @@ class CallRunner:
         return response
 
     def _choose_model(self, agent: Agent, tract: Any) -> None:
-        """Select the model that the agent's definition names, if any.
-
-        Raises:
-            AgentError: the model is not on the menu, or the caller's model is not compatible.
-        """
+        """Select the model that the agent's definition names, if any."""
         definition = agent.definition
         if definition.model is not None:
             self._agents.maker.check_model(definition)

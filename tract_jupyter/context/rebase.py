@@ -254,11 +254,7 @@ class Imports:
 
 
 def _check(entries: Sequence[Entry], selection: _Selection) -> None:
-    """Check that the commits can be imported.
-
-    Raises:
-        HistoryError: a commit is a merge, is on this branch already, or is listed twice; or there are no commits.
-    """
+    """Check that the commits can be imported."""
     if not entries:
         raise HistoryError("nothing to import: name at least one commit")
     seen: set[str] = set()

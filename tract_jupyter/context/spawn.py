@@ -144,11 +144,7 @@ class Family:
             return [(info, RefRows(info.child_tract_id).position(connection)) for info in children]
 
     def _history(self) -> ParentHistory:
-        """Return the history at HEAD.
-
-        Raises:
-            SessionError: the tract has no commits.
-        """
+        """Return the history at HEAD."""
         with self._repository.database.read() as connection:
             head = self._repository.ref_rows.position(connection).commit_hash
             if head is None:

@@ -130,11 +130,7 @@ class AnthropicClient(HTTPClient):
         return {name: value for name, value in body.items() if value is not None}
 
     def _check_options(self, options: Mapping[str, Any], model: str) -> None:
-        """Raise a clear error for options that the provider does not accept.
-
-        Raises:
-            LLMConfigError: an option cannot be sent.
-        """
+        """Raise a clear error for options that the provider does not accept."""
         version = next(value for name, value in self._headers.items() if name.lower() == "anthropic-version")
         sampling = [name for name in _SAMPLING if options.get(name) is not None]
         if sampling and version >= ANTHROPIC_VERSION:
@@ -418,11 +414,7 @@ def _result(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _parts(content: object) -> Iterator[dict[str, Any]]:
-    """Yield the content of a message as blocks.
-
-    Raises:
-        LLMConfigError: a part cannot be sent.
-    """
+    """Yield the content of a message as blocks."""
     parts: Iterable[Any] = (
         content if isinstance(content, list | tuple) else [{"type": "text", "text": content or ""}]
     )

@@ -378,11 +378,7 @@ class Cassette:
         self._set_clock(self._time_of)
 
     def _time_of(self, commit: str) -> str:
-        """Return the time of a commit.
-
-        Raises:
-            CassetteError: the recorded value is not a time.
-        """
+        """Return the time of a commit."""
         at = str(self.draw(f"time of {commit}", self._now))
         with suppress(ValueError):
             if datetime.fromisoformat(at).isoformat(timespec="microseconds") == at:

@@ -134,11 +134,7 @@ def key_text(key: KeySource | None) -> str:
 
 
 def _check_function(function: Any) -> None:
-    """Check that a function can replace a client.
-
-    Raises:
-        LLMConfigError: the function is asynchronous, or takes no messages.
-    """
+    """Check that a function can replace a client."""
     if iscoroutinefunction(function):
         raise LLMConfigError(
             "an async function cannot be a client: pass a plain one, such as lambda messages, **options: "

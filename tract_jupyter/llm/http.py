@@ -172,27 +172,15 @@ class HTTPClient(ABC):
     # --- the dialect
 
     def _check_end(self, body: Mapping[str, Any]) -> None:  # noqa: B027 # most have nothing to refuse
-        """Refuse a body whose last message the provider does not reply to.
-
-        Raises:
-            LLMConfigError: the provider does not reply to the last message.
-        """
+        """Refuse a body whose last message the provider does not reply to."""
 
     @abstractmethod
     def _body(self, request: ModelRequest) -> dict[str, Any]:
-        """Return the body of a request, with the raw blocks of its earlier replies.
-
-        Raises:
-            LLMConfigError: the dialect cannot express a part of the request.
-        """
+        """Return the body of a request, with the raw blocks of its earlier replies."""
 
     @abstractmethod
     def _read(self, reply: dict[str, Any], model: str) -> dict[str, Any]:
-        """Return a whole reply in the form between packages.
-
-        Raises:
-            LLMRequestError: the body is not a reply.
-        """
+        """Return a whole reply in the form between packages."""
 
     @abstractmethod
     def _assembly(self, model: str) -> Assembly:

@@ -172,11 +172,7 @@ def _unread(text: str, why: str) -> dict[str, Any]:
 
 
 def _storable(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments without half characters, which can be neither stored nor sent.
-
-    Raises:
-        ContentError: they are nested too deeply, or have a number without a JSON form.
-    """
+    """Return arguments without half characters, which can be neither stored nor sent."""
     depth, level = 0, list[Any]([arguments])
     while level:
         depth += 1

@@ -166,11 +166,7 @@ def _place(path: Path, line: str) -> CassettePlace:
 
 
 def _read_line(content: CassetteContent, line: dict[str, Any]) -> dict[str, Any] | None:
-    """Add a line to the content. If it is the last line, return it.
-
-    Raises:
-        ValueError: the line is damaged. Such a line can also raise the other errors of `_WRONG_LINE`.
-    """
+    """Add a line to the content. If it is the last line, return it."""
     if "end" in line:
         return dict(line["end"])
     if "drawn" in line:

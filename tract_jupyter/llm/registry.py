@@ -224,11 +224,7 @@ class Models(Mapping[str, ModelConnection]):
         return _checked(self._of_text(model, base_url, key))
 
     def _of_text(self, model: str, base_url: str | None, key: KeySource | None) -> ModelConnection:
-        """Return the connection to `PROVIDER/NAME`, or to `NAME` at an address.
-
-        Raises:
-            LLMConfigError: the model is unknown.
-        """
+        """Return the connection to `PROVIDER/NAME`, or to `NAME` at an address."""
         provider = provider_of(model.strip())
         if provider is not None:
             return ModelConnection.of_provider(*provider, base_url=base_url, key=key)
@@ -628,11 +624,7 @@ def _of_object(name: str, client: object, model: str | None, others: list[object
 
 
 def _checked(connection: ModelConnection, **changes: Any) -> ModelConnection:
-    """Return a changed connection to an address, if a client can be created for it.
-
-    Raises:
-        LLMConfigError: the address or an option is invalid.
-    """
+    """Return a changed connection to an address, if a client can be created for it."""
     connection = replace(connection, **changes)
     try:
         http_client(connection, "")

@@ -154,11 +154,7 @@ class Player:
     def _take(
         self, entries: list[RecordedEntry], name: str, fields: Mapping[str, Any], messages: Sequence[Any] = ()
     ) -> RecordedEntry:
-        """Remove the first entry with this content and return it.
-
-        Raises:
-            CassetteError: no entry matches. All later requests and calls also fail.
-        """
+        """Remove the first entry with this content and return it."""
         if self._failure is not None:
             raise CassetteError(*self._failure.args, differences=self._failure.differences)
         try:

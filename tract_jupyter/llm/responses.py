@@ -224,11 +224,7 @@ def _output(content: object) -> Any:
 
 
 def _content(content: object) -> Any:
-    """Return the content of a message in the shape of the Responses API.
-
-    Raises:
-        LLMConfigError: a part cannot be sent.
-    """
+    """Return the content of a message in the shape of the Responses API."""
     if not isinstance(content, list | tuple):
         return content or ""
     return [_part(part) for part in content]

@@ -239,11 +239,7 @@ class TurnObserver:
         self._step_calls: dict[str, dict[str, Any]] = {}
 
     def observe(self, turn: ObservedTurn) -> ChatResponse:
-        """Run a turn, and report its start and end.
-
-        Raises:
-            TractError: as for `StoredTurn.run`.
-        """
+        """Run a turn, and report its start and end."""
         on_delta = turn.on_delta
 
         def report(delta: Delta) -> None:

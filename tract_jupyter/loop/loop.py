@@ -433,20 +433,13 @@ class ToolLoop:
 
         They are the events that `on_turn` got, except pieces of replies and starts of calls. Facts outside the history
         (durations, decisions, the end of the turn) are there only if the turn had an observer.
-
-        Raises:
-            StoreError: the store cannot be read.
         """
         from tract_jupyter.loop.stored import turn_events
 
         return turn_events(self._store.repository, self._review().ledger, turn)
 
     def offered_in(self, turn: PastTurn) -> str | None:
-        """Return the name of the turn's last tool profile; empty for no tools, None if unknown.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return the name of the turn's last tool profile; empty for no tools, None if unknown."""
         from tract_jupyter.loop.stored import offered_in
 
         return offered_in(self._store.repository, turn)

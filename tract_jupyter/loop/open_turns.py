@@ -209,11 +209,7 @@ class Lease:
 
 
 def is_held(database: Database, rows: RunLeaseRows, run_id: str) -> bool:
-    """Return True if a process works on a run, as far as this process knows.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Return True if a process works on a run, as far as this process knows."""
     with database.read() as connection:
         lease = rows.of(connection, run_id)
     return lease is not None and _is_held(lease)

@@ -84,11 +84,7 @@ class PastTurn:
 
 
 def past_turns(repository: Repository, head: str | None) -> list[PastTurn]:
-    """Return the turns of a history, oldest first.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Return the turns of a history, oldest first."""
     turns: list[PastTurn] = []
     question: PastMessage | None = None
     messages: list[PastMessage] = []
@@ -182,11 +178,7 @@ def _newest(turn: PastTurn) -> str:
 
 
 def offered_in(repository: Repository, turn: PastTurn) -> str | None:
-    """Return the tool profile of a turn's newest reply, else of its start row; None if unknown.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Return the tool profile of a turn's newest reply, else of its start row; None if unknown."""
     replies = [one for one in turn.messages if one.message.role == "assistant"]
     if replies:
         return str(replies[-1].metadata.get(OFFERED) or "")
@@ -223,11 +215,7 @@ def reply_event(reply: PastMessage) -> ReplyStored:
 
 
 def turn_events(repository: Repository, ledger: Ledger, turn: PastTurn) -> list[TurnEvent]:
-    """Return the events of a turn from the store, without pieces of replies and starts of calls.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Return the events of a turn from the store, without pieces of replies and starts of calls."""
     with repository.database.read() as connection:
         rows = repository.events.newest(connection, "turn.*", _MOST_EVENTS)
     known = _known_calls(rows)

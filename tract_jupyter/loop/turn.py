@@ -354,11 +354,7 @@ class StoredTurn:
         return False
 
     def _check(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
-        """Check that the turn has enough tokens left for a request.
-
-        Raises:
-            LLMBudgetError: it does not.
-        """
+        """Check that the turn has enough tokens left for a request."""
         if self.meter.limits.tokens is None:
             return
         self._too_large = self.meter.why_too_large(

@@ -165,11 +165,7 @@ def check_together(files: Sequence[AttachedFile]) -> None:
 
 
 def _type_of(name: str, data: bytes, label: str) -> str:
-    """Return the media type of a content.
-
-    Raises:
-        AttachmentError: the content cannot be attached, or it contradicts the name.
-    """
+    """Return the media type of a content."""
     suffix = PurePath(name).suffix.lower()
     media_type = _binary_type(data) or _text_type(suffix, data)
     named = _NAMED.get(suffix)

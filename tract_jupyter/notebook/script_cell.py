@@ -190,12 +190,7 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
 
 
 async def _rehearse(notebook: NotebookSession, code: str, options: ScriptOptions) -> None:
-    """Show the effects of the code as a request, which does not block the cell.
-
-    Raises:
-        OperationError: an option does not fit.
-        RehearsalError: no rehearsal is possible here.
-    """
+    """Show the effects of the code as a request, which does not block the cell."""
     if options.sandbox:
         raise OperationError(
             "--rehearse and --sandbox exclude each other: the sandbox has no effects to rehearse"

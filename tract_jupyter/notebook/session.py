@@ -188,11 +188,7 @@ class NotebookSession:
 
     @property
     def tract(self) -> Tract:
-        """The tract of this notebook. The first use opens or creates it.
-
-        Raises:
-            StoreError: the store cannot be opened.
-        """
+        """The tract of this notebook. The first use opens or creates it."""
         with self._lock:
             if self._tract is None:
                 self._tract = self._open()
@@ -201,11 +197,7 @@ class NotebookSession:
 
     @property
     def agent_watch(self) -> AgentWatch:
-        """The observer of the tract's agents, created at the first use.
-
-        Raises:
-            StoreError: the store cannot be opened.
-        """
+        """The observer of the tract's agents, created at the first use."""
         from tract_jupyter.notebook.agents.watch import AgentWatch
 
         tract = self.tract
@@ -342,7 +334,6 @@ class NotebookSession:
 
         Raises:
             CassetteError: the cassette cannot be replayed here.
-            StoreError: the store cannot be opened.
         """
         with self._lock:
             if self._tract is None:

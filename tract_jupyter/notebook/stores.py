@@ -77,11 +77,7 @@ def place_of(store: str | Path) -> dict[str, Any]:
 
 
 def _check_file(store: str) -> None:
-    """Check that the file exists. SQLite would turn a missing or empty file into a new store.
-
-    Raises:
-        StoreError: the file does not exist, or is not a store.
-    """
+    """Check that the file exists. SQLite would turn a missing or empty file into a new store."""
     path = file_of(store) if "://" in store else Path(store)
     if path is None:
         if store.startswith("sqlite"):

@@ -145,11 +145,7 @@ def _check_action(key: str, action: ActionDef, members: frozenset[str]) -> Param
 
 
 def _check_labels(actions: Mapping[str, ActionDef]) -> None:
-    """Check that each action has a different label, and not the label of a button that every request has.
-
-    Raises:
-        SpecError: two actions have the same label, or the label is reserved.
-    """
+    """Check that each action has a different label, and not the label of a button that every request has."""
     names: dict[str, str] = {}
     for name in actions:
         words = " ".join(name.replace("_", " ").split()).casefold()
@@ -192,11 +188,7 @@ def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
 
 
 def _check_letters(what: str, name: str) -> None:
-    """Check that Python reads a non-ASCII name as written, and that it looks like no other name.
-
-    Raises:
-        SpecError: Python normalizes the name, a character is invisible, or it mixes alphabets that look alike.
-    """
+    """Check that Python reads a non-ASCII name as written, and that it looks like no other name."""
     if (plain := unicodedata.normalize("NFKC", name)) != name:  # Python reads names in this form
         raise SpecError(
             f"{_show(name)} is not a valid name for {what}: Python reads it as {plain!r}; write that"

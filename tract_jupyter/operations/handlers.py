@@ -300,11 +300,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         self.active[self.key_of(spec)] = spec
 
     def _check_free(self, spec: HandlerSpec) -> None:
-        """Check that a handler replaces no function registered by `on`. The function could be a guard.
-
-        Raises:
-            SpecError: `on` registered a function with this name.
-        """
+        """Check that a handler replaces no function registered by `on`. The function could be a guard."""
         is_stored = (spec.operation, spec.name) in {**self.active, **self.quarantined}
         if not is_stored and spec.name in self._bus.names(spec.operation):
             raise SpecError(
@@ -314,11 +310,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
 
 
 def _approved_order(row: StoredHandler) -> list[str]:
-    """Return the names of the operation's handlers at the time of approval, in order.
-
-    Raises:
-        ValueError: the list is not readable.
-    """
+    """Return the names of the operation's handlers at the time of approval, in order."""
     names: list[str] = json.loads(row.beside_json or "null")
     return names
 

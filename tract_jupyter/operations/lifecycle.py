@@ -306,11 +306,7 @@ class Operations:
     def _to_propose(
         self, spec: OperationSpec, *, is_own: bool, replaces_unreviewed: bool
     ) -> tuple[CheckedSpec, frozenset[str]]:
-        """Check a proposal. Return it with the fields that it asks to make volatile, if it is not the user's own.
-
-        Raises:
-            SpecError: the spec is invalid, or this version is already active.
-        """
+        """Check a proposal. Return it with the fields that it asks to make volatile, if it is not the user's own."""
         original = CheckedSpec.of(spec)
         for action in original.spec.actions.values():
             check_code(action)
@@ -586,12 +582,7 @@ class Operations:
         return pending
 
     def _guided(self, spec: OperationSpec, fields: dict[str, Any] | None, actor: str) -> dict[str, Any]:
-        """Return the fields with their guidance, either from the caller or from a model.
-
-        Raises:
-            ParameterError: the fields are invalid. No model was called.
-            LLMError: no model is available, or it returned no reply.
-        """
+        """Return the fields with their guidance, either from the caller or from a model."""
         values = spec.given_parameters().validate(fields if fields is not None else {})
         text, source = values["guidance"], "llm" if actor.startswith("agent") else "user"
         if text is None:

@@ -174,11 +174,7 @@ def _changeable(request: ReviewRequest, fields: Mapping[str, Any]) -> ReviewRequ
 
 
 def _request(stored: StoredPending) -> ReviewRequest:
-    """Read the original request from the store.
-
-    Raises:
-        PendingError: there is no stored request, or it is not readable.
-    """
+    """Read the original request from the store."""
     if stored.request is None:
         raise PendingError(f"{stored.title!r} was never displayed; run its cell again")
     try:

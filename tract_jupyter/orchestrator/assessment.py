@@ -59,9 +59,6 @@ class Assessment:
             autonomy: see `Assessment`.
             recent: the number of newest commits.
             cassette: the tract's cassette. A replay has no cost, so it uses the recorded cost.
-
-        Raises:
-            StoreError: the store cannot be read.
         """
         return cls(
             tract.family.agent_id,

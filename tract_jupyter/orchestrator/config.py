@@ -158,7 +158,6 @@ def stored_config(settings: Settings) -> tuple[OrchestratorConfig, str]:
     """Return the stored settings and an empty string. If they cannot be used, return the defaults and the reason.
 
     Raises:
-        StoreError: the store cannot be read.
         TrustError: the signing secret cannot be read.
     """
     saved = settings.find(_SETTINGS)

@@ -262,9 +262,6 @@ class Orchestrator:
         """Return the reason why policies cannot start a run now: the newest run is unfinished. Empty if they can.
 
         A run that was stopped, or ended by a limit or an error, counts as finished, although `resume` may continue it.
-
-        Raises:
-            StoreError: the store cannot be read.
         """
         runs = self._list_runs()
         if not runs:
@@ -524,11 +521,7 @@ class Orchestrator:
         return {**model, **({} if config.temperature is None else {"temperature": config.temperature})}
 
     def _registered_model(self) -> Any:
-        """Return the registered model that the settings name; None for no name, or another name of the same client.
-
-        Raises:
-            OrchestratorError: there is no such model.
-        """
+        """Return the registered model that the settings name; None for no name, or another name of the same client."""
         model = self._config.model
         if model is None or self.llm_callable is not None:
             return None
@@ -626,7 +619,6 @@ class TractOrchestrator(Orchestrator):
         Raises:
             OrchestratorError: invalid settings, or they cannot be saved.
             CodeDecisionError: code on behalf of a model tried to raise the autonomy level.
-            StoreError: they cannot be stored.
             TrustError: they cannot be signed.
         """
         save_config(self._settings, self._check_config(config))

@@ -402,11 +402,7 @@ def _place(
     after: str | None,
     at: int | None,
 ) -> int:
-    """Return the position of a new handler in the list.
-
-    Raises:
-        OperationError: there are several positions, or the position does not exist.
-    """
+    """Return the position of a new handler in the list."""
     if sum(position is not None for position in (before, after, at)) > 1:
         raise OperationError("a handler has one place: set only one of before, after and at")
     if before is True:

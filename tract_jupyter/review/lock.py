@@ -143,11 +143,7 @@ def _make(path: Path, text: str) -> None:
 
 
 def _read(path: Path) -> str:
-    """Return the project id from a file. Empty if the file does not exist.
-
-    Raises:
-        LockFileError: the file has no valid id.
-    """
+    """Return the project id from a file. Empty if the file does not exist."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

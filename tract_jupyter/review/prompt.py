@@ -192,21 +192,13 @@ def _values(text: str, parameters: Iterable[Parameter]) -> dict[str, Any]:
 
 
 def _attempts(ticket: Ticket) -> Iterator[int]:
-    """Count the attempts to read an answer. The input may not come from a human.
-
-    Raises:
-        UndecidedError: the last attempt failed.
-    """
+    """Count the attempts to read an answer. The input may not come from a human."""
     yield from range(_TRIES)
     raise _retry_limit_error(ticket, "could not be read")
 
 
 def _check_refused(ticket: Ticket) -> None:
-    """Check that asking again is useful. The input may not come from a human and may always be the same.
-
-    Raises:
-        UndecidedError: several answers in a row were refused.
-    """
+    """Check that asking again is useful. The input may not come from a human and may always be the same."""
     if ticket.refused >= _TRIES:
         ticket.refused = 0  # the next request prompts again
         raise _retry_limit_error(ticket, "were refused")

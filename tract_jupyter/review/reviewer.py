@@ -430,11 +430,7 @@ class Reviewer:
     # ---
 
     def _check_code(self, pending: Pending, how: DecisionContext) -> None:
-        """Check that code may approve a pending here.
-
-        Raises:
-            CodeDecisionError: only the user may approve, or the code must name the fingerprint first.
-        """
+        """Check that code may approve a pending here."""
         if pending.unguarded and how.channel in _RULES:
             raise CodeDecisionError(
                 f"no handler and no model approves {pending.title!r}. {pending.unguarded}"
@@ -581,11 +577,7 @@ class Reviewer:
                 yield HEARTBEAT
 
     def _end_wait(self, ticket: Ticket) -> None:
-        """End the wait, since no page shows the request.
-
-        Raises:
-            NobodyToAskError: always.
-        """
+        """End the wait, since no page shows the request."""
         how = how_to_decide(ticket.pending.pending_id)
         self._finish_round(ticket, _LEFT)
         raise NobodyToAskError(

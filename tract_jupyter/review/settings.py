@@ -37,7 +37,6 @@ class Settings(SignedStore[StoredSettings]):
         """Return the settings with this name, or None.
 
         Raises:
-            StoreError: the store cannot be read.
             TrustError: the signing secret cannot be read.
         """
         row = self.get(name)

@@ -174,7 +174,6 @@ class Costs:
 
         Raises:
             CommitNotFoundError: no such commit, or it is not in the history of the current branch.
-            StoreError: the store cannot be read.
         """
         head = self._repository.refs.position.commit_hash
         if head is None:

@@ -159,11 +159,7 @@ class Forks:
         ] = {}  # by the original branch and the shared commit
 
     def __call__(self) -> ForkTable:
-        """Return the forks of this session, each after its original.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return the forks of this session, each after its original."""
         table: list[Fork] = []
         for (branch, base), forks in self._made.items():
             with suppress(BranchNotFoundError):  # it was deleted
@@ -180,11 +176,7 @@ class Forks:
         prompt: str | None = None,
         **options: Any,
     ) -> Fork:
-        """Continue the conversation from one of its steps; see `Tract.fork`.
-
-        Raises:
-            TractError: as for `Tract.fork`.
-        """
+        """Continue the conversation from one of its steps; see `Tract.fork`."""
         _check(prompt, options)
         here = self._repository.refs.position
         if here.branch is None:

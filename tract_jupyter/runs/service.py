@@ -146,11 +146,7 @@ class Runs:
         return self._make_engine()
 
     def __call__(self, limit: int = 20) -> list[Run]:
-        """Return the newest runs, the newest first, without damaged ones. `verify` reports these.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return the newest runs, the newest first, without damaged ones. `verify` reports these."""
         with self._database.read() as connection:
             newest = self._rows.newest(connection, check_limit(limit))
         runs = []
@@ -179,9 +175,6 @@ class Runs:
         """Return the status and the root hash of each run, the oldest first. `Tract.verify` checks the hashes.
 
         The status is as in `get`, or `damaged` if the run cannot be read.
-
-        Raises:
-            StoreError: the store cannot be read.
         """
         with self._database.read() as connection:
             newest = self._rows.newest(connection)
@@ -405,11 +398,7 @@ class Runs:
         return None
 
     def _record_resumption(self, log: RunLog, validator: Validator | None) -> RunHistory:
-        """Record that a run is resumed, and return its history.
-
-        Raises:
-            TractError: see `resume`.
-        """
+        """Record that a run is resumed, and return its history."""
         so_far = RunHistory.of(log.events)
         self._check_resumable(so_far, validator)
         self._check_models(_unfinished(so_far), so_far.snapshot.trigger, self._engine.kinds)
@@ -618,11 +607,7 @@ class Runs:
     def _check_models(
         self, operations: Iterable[Operation], trigger: RunTrigger, kinds: KindRegistry
     ) -> None:
-        """Check that the models and keys that operations name exist, before any call.
-
-        Raises:
-            ProfileError: a model or key is missing; the message shows how to add it.
-        """
+        """Check that the models and keys that operations name exist, before any call."""
         due = [one for one in operations if one.config.enabled and trigger in one.config.triggers]
         if missing := kinds.missing_models(due, self._models.client):
             raise ProfileError(missing)

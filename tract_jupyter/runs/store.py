@@ -91,7 +91,6 @@ class Profiles:
         """Return all profiles by name, including quarantined ones.
 
         Raises:
-            StoreError: the store cannot be read.
             TrustError: the signing secret cannot be read.
         """
         return [self._entry(row) for row in self._stored.all()]
@@ -125,7 +124,6 @@ class Profiles:
 
         Raises:
             ProfileError: the profile is invalid; lists all problems.
-            StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
         original, profile = profile, read_profile(profile)

@@ -260,11 +260,7 @@ class TractTarget(RunTarget):
         return edit.commit_hash
 
     def _checked(self, replaced: Entry, content: Mapping[str, Any], role: str) -> str:
-        """Return the commit that an edit of `replaced` must name. An edit of an edit names the original.
-
-        Raises:
-            RunError: it belongs to another turn or role, or has no text.
-        """
+        """Return the commit that an edit of `replaced` must name. An edit of an edit names the original."""
         is_edit, short = replaced.operation == EDIT, replaced.commit_hash[:8]
         original = (replaced.edit_target if is_edit else None) or replaced.commit_hash
         if "text" not in content or role_of(content) != role:

@@ -56,9 +56,6 @@ def verify_runs(
     """Return all damage in the runs of a tract and their state; empty if there is none. Reads only.
 
     A commit of a turn that `gc` has removed is not damage.
-
-    Raises:
-        StoreError: the store cannot be read.
     """
     damage: list[Damage] = []
     with database.read() as connection:

@@ -435,11 +435,7 @@ class PendingScript(FieldPending):
         return {"code": self.fields["code"]}
 
     def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields with other code.
-
-        Raises:
-            ScriptSyntaxError: The code is not Python.
-        """
+        """Return the fields with other code."""
         Script(values["code"], 1).compiled()
         return {**self.fields, **values}
 

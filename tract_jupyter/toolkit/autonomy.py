@@ -70,7 +70,6 @@ class Autonomy:
         Raises:
             ContentError: there is no such level.
             CodeDecisionError: a script or a tool call tries to raise it.
-            StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
         requested, (ceiling, destructive) = AutonomyLevel(level), self._read()
@@ -88,7 +87,6 @@ class Autonomy:
         Raises:
             ContentError: the value is neither True nor False.
             CodeDecisionError: a script or a tool call tries to allow it.
-            StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
         if not isinstance(allowed, bool):

@@ -282,11 +282,7 @@ class Call:
         )
 
     def _check_unchanged(self, values: dict[str, Any], definition_hash: str) -> None:
-        """Check that an approval still matches the call.
-
-        Raises:
-            FingerprintError: the tool, its lock or the permission changed since the request.
-        """
+        """Check that an approval still matches the call."""
         repeat = Call(
             self._executor, self.tool.name, self._actor, None, self._level, Approval(definition_hash)
         )

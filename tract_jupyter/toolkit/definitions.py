@@ -414,11 +414,7 @@ _KNOWN: Final[dict[tuple[Any, int], tuple[Parameters, Any]]] = {}
 
 
 def _declared(function: Callable[..., Any], about: dict[str, str], *, skip: int) -> tuple[Parameters, Any]:
-    """Return the parameters of a function, and its return type.
-
-    Raises:
-        SpecError: a model cannot send a value for one of the parameters.
-    """
+    """Return the parameters of a function, and its return type."""
     known_as = None if about else getattr(function, "__func__", None)
     entry = _KNOWN.get((known_as, skip))
     if known_as is None or entry is None:

@@ -123,7 +123,6 @@ class Remembered(NamedTuple):
         """Sign it, and store it with the child.
 
         Raises:
-            StoreError: it cannot be stored.
             TrustError: it cannot be signed.
         """
         values = {**self._asdict(), "granted": _as_data(self.granted)}
@@ -140,7 +139,6 @@ class Remembered(NamedTuple):
             parent_id: the id of the parent tract according to the store.
 
         Raises:
-            StoreError: the store cannot be read.
             TrustError: the signing secret cannot be read.
         """
         name = agent_id(tract_id, branch)

@@ -207,11 +207,7 @@ class _DiscoveryTools:
 
 
 def _resolved(names: Iterable[str], functions: Mapping[str, ToolDefinition]) -> list[str]:
-    """Return the names after `tools.` for tool names of either form.
-
-    Raises:
-        UnknownToolError: there is no such tool.
-    """
+    """Return the names after `tools.` for tool names of either form."""
     names_by_tool = {tool.name: name for name, tool in functions.items()}
     resolved = []
     for name in names:

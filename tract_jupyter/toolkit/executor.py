@@ -128,20 +128,12 @@ class ToolExecutor:
 
     @property
     def top(self) -> ToolExecutor:
-        """The root tract's executor. Its tract asks the user about calls and stores the requests.
-
-        Raises:
-            TractError: an ancestor tract is closed or gone.
-        """
+        """The root tract's executor. Its tract asks the user about calls and stores the requests."""
         return self if self._delegation is None else self._delegation.executor.top
 
     @property
     def reviewer(self) -> Reviewer:
-        """The reviewer of the root tract, which asks the user about calls.
-
-        Raises:
-            TractError: an ancestor tract is closed or gone.
-        """
+        """The reviewer of the root tract, which asks the user about calls."""
         return self.top._reviewer  # noqa: SLF001 # its own class
 
     def why_gone(self) -> str:
@@ -153,11 +145,7 @@ class ToolExecutor:
         return ""
 
     def home(self, name: str) -> ToolExecutor:
-        """Return the executor of the tract that has a tool. For `fire_NAME`, this is the operation's tract.
-
-        Raises:
-            TractError: an ancestor tract is closed or gone.
-        """
+        """Return the executor of the tract that has a tool. For `fire_NAME`, this is the operation's tract."""
         if self._delegation is None or name in self._fixed or name in self._live():
             return self
         return self._delegation.executor.home(name)

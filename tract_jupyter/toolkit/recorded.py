@@ -137,11 +137,7 @@ class EffectRecords:
     # --- reading
 
     def of(self, question: str) -> list[RecordedEffect]:
-        """Return the effects of a turn, in order.
-
-        Raises:
-            StoreError: the store cannot be read.
-        """
+        """Return the effects of a turn, in order."""
         effects: dict[str, RecordedEffect] = {}
         for row in self._rows():
             _apply(effects, row, question, is_own=self._verifies(row))

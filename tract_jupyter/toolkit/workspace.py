@@ -70,7 +70,6 @@ class Workspace:
         Raises:
             AttachmentError: a path is not a folder.
             CodeDecisionError: a script or a tool call tries to add a folder.
-            StoreError: they cannot be stored.
             TrustError: they cannot be signed.
         """
         if isinstance(folders, str | Path):

@@ -197,11 +197,7 @@ def _parts(value: Any) -> Iterable[Any]:
 
 
 def _check(draft: Any, document: dict[str, Any]) -> None:
-    """Check that a document is a schema.
-
-    Raises:
-        SpecError: the schema is invalid.
-    """
+    """Check that a document is a schema."""
     from jsonschema.exceptions import SchemaError
 
     try:
@@ -214,11 +210,7 @@ def _check(draft: Any, document: dict[str, Any]) -> None:
 
 
 def _check_keywords(root: SchemaNode) -> None:
-    """Check that a schema has no keywords with unbounded cost, and that every reference has a target.
-
-    Raises:
-        SpecError: the schema has such a keyword, or a reference without a target.
-    """
+    """Check that a schema has no keywords with unbounded cost, and that every reference has a target."""
     keywords = set(chain.from_iterable(place.schema for place in _places(root)))
     if "$schema" in keywords:
         raise SpecError("an inner schema has a `$schema` of its own; only the outer schema may have it")
@@ -229,11 +221,7 @@ def _check_keywords(root: SchemaNode) -> None:
 
 
 def _check_ends(root: SchemaNode) -> None:
-    """Check that no schema applies itself to the same value again.
-
-    Raises:
-        SpecError: a schema does, or a very long chain of schemas applies to one value.
-    """
+    """Check that no schema applies itself to the same value again."""
     lengths: dict[int, int] = {}
 
     def length(place: SchemaNode, above: frozenset[int]) -> int:

@@ -188,11 +188,7 @@ class SchemaParameters(ParameterSet):
                 yield from problems_of([error])
 
     def _refuse(self, problems: Iterable[str]) -> None:
-        """Raise an error if the values have problems.
-
-        Raises:
-            ParameterError: the values have problems.
-        """
+        """Raise an error if the values have problems."""
         different = list(dict.fromkeys(problems))
         more = [f"and {len(different) - MAX_PROBLEMS} more"] if len(different) > MAX_PROBLEMS else []
         if different:

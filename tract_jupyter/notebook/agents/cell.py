@@ -184,11 +184,7 @@ def _list(text: str | None, old: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _budget(text: str) -> Allowance:
-    """Parse a budget: `steps=20,usd=0.5`.
-
-    Raises:
-        OperationError: the budget is not valid.
-    """
+    """Parse a budget: `steps=20,usd=0.5`."""
     limits: dict[str, Any] = {}
     for part in filter(None, re.split(r"[,\s]+", text)):
         name, equals, value = part.partition("=")

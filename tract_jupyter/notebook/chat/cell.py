@@ -179,11 +179,7 @@ def _tools(options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
 
 
 def _tools_again(tract: Tract, turn: PastTurn, options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
-    """Return the tools for a resumed or repeated turn: its earlier tools, unless options name others.
-
-    Raises:
-        OperationError: the options give tools to a turn without tools.
-    """
+    """Return the tools for a resumed or repeated turn: its earlier tools, unless options name others."""
     name = tract.loop.offered_in(turn)
     if not (options.profile or options.direct):
         return _tools_named(name)
@@ -356,11 +352,7 @@ class _Actions:
         return self.notebook.tract
 
     def __call__(self, action: Action) -> DrawnTurn | None:
-        """Perform the action of a button.
-
-        Raises:
-            TractError: the action is not possible now.
-        """
+        """Perform the action of a button."""
         if action == "stop":
             self.stop.set(BY_PERSON)
             return None

@@ -41,11 +41,7 @@ _LONGEST_NAME: Final = 100  # of a secret, with its separator
 
 
 def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
-    """Return the context if it can be sent.
-
-    Raises:
-        OperationError: it has a secret, or may have one and `send_anyway` is false.
-    """
+    """Return the context if it can be sent."""
     if why := why_not_sent(context.text):
         is_certain = bool(why_not_sent(context.text, send_anyway=True))
         if is_certain or not send_anyway:

@@ -188,11 +188,7 @@ def _turn_with(turns: list[PastTurn], commit: str) -> PastTurn | None:
 
 
 def stored_log(tract: Tract, turn: PastTurn, *, to_go_on: bool = False) -> TurnLog:
-    """Return the log of a stored turn; `to_go_on` omits its end, to resume it.
-
-    Raises:
-        StoreError: the store cannot be read.
-    """
+    """Return the log of a stored turn; `to_go_on` omits its end, to resume it."""
     log = TurnLog(TractSource(tract), replayed=replayed_from(tract), is_last=turn.is_last)
     for event in tract.loop.events_of(turn):
         if not (to_go_on and isinstance(event, TurnEnded)):
@@ -205,17 +201,12 @@ def stored_view(tract: Tract, name: str = "") -> DrawnTurn:
 
     Raises:
         OperationError: there is no such turn.
-        StoreError: the store cannot be read.
     """
     return stored_log(tract, find_turn(tract, name)).view()
 
 
 def start_conversation(tract: Tract) -> str:
-    """Create an empty branch, make it the current one, and return its name. The other branches stay.
-
-    Raises:
-        StoreError: the store cannot be written.
-    """
+    """Create an empty branch, make it the current one, and return its name. The other branches stay."""
     names = {branch.name for branch in tract.list_branches()}
     name = next(f"chat-{number}" for number in range(2, len(names) + 3) if f"chat-{number}" not in names)
     tract.branch(name, is_empty=True)

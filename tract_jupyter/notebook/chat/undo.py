@@ -197,7 +197,6 @@ def plan_undo(tract: Tract, turn_id: str, *, redo: bool = False) -> UndoCard:
 
     Raises:
         OperationError: there is nothing to undo.
-        StoreError: the store cannot be read.
     """
     plan = tract.preview_undo(turn_id, redo=redo)
     if not any(item.state != "impossible" for item in plan.items):
@@ -276,11 +275,7 @@ class _CardActions:
     page: UndoPage
 
     def __call__(self, action: Action) -> UndoPage:
-        """Perform the action of a button.
-
-        Raises:
-            TractError: it is not possible.
-        """
+        """Perform the action of a button."""
         card = self.page.card
         if ":" in action:
             card = card.after(action)

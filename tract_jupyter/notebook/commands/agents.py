@@ -148,11 +148,7 @@ def _name_and_number(usage: str, words: list[str]) -> tuple[str, int | None]:
 
 
 def _active_agent(agents: Agents, name: str) -> Agent:
-    """Return an agent of this session.
-
-    Raises:
-        OperationError: the agent does not exist.
-    """
+    """Return an agent of this session."""
     match = next((agent for agent in agents if agent.name == name), None)
     if match is None:
         raise _unknown(agents, name)

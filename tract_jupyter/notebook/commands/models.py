@@ -66,11 +66,7 @@ def _model(notebook: NotebookSession, words: list[str]) -> GridView:
 
 
 def _value_of(words: list[str], name: str, what: str) -> tuple[str | None, list[str]]:
-    """Return the word after an option, and the other words. The value is None without the option.
-
-    Raises:
-        OperationError: no value follows the option.
-    """
+    """Return the word after an option, and the other words. The value is None without the option."""
     value, rest = option_value(words, name)
     if value is not None and (not value or value.startswith("--")):
         raise OperationError(f"{name} needs {what}. Usage: %tract {_MODEL_USAGE}")
@@ -78,11 +74,7 @@ def _value_of(words: list[str], name: str, what: str) -> tuple[str | None, list[
 
 
 def _typed_key(model: str) -> str:
-    """Ask for a key in a field that shows nothing. The key stays in this kernel only.
-
-    Raises:
-        OperationError: no user is available, or the input was empty.
-    """
+    """Ask for a key in a field that shows nothing. The key stays in this kernel only."""
     try:
         key = getpass.getpass(f"Key for {model}: ").strip()
     except (StdinNotImplementedError, EOFError, OSError):

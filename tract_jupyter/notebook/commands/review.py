@@ -153,11 +153,7 @@ def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
 
 
 def _reject(notebook: NotebookSession, stored: StoredPending, rest: str, why: TractError) -> GridView | None:
-    """Reject a request without a view if the line says so.
-
-    Raises:
-        OperationError: the line contains another answer.
-    """
+    """Reject a request without a view if the line says so."""
     tract = notebook.tract
     asked_here = tract.reviewer.asked_here(stored.pending_id)
     pending = tract.operations.as_shown(stored)
@@ -181,11 +177,7 @@ def _is_rejection(ticket: Ticket, answer: Answer) -> bool:
 
 
 def _take(notebook: NotebookSession, ticket: Ticket, rest: str) -> bool:
-    """Carry out the answer. Return False if it would approve a request that the user has not seen in full.
-
-    Raises:
-        OperationError: the answer is not valid, or it came too late.
-    """
+    """Carry out the answer. Return False if it would approve a request that the user has not seen in full."""
     tract = notebook.tract
     answer = read_line(ticket, rest)
     if not _is_rejection(ticket, answer) and not cast("NotebookChannel", tract.reviewer.channel).was_printed(
@@ -233,11 +225,7 @@ def _placeholder(parameter: Parameter) -> str:
 
 
 def _find_request(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
-    """Return the request that a line names, and the rest of the line. Without an id, it is the oldest request.
-
-    Raises:
-        OperationError: the id matches no request or several.
-    """
+    """Return the request that a line names, and the rest of the line. Without an id, it is the oldest request."""
     waiting = tract.review.inbox(_MOST)
     first, _, rest = line.partition(" ")
     if not first:
@@ -252,11 +240,7 @@ def _find_request(tract: Tract, line: str) -> tuple[StoredPending | None, str]:
 
 
 def _check_action(tract: Tract, stored: StoredPending, word: str) -> None:
-    """Check that a word is the start of an action of the only request. Otherwise it is a mistyped id.
-
-    Raises:
-        OperationError: the action does not exist.
-    """
+    """Check that a word is the start of an action of the only request. Otherwise it is a mistyped id."""
     actions = pending_of(tract, stored).review_request().actions
     words = [*(action.name for action in actions), *(action.label.lower() for action in actions), *OWN_WORDS]
     if not any(option.startswith(word.lower()) for option in words):

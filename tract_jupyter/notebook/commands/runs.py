@@ -77,11 +77,7 @@ def _dry_run(notebook: NotebookSession, words: list[str]) -> View:
 
 
 def _message_and_profile(words: list[str]) -> tuple[str, str | None]:
-    """Return the message, and the profile of the line.
-
-    Raises:
-        OperationError: the line has another option.
-    """
+    """Return the message, and the profile of the line."""
     line = words[0] if words else ""
     match = _PROFILE.search(line)
     text = line if match is None else f"{line[: match.start()]}{line[match.end() :]}"

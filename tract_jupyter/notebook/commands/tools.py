@@ -101,11 +101,7 @@ def _mcp(notebook: NotebookSession, words: list[str]) -> GridView:
 
 
 def _add(tract: Tract, name: str, rest: list[str]) -> McpServer:
-    """Start the server that the words describe.
-
-    Raises:
-        OperationError: the words are neither a command nor a URL, or the timeout is not a number.
-    """
+    """Start the server that the words describe."""
     options, dashes, command = _split_at_dashes(rest)
     trusts, others = option(options, _TRUST)
     timeout, others = _timeout(others)
@@ -120,11 +116,7 @@ def _add(tract: Tract, name: str, rest: list[str]) -> McpServer:
 
 
 def _timeout(words: list[str]) -> tuple[dict[str, Any], list[str]]:
-    """Return the timeout as an argument of `add`, and the other words.
-
-    Raises:
-        OperationError: the timeout is not a number.
-    """
+    """Return the timeout as an argument of `add`, and the other words."""
     value, others = option_value(words, _TIMEOUT)
     if value is None:
         return {}, words
@@ -145,11 +137,7 @@ def _split_at_dashes(words: list[str]) -> tuple[list[str], bool, list[str]]:
 
 
 def _split(words: list[str]) -> list[str]:
-    """Split a command like a shell, without expansions.
-
-    Raises:
-        OperationError: a quotation mark is not closed.
-    """
+    """Split a command like a shell, without expansions."""
     try:
         return shlex.split(" ".join(words))
     except ValueError as error:

@@ -32,7 +32,6 @@ def conversation(orchestrator: Orchestrator, run: str | None) -> Iterator[tuple[
 
     Raises:
         OrchestratorError: the run does not exist.
-        StoreError: the store cannot be read.
     """
     conversation_tract = orchestrator.conversation(run_name(run))
     try:
@@ -52,9 +51,6 @@ def run_log(
         conversation_tract: the conversation of the run.
         turn: the turn of that conversation.
         to_go_on: leave out the end of the turn, to resume it.
-
-    Raises:
-        StoreError: the store cannot be read.
     """
     about = about_run(conversation_tract) or {}
     tokens, head = about.get("tokens"), about.get("head")
@@ -87,7 +83,6 @@ def stored_run(tract: Tract, run: str | None = None) -> DrawnRun:
     Raises:
         OperationError: the run sent no request to a model.
         OrchestratorError: the run does not exist.
-        StoreError: the store cannot be read.
     """
     with conversation(tract.orchestrator, run) as (conversation_tract, turn):
         if turn is None:

@@ -60,7 +60,6 @@ class KernelEndpoint:
 
         Raises:
             McpStartError: the SDK is missing, or the server does not start.
-            StoreError: the store cannot be opened.
         """
         from tract_jupyter.toolkit import HttpServer
 

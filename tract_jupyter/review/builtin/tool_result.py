@@ -431,11 +431,7 @@ class ToolResults:
         return self._repository.commits.say(_content(fields), fields["edit"], options)
 
     def _tokens(self, fields: dict[str, Any]) -> int:
-        """Return the number of tokens of a tool result.
-
-        Raises:
-            ContentError: the result or an option is not valid.
-        """
+        """Return the number of tokens of a tool result."""
         options = {name: value for name, value in fields["options"].items() if name in _DRAFTED}
         draft = self._repository.commits.draft(_content(fields), **{**options, "metadata": _metadata(fields)})
         return draft.token_count

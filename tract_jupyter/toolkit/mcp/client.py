@@ -115,11 +115,7 @@ def _claim(hints: dict[str, Any], name: str) -> bool | None:
 
 
 def _object_schema(schema: Any) -> dict[str, Any]:
-    """Return the schema of a tool's arguments as the schema of an object.
-
-    Raises:
-        SpecError: it describes another type.
-    """
+    """Return the schema of a tool's arguments as the schema of an object."""
     if schema is None:
         return {"type": "object", "properties": {}}
     if not isinstance(schema, dict):
