@@ -390,7 +390,7 @@ def test_a_proposal_is_decided_each_way(ask):
     pending = tract.propose_generate(validator=needs_metres)
     assert not pending.validate()
     assert (pending.diagnosis, pending.validate().diagnosis) == ("say it in metres", "say it in metres")
-    assert pending.get_response() == {"text": "one", "tool_calls": [], "model": "scripted-1"}
+    assert (pending.response_text, pending.tool_calls, pending.model) == ("one", [], "scripted-1")
     assert "say it in metres" in pending.review_request().summary
     assert pending.apply_decision({"action": "retry", "args": {"guidance": "and be brief"}}) == "two"
     assert "say it in metres\nand be brief" in client.last_messages[-1]["content"]

@@ -36,11 +36,10 @@ def test_conflicts_are_decided_one_by_one(two):
     (conflict,) = pending.list_conflicts()
     assert (conflict["ours"], conflict["theirs"], conflict["base"]) == ("one, main", "one, topic", "one")
     key = conflict["key"]
-    assert pending.get_conflict(key) == conflict
-    assert (pending.get_resolution(key), bool(pending.validate())) == (None, False)
+    assert (pending.resolutions, bool(pending.validate())) == ({}, False)
     pending.set_resolution(key, "replace", "both", "both matter")
     pending.edit_resolution(key, "one, both")
-    assert pending.get_resolution(key) == {
+    assert pending.resolutions[key] == {
         "action": "replace",
         "replacement": "one, both",
         "reason": "both matter",
@@ -66,12 +65,12 @@ def test_a_resolver_decides_and_decides_again_with_guidance(two):
 
     pending = two.propose_merge("topic", resolver=resolver)
     key = pending.conflicts[0]["key"]
-    assert pending.get_resolution(key)["replacement"] == "one, main + one, topic (None)"
+    assert pending.resolutions[key]["replacement"] == "one, main + one, topic (None)"
     pending.edit_guidance("shorter")
     pending.retry()
-    assert pending.get_resolution(key)["replacement"].endswith("(shorter)")
+    assert pending.resolutions[key]["replacement"].endswith("(shorter)")
     pending.retry(guidance="longer")
-    assert pending.get_resolution(key)["replacement"].endswith("(longer)")
+    assert pending.resolutions[key]["replacement"].endswith("(longer)")
 
 
 def test_at_the_keyboard(two, monkeypatch, capsys):

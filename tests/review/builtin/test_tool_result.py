@@ -189,7 +189,7 @@ def test_edits_that_are_none_leave_it_as_it_is(t):
         pending.edit_result(3)
     with pytest.raises(ContentError):
         pending.edit_result("\ud800")
-    assert (pending.get_result(), pending.original_content) == ("A", None)
+    assert (pending.content, pending.original_content) == ("A", None)
     pending.edit_result({"short": True})
     pending.approve()
     assert answers(t) == ['{"short":true}']

@@ -111,11 +111,6 @@ class PendingGeneration(BuiltinPending):
             )
         return ValidationResult.of(diagnosis)
 
-    @reading
-    def get_response(self) -> dict[str, Any]:
-        """Return the reply: its text and its tool calls."""
-        return {"text": self.response_text, "tool_calls": list(self.tool_calls), "model": self.model}
-
     def check_current(self) -> None:
         """Check that the branch of the request to the model is the current branch.
 

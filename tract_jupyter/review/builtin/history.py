@@ -79,11 +79,6 @@ class PendingCompress(GuidedPending):
         self._compressor = compressor
         self._source = source
 
-    @property
-    def compression_ratio(self) -> float:
-        """The size of the summaries divided by the size of the messages."""
-        return self.estimated_tokens / max(self.original_tokens, 1)  # type: ignore[no-any-return] # fields
-
     @action
     def edit_summary(self, index: Index, text: str) -> None:
         """Replace the text of a summary."""
@@ -117,11 +112,6 @@ class PendingCompress(GuidedPending):
     def list_summaries(self) -> list[str]:
         """Return all summaries, in order."""
         return list(self.summaries)
-
-    @reading
-    def get_summary(self, index: Index) -> str:
-        """Return one summary."""
-        return str(self.summaries[self._index(index)])
 
     def summary(self) -> str:
         """Describe the effect of an approval."""
@@ -365,16 +355,6 @@ class PendingMerge(GuidedPending):
     def list_conflicts(self) -> list[dict[str, Any]]:
         """Return all conflicts, with both texts."""
         return [dict(conflict) for conflict in self.conflicts]
-
-    @reading
-    def get_conflict(self, key: Key) -> dict[str, Any]:
-        """Return one conflict, with both texts."""
-        return dict(self._conflict(key))
-
-    @reading
-    def get_resolution(self, key: Key) -> dict[str, Any] | None:
-        """Return the resolution of a conflict; None if it has none."""
-        return self.resolutions.get(self._conflict(key)["key"])  # type: ignore[no-any-return] # a field's value
 
     def summary(self) -> str:
         """Describe the effect of an approval."""

@@ -31,7 +31,6 @@ from tract_jupyter.models import (
 )
 from tract_jupyter.review.builtin.base import BuiltinPending, Field
 from tract_jupyter.review.firing import outcome
-from tract_jupyter.review.introspection import reading
 from tract_jupyter.review.pending import action
 from tract_jupyter.review.request import ValueRow, ValueTable
 from tract_jupyter.storage import triggered
@@ -154,11 +153,6 @@ class PendingToolResult(BuiltinPending):
             ) from error
         self._change(shorter)
         return shorter
-
-    @reading
-    def get_result(self) -> Any:
-        """Return the current answer."""
-        return self.content
 
     def withhold(self, reason: str) -> None:
         """Commit a notice in place of the tool result. The notice says that the result is withheld.
