@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import pytest
@@ -184,3 +185,36 @@ def test_a_row_that_becomes_equal_to_another_one_is_a_changed_row():
     assert change.changed_cells == (("bird", 2),)
     change = compare_texts(TextTable(columns, [*before, ("", "owl", "L")]), TextTable(columns, after))
     assert (change.added_rows, change.removed_rows) == (0, 1)
+
+
+def test_parquet_files_are_compared_by_rows(rehearse, workspace):
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"name": ["owl", "cat", "fox"], "n": [1, 2, 3]})
+    frame.to_parquet(workspace / "a.parquet")
+    frame.to_parquet(workspace / "same.parquet")
+    (workspace / "odd.parquet").write_bytes(b"PAR\0")
+    code = """
+data = pd.read_parquet("a.parquet")
+data.assign(n=[1, 5, 3])[:2].to_parquet("a.parquet")
+data.to_parquet("same.parquet", compression="gzip")
+data.to_parquet("new.parquet")
+open("bad.parquet", "wb").write(b"PAR1 not a table PAR1")
+open("odd.parquet", "wb").write(b"PAR\\0PAR1")
+"""
+    effects = rehearse(code, {"pd": pd})
+    assert effects.ending == "finished", effects.ending_note
+    assert {one.path: one.detail for one in effects.files} == {
+        "a.parquet": "1 row fewer, 1 value of n changed", "same.parquet": "other formatting, the same cells",
+        "new.parquet": "3 rows × 2 columns", "bad.parquet": "21 B", "odd.parquet": "4 B → 8 B",
+    }  # fmt: skip
+    tables = {one.path: one.table for one in effects.files}
+    assert tables["a.parquet"].changed_cells == (("n", 1),)
+    assert tables["bad.parquet"] is None
+    assert {one.name for one in effects.variables} == {"data"}
+
+
+def test_without_pyarrow_parquet_files_have_sizes(rehearse, workspace, monkeypatch):
+    monkeypatch.delitem(sys.modules, "pyarrow", raising=False)
+    (workspace / "a.parquet").write_bytes(b"PAR\0")
+    (effect,) = rehearse("open('a.parquet', 'wb').write(b'PAR\\0PAR1')").files
+    assert (effect.detail, effect.table) == ("4 B → 8 B", None)

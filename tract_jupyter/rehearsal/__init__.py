@@ -12,7 +12,8 @@
 * `values`: safe forms of values, which execute nothing; for libraries `arrays`, `frames`, `arrow`, `polars_frames`.
 * In the copy: `baseline` (the variables that the code can reach, and digests), `collect` (writes changed variables).
   `functions`: digests of functions.
-* In the kernel: `found` computes the effects from received data, `files` from changed files. `settings`: both sides.
+* In the kernel: `found` computes the effects from received data, `files` from changed files, `columnar` reads Parquet
+  files. `settings`: both sides.
 * `adopt`: keeps effects. `change`: a change that was made, with preview, undo and redo. `backups`: contents of files,
   with a journal of each change. `watching`: copies of variables and files before a run in the kernel.
 

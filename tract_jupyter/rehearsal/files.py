@@ -1,7 +1,7 @@
 """The changed files of a rehearsal: reads the upper folder of the overlay, and compares it with the workspace.
 
 The copy wrote the upper folder, so nothing in it is trusted: links are never followed, special files are named and not
-opened, and sizes are bounded. Columnar files are not parsed: their readers are no safe place for hostile bytes.
+opened, and sizes are bounded. `columnar` reads Parquet files in a contained copy.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import os
 import re
 import stat
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import counted, cut, one_line, printable, size_text
 from tract_jupyter.rehearsal.effects import Action, FileEffect
-from tract_jupyter.rehearsal.tables import TextTable, compare_texts
+from tract_jupyter.rehearsal.tables import TextTable, compare_frames, compare_texts
 from tract_jupyter.rehearsal.values import malformed
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ _DEEPEST: Final = 64
 _AT_ONCE: Final = 1 << 20
 _MOST_DIFFED: Final = 1_000_000  # bytes
 _MOST_TABLE: Final = 20_000_000
+_COLUMNAR: Final = (".parquet", ".pq")
+_MOST_COLUMNAR: Final = 10
 _MOST_DETAILED: Final = 200  # files with a diff
 _MOST_DETAILS: Final = 400_000  # characters of all diffs
 _TABLE_SIZE: Final = 5_000  # characters of a sample, about
@@ -346,14 +349,22 @@ def _kind(mode: int) -> str:
 # ---- effects
 
 
-def file_effects(upper: ChangedFiles, workspace: Path) -> Iterator[FileEffect]:
+ReadColumnar = Callable[[list[bytes]], list[Any]]
+"""Returns the tables of Parquet files, None for a file that is none."""
+
+
+def file_effects(
+    upper: ChangedFiles, workspace: Path, read_columnar: ReadColumnar | None = None
+) -> Iterator[FileEffect]:
     """Yield the effect of each change, with a diff or a table for the first files."""
     lower = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         left = _MOST_DETAILS
+        tables = {} if read_columnar is None else _columnar(upper, lower, read_columnar)
         for number, change in enumerate(upper.changes):
             is_detailed = left > 0 and number < _MOST_DETAILED and not change.problem and not change.is_folder
             effect = _effect(change, upper.folder, lower) if is_detailed else _plain_effect(change)
+            effect = tables.get(change.path, effect)
             left -= len(effect.diff) + (_TABLE_SIZE if effect.table is not None else 0)
             yield effect
     finally:
@@ -463,6 +474,34 @@ def _diff(path: str, before: str, after: str) -> tuple[str, str]:
 
 
 # ---- tables
+
+
+def _columnar(upper: ChangedFiles, lower: int, read: ReadColumnar) -> dict[str, FileEffect]:
+    """Return the effects on the first Parquet files, by path, as far as their tables can be compared."""
+    chosen: list[tuple[FileChange, bool]] = []
+    contents: list[bytes] = []
+    for change in upper.changes[:_MOST_DETAILED]:
+        is_whole = change.after is not None and not change.problem and change.path.lower().endswith(_COLUMNAR)
+        if not is_whole or len(chosen) >= _MOST_COLUMNAR:
+            continue
+        limit = _MOST_TABLE - sum(map(len, contents))
+        before = _content(lower, change.path, change.before, limit)
+        after = _content(upper.folder, change.path, change.after, limit)
+        if before is None or after is None or before == after:
+            continue
+        chosen.append((change, change.before is not None))
+        contents += [before, after]
+    tables = read(contents) if contents else []
+    found = {}
+    for (change, has_before), before, after in zip(chosen, tables[::2], tables[1::2], strict=True):
+        if after is None or (has_before and before is None):
+            continue
+        with suppress(Exception):  # a library may raise anything
+            table = compare_frames(before, after)
+            if table is not None:
+                detail = _table_detail(table) or table.summary or "other formatting, the same cells"
+                found[change.path] = _plain_effect(change, detail=detail, table=table)
+    return found
 
 
 def _table_kind(path: str) -> str:

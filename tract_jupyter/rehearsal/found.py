@@ -16,6 +16,7 @@ from tract_jupyter.rehearsal.describe import describe
 from tract_jupyter.rehearsal.effects import Action, Effects, FileEffect, SettingEffect, VariableEffect
 from tract_jupyter.rehearsal.files import (
     ChangedFiles,
+    ReadColumnar,
     file_effects,
     is_installed,
     read_upper,
@@ -165,6 +166,7 @@ def find_effects(
     since: int | None = None,
     own_paths: str = "",
     is_fork: bool = True,
+    read_columnar: ReadColumnar | None = None,
 ) -> Findings:
     """Return the effects of received frames and of an upper folder.
 
@@ -175,6 +177,7 @@ def find_effects(
         upper: A descriptor of the overlay's upper folder. None if no file can be written.
         since: The start of the rehearsal, in nanoseconds.
         own_paths: The beginning of paths that the code may not change: the store's.
+        read_columnar: Reads changed Parquet files. None to compare their sizes only.
         is_fork: False if the copy had copies of the variables: then it had no variable without a safe form.
 
     Raises:
@@ -195,7 +198,7 @@ def find_effects(
                 change.problem = change.problem or "it belongs to an installed package"
             elif is_hidden_in_home(change.path, workspace):
                 change.problem = change.problem or "it is a hidden file of your home folder"
-        findings.files = list(file_effects(findings.upper, workspace))
+        findings.files = list(file_effects(findings.upper, workspace, read_columnar))
         for change in findings.upper.changes:
             state = change.after
             parts = None if state is None else [state.sha256, state.mode]

@@ -15,6 +15,7 @@ from tract_jupyter.models import printable
 from tract_jupyter.rehearsal.adopt import keep
 from tract_jupyter.rehearsal.baseline import Baseline
 from tract_jupyter.rehearsal.collect import observe
+from tract_jupyter.rehearsal.columnar import read_columnar
 from tract_jupyter.rehearsal.contain import Containment, LevelName, hidden_paths, readable_paths
 from tract_jupyter.rehearsal.copy_tools import TOOLS, has_own_tools
 from tract_jupyter.rehearsal.effects import Effects, FileEffect, Output, RefusedAttempt, RehearsedCall
@@ -182,13 +183,13 @@ class Rehearser:
             raise RehearsalError(
                 f"The code cannot be contained: {outcome.failure}. Run it in the kernel instead."
             )
-        findings = self._findings_of(outcome, baseline, since, engine)
+        findings = self._findings_of(outcome, baseline, since, engine, job)
         findings.files += _files_outside(outcome, containment)
         effects = Redactor(secrets).value(_effects_of(outcome, findings, engine))
         return Rehearsal(effects, outcome, findings, namespace, self.backups)
 
     def _findings_of(
-        self, outcome: CopyOutcome, baseline: Baseline, since: int, engine: EngineName
+        self, outcome: CopyOutcome, baseline: Baseline, since: int, engine: EngineName, job: CopyJob
     ) -> Findings:
         """Return the effects on variables, files and settings. A malformed report is the end of a crashed copy."""
         frames = [(frame.header, frame.payload) for frame in outcome.report.effects]
@@ -196,14 +197,10 @@ class Rehearser:
         own = self.backups.own_paths
         try:
             return find_effects(
-                frames,
-                baseline,
-                self.workspace,
-                upper=outcome.upper,
-                since=since,
-                own_paths=own,
+                frames, baseline, self.workspace, upper=outcome.upper, since=since, own_paths=own,
                 is_fork=engine == "fork",
-            )
+                read_columnar=lambda contents: read_columnar(contents, job, self._engines, self.workspace),
+            )  # fmt: skip
         except RehearsalError as error:
             outcome.ending, outcome.note = "crashed", str(error)
             return Findings(baseline, self.workspace)
