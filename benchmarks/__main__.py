@@ -32,6 +32,7 @@ GROUPS = (
     "storm",
     "damage",
     "rehearsal",
+    "endpoint",
 )
 # smaller sizes for a run of all groups
 _SHORTER: dict[str, tuple[object, ...]] = {

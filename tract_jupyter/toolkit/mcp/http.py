@@ -150,7 +150,8 @@ class HttpServer:
             with needing_sdk():
                 import uvicorn  # noqa: F401 # a part of the SDK's installation
                 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager  # noqa: F401
-            with socket.socket() as listening:
+            # asyncio sends small pieces at once only if the protocol is named
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
                 listening.bind((_HOST, 0))
                 self.port = listening.getsockname()[1]
                 asyncio.run(self._serve(listening))
@@ -170,8 +171,9 @@ class HttpServer:
         )
         app: Any = Guard(manager.handle_request, self._token, self.port)  # type: ignore[arg-type] # starlette's types
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
-            limit_concurrency=_MOST_CONNECTIONS, timeout_graceful_shutdown=1,
+            app, log_config=None, access_log=False, lifespan="off", ws="none", interface="asgi3",
+            proxy_headers=False, server_header=False, limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=1,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         async with manager.run():

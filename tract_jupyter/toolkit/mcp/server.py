@@ -171,6 +171,7 @@ class McpService:
         self._readers, self._writers = (anyio.CapacityLimiter(_AT_ONCE) for _ in range(2))
         self._running: set[threading.Event] = set()
         self._calls = HeldCalls()
+        self._listed: dict[str, bool] = {}  # the listed tools, with True for one that only reads
         self._tasks: TaskGroup
         self._ask_in_inbox(decision_timeout)
         self.server: Server[Any] = Server(
@@ -238,7 +239,9 @@ class McpService:
 
     async def _begin(self, name: str, arguments: dict[str, Any], actor: str) -> HeldCall | None:
         """Begin a call, or return the identical one of this client. None if too many calls wait."""
-        reads = await to_thread.run_sync(self._reads, name)
+        reads = self._listed.get(name)
+        if reads is None:
+            reads = await to_thread.run_sync(self._reads, name)
         key = call_key(actor, name, arguments)
         while not reads and (before := self._calls.identical(key)) is not None:
             if before.join():
@@ -325,6 +328,7 @@ class McpService:
         by_name = {shape["name"]: shape for shape in shapes}
         own = [_renamed_shape(one, by_name[one.tool]) for one in renamed if one.tool in by_name]
         others = [shape for shape in shapes if shape["name"] not in {*self._hidden, *self._renamed, RESULT}]
+        self._listed = {shape["name"]: shape["annotations"]["readOnlyHint"] for shape in (*own, *others)}
         return [Tool.model_validate(shape) for shape in (*own, *others)]
 
     @asynccontextmanager
