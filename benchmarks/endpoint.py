@@ -156,6 +156,7 @@ async def _has_variable(client: Client, name: str) -> bool:
 
 
 async def _stop(manager: KernelManager) -> float:
+    took = []
     async with _http() as client, anyio.create_task_group() as tasks:
         ended = anyio.Event()
 
@@ -169,4 +170,5 @@ async def _stop(manager: KernelManager) -> float:
         started = perf_counter()
         manager.interrupt_kernel()
         await ended.wait()
-        return perf_counter() - started
+        took.append(perf_counter() - started)
+    return took[0]

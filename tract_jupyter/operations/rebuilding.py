@@ -19,6 +19,7 @@ from tract_jupyter.operations.rehearsal import ActionRehearsal
 from tract_jupyter.operations.spec import spec_from_json
 from tract_jupyter.review import (
     ACTIVATE,
+    CLIENT,
     FieldPending,
     Question,
     approval_terms,
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import StoredPending
 
 
-_CLIENT = "mcp:"
-"""The prefix of the actors of MCP clients."""
 DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
 
 
@@ -154,7 +153,7 @@ class RemotePending(FieldPending):
 
 def client_left(stored: StoredPending) -> bool:
     """Return True if an MCP client made the call and no longer waits for it."""
-    return stored.actor.startswith(_CLIENT) and not is_waited_for(stored)
+    return stored.actor.startswith(CLIENT) and not is_waited_for(stored)
 
 
 def stored_asking_block(stored: StoredPending) -> CodeBlock | None:

@@ -69,6 +69,7 @@ from .lock import lock_text as lock_text
 from .lock import merged as merged
 from .lock import read_lock as read_lock
 from .lock import write_lock as write_lock
+from .pending import CLIENT as CLIENT
 from .pending import OnTimeout as OnTimeout
 from .pending import Pending as Pending
 from .pending import RunsIn as RunsIn

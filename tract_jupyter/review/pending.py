@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from tract_jupyter.exceptions import (
     ContentError,
@@ -90,6 +90,10 @@ def action(method: F) -> F:
 
 
 _FEWEST_DIGITS = 8  # digits that identify a fingerprint
+
+
+CLIENT: Final = "mcp:"
+"""The prefix of the actors of MCP clients."""
 
 
 def client_has_left(actor: str) -> str:

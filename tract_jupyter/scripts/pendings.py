@@ -11,6 +11,7 @@ from tract_jupyter.models import PendingStatus
 from tract_jupyter.models.schema import Parameter, Parameters
 from tract_jupyter.review import (
     ASKED_BECAUSE,
+    CLIENT,
     KEEP,
     CodeBlock,
     CodeRange,
@@ -340,7 +341,12 @@ class PendingScript(FieldPending):
         """The title, with the name of the notebook."""
         notebook = self.fields["notebook_id"]
         whose = "your variables" if notebook == OWN else f"the variables of {notebook!r}"
-        return f"Run a script in the kernel, with {whose}"
+        return f"Run a script{self._of_client} in the kernel, with {whose}"
+
+    @property
+    def _of_client(self) -> str:
+        """The name that an MCP client gives, for the title."""
+        return f" of the client {self.actor.removeprefix(CLIENT)!r}" if self.actor.startswith(CLIENT) else ""
 
     def binding(self) -> Subject:
         """Bind the approval to the whole code, its notebook, and the digest of the effects."""

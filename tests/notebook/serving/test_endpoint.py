@@ -183,7 +183,7 @@ def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
     request = notebook.decide()
     assert (request.actor, request.title) == (
         "mcp:claude-code",
-        "Run a script in the kernel, with your variables",
+        "Run a script of the client 'claude-code' in the kernel, with your variables",
     )
     assert (data(run)["output"], data(run)["result"]) == ("hi\n", "42")
     assert notebook.run("print(y, len(In))") == "42 4\n"  # its code is no cell

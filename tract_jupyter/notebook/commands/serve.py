@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import OperationError
+from tract_jupyter.models import printable
 from tract_jupyter.notebook.commands.command import Command, arguments
-from tract_jupyter.notebook.views.html import GridView
+from tract_jupyter.notebook.views.html import Grid, GridView, View
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.serving import PublishedEndpoint
@@ -20,9 +22,33 @@ _USAGE: Final = "serve [off]"
 _OFF: Final = "off"
 _NAME: Final = "notebook"
 _PROGRAM: Final = "tract-jupyter"
+_TITLE: Final = "This kernel serves agents on this machine"
+_BELOW: Final = "Requests appear below, and in %tract inbox. Code runs only after you approved it."
 
 
-def _serve(notebook: NotebookSession, words: list[str]) -> GridView:
+@dataclass(frozen=True)
+class ServedView(View):
+    """The way to connect each client.
+
+    Attributes:
+        commands: the client, and the line for it.
+    """
+
+    commands: tuple[tuple[str, str], ...]
+
+    def to_html(self) -> str:
+        """Return a table."""
+        grid = Grid(("Agent", "Type in a terminal"), self.commands, code=frozenset({"Type in a terminal"}))
+        return GridView(_TITLE, (_BELOW,), (grid,)).to_html()
+
+    def to_text(self) -> str:
+        """Return one line for each client, without cuts."""
+        return printable(
+            "\n".join([_TITLE, _BELOW, *(f"{client}: {line}" for client, line in self.commands)])
+        )
+
+
+def _serve(notebook: NotebookSession, words: list[str]) -> View:
     if arguments(_USAGE, words, 0, 1) == [_OFF]:
         return _stop(notebook)
     if words:
@@ -52,20 +78,18 @@ def _started(notebook: NotebookSession) -> PublishedEndpoint:
     return served
 
 
-def _view(notebook: NotebookSession, served: PublishedEndpoint) -> GridView:
+def _view(notebook: NotebookSession, served: PublishedEndpoint) -> ServedView:
     words = [*_proxy_program(), *([] if notebook.path is None else [str(notebook.path.resolve())])]
     command = shlex.join(words)
     opencode = {"mcp": {_NAME: {"type": "local", "command": words, "enabled": True}}}
-    return GridView(
-        "This kernel serves agents of this machine",
+    return ServedView(
         (
-            "Requests appear below, and in %tract inbox. Nothing runs before you approve it.",
-            f"Claude Code: claude mcp add {_NAME} -- {command}",
-            f"Codex: codex mcp add {_NAME} -- {command}",
-            f"Gemini CLI: gemini mcp add {_NAME} {command}",
-            f"OpenCode, in opencode.json: {json.dumps(opencode)}",
-            f"Over HTTP: {served.url}, with the token in {served.file}",
-        ),
+            ("Claude Code", f"claude mcp add {_NAME} -- {command}"),
+            ("Codex", f"codex mcp add {_NAME} -- {command}"),
+            ("Gemini CLI", f"gemini mcp add {_NAME} {command}"),
+            ("OpenCode, in opencode.json", json.dumps(opencode)),
+            ("Any client, over HTTP", f"{served.url}, with the token in {served.file}"),
+        )
     )
 
 

@@ -48,7 +48,7 @@ from tract_jupyter.prompts import (
     WAITS_FOR_OWNER,
     refused_call,
 )
-from tract_jupyter.review import Channel, checking
+from tract_jupyter.review import CLIENT, Channel, checking
 from tract_jupyter.toolkit.ambient import InLine, OutsideCall, at_once, changed_context
 from tract_jupyter.toolkit.call import failed
 from tract_jupyter.toolkit.mcp.held import HeldCall, HeldCalls, call_key, hold_of
@@ -436,7 +436,7 @@ def _in_event_loop() -> bool:
 
 def _actor(ctx: ServerRequestContext[Any]) -> str:
     """Return the actor of a client, with the client's own name."""
-    return f"mcp:{_client(ctx) or 'unknown'}"
+    return f"{CLIENT}{_client(ctx) or 'unknown'}"
 
 
 def _client(ctx: ServerRequestContext[Any]) -> str:
