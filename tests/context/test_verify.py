@@ -128,15 +128,3 @@ def test_a_wrong_size_is_found_on_each_branch(tmp_path, operation, column):
     with Tract.open(tmp_path / "t.db") as tract:
         found = [damage.where for damage in tract.verify() if "size of the context" in damage.problem]
     assert found == [wrong]
-
-
-@pytest.mark.parametrize("value", ["CAST(x'ff41' AS TEXT)", "CAST(x'c3' AS TEXT)", "CAST(x'a9' AS TEXT)"])
-def test_texts_that_are_valid_only_together_are_found(tmp_path, value):
-    with Tract.open(tmp_path / "t.db") as tract:
-        hashes = [tract.user(f"message {number}").commit_hash for number in range(3)]
-    with closing(sqlite3.connect(tmp_path / "t.db")) as store, store:
-        for commit_hash in hashes[:2]:
-            store.execute(f"UPDATE commits SET message = {value} WHERE commit_hash = ?", (commit_hash,))
-    with Tract.open(tmp_path / "t.db") as tract:
-        problems = [damage.problem for damage in tract.verify()]
-    assert any("commits.message: 2 of its values are unreadable" in problem for problem in problems)

@@ -253,26 +253,3 @@ def test_what_others_have_put_into_a_store_is_told(store, statement, told, capsy
         assert f"{told} was not made by tract_jupyter" in [found.problem for found in tract.verify()]
     assert main(["verify", str(store)]) == 1
     assert f"{told} was not made by tract_jupyter" in capsys.readouterr().out
-
-
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("reflog.new", "CAST(x'7aff7a' AS TEXT)"),
-        ("events.data_json", "CAST(x'7aff7a' AS TEXT)"),
-        ("events.data_json", "'{\"branch\"'"),
-        ("tag_registry.description", "x'00'"),
-    ],
-)
-def test_a_value_that_cannot_be_read_is_told(store, column, value):
-    """Such a page is sound to SQLite, and what is in the row has no hash."""
-    with Tract.open(store) as tract:
-        tract.tags.register("draft", "not done")
-        tract.on("compress", lambda pending: pending.approve())
-        tract.compress(content="all of it")
-        assert tract.verify() == []
-    table, name = column.split(".")
-    sql(store, f"UPDATE {table} SET {name} = {value}")
-    with Tract.open(store) as tract:
-        (found,) = tract.verify()
-        assert found.problem.startswith(f"{column}: ")

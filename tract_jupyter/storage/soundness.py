@@ -5,20 +5,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tract_jupyter.exceptions import StoreCorruptError
-from tract_jupyter.storage.columns import Stored, from_text
 from tract_jupyter.storage.engines import SQLITE
 from tract_jupyter.storage.schema import metadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Column, Connection, Table
+    from sqlalchemy import Connection
 
 _MOST: Final = 100  # problems of pages; a file that is cut in half has thousands
-_AT_ONCE: Final = 1_000
 # SQLite's own objects have no SQL text, or a name with this prefix
 _SQLITE_OBJECTS: Final = (
     "SELECT type, name, tbl_name FROM sqlite_master WHERE sql IS NOT NULL AND substr(name, 1, 7) != 'sqlite_'"
@@ -32,7 +30,6 @@ _POSTGRES_OBJECTS: Final = (
 _OURS: Final = {("table", name) for name in metadata.tables} | {
     ("index", str(index.name)) for table in metadata.tables.values() for index in table.indexes
 }
-_MOMENTS: Final = ("_at", "_until")
 _RUN: Final = {"trigger", "rule"}
 
 
@@ -69,12 +66,11 @@ def check_opening(connection: Connection, location: str) -> None:
 
 
 def problems(connection: Connection) -> Iterator[str]:
-    """Yield the problems of a database and its unexpected objects. Reads the full database."""
-    is_sqlite, is_sound = connection.dialect.name == SQLITE, True
+    """Yield the problems of SQLite's pages, and the unexpected and missing objects of a database."""
+    is_sqlite = connection.dialect.name == SQLITE
     if is_sqlite:
         for (problem,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})"):
             if problem != "ok":
-                is_sound = False
                 yield f"SQLite's own check: {problem}"
     existing = list(_objects(connection))
     for item in existing:
@@ -83,63 +79,6 @@ def problems(connection: Connection) -> Iterator[str]:
     if is_sqlite:
         for kind, name in sorted(_OURS - {(item.kind, item.name) for item in existing}):
             yield f"{kind} {name} is missing"
-        names = {item.name for item in existing if is_sound}
-        for table in metadata.sorted_tables:
-            if table.name in names:
-                yield from _values(connection, table)
-
-
-def _values(connection: Connection, table: Table) -> Iterator[str]:
-    """Yield the number of invalid values of each column. SQLite's own check ignores them.
-
-    Contents are not included, since their hashes are checked.
-    """
-    columns = [column for column in table.columns if _type(column) != "blob"]
-    texts = [column for column in columns if _type(column) == "text"]
-    tests = ", ".join(
-        f"COALESCE(SUM(typeof(\"{column.name}\") NOT IN ('{_type(column)}', 'null')"
-        + (
-            f" OR NOT json_valid(COALESCE(\"{column.name}\", 'null'))"
-            if column.name.endswith("_json")
-            else ""
-        )
-        + "), 0)"
-        for column in columns
-    )
-    counts = connection.exec_driver_sql(f'SELECT {tests} FROM "{table.name}"').one()  # noqa: S608 # our names
-    wrong = dict(zip((column.name for column in columns), counts, strict=True))
-    bodies = ", ".join(f'CAST("{column.name}" AS BLOB)' for column in texts)
-    rows = connection.exec_driver_sql(f'SELECT {bodies or "NULL"} FROM "{table.name}"')  # noqa: S608
-    while texts and (some := rows.fetchmany(_AT_ONCE)):
-        for column, values in zip(texts, zip(*some, strict=True), strict=True):
-            wrong[column.name] += _unreadable(column.name, [value for value in values if value is not None])
-    for name, count in wrong.items():
-        if count:
-            yield f"{table.name}.{name}: {count} of its values are unreadable or have the wrong type"
-
-
-def _unreadable(name: str, bodies: list[bytes]) -> int:
-    """Count the values of a column that are not valid UTF-8 or not valid times."""
-    try:
-        b"\n".join(bodies).decode()  # a line break cannot complete a character of the value before it
-    except UnicodeDecodeError:
-        return sum(not _can_be_read(name, body) for body in bodies)
-    return sum(not _can_be_read(name, body) for body in bodies) if name.endswith(_MOMENTS) else 0
-
-
-def _type(column: Column[Any]) -> str:
-    """Return SQLite's type of a column's values."""
-    return column.type.kind if isinstance(column.type, Stored) else "text"
-
-
-def _can_be_read(name: str, body: bytes) -> bool:
-    try:
-        text = body.decode()
-        if name.endswith(_MOMENTS):
-            from_text(text)
-    except (UnicodeDecodeError, StoreCorruptError):
-        return False
-    return True
 
 
 def _objects(connection: Connection) -> list[StoreObject]:
