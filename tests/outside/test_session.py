@@ -1,10 +1,13 @@
 """The mode that asks, the environment, sessions that are loaded, and the settings."""
 
+import json
+
 import pytest
 
 from tests.outside.conftest import command
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import CassetteError, ContentError, OutsideAgentError
+from tract_jupyter.outside import AGENTS
 
 
 def test_the_mode_that_asks_is_set_before_each_turn(chat, known, log):
@@ -77,6 +80,31 @@ def test_the_environment_has_no_secrets_unless_they_are_named(chat, known, log, 
     assert "secret-1" not in first.values()
     assert first["NO_HOOKS"] == "1"
     assert {name for name, value in second.items() if value == "secret-1"} == {"OTHER_KEY"}
+
+
+def test_a_project_that_makes_the_agent_run_programs_is_refused(
+    chat, known, log, folder, tmp_path, monkeypatch
+):
+    agent = known(log=log.place, settings={"project_file": ".fake/config.toml"})
+    file = tmp_path / ".fake" / "config.toml"
+    file.parent.mkdir()
+    file.symlink_to("nowhere")
+    with pytest.raises(OutsideAgentError, match=r"would run programs of .*config\.toml without a question"):
+        chat(agent)
+    assert not log.entries()
+    monkeypatch.setenv("HOME", str(tmp_path))  # the user's own settings
+    assert chat(agent)[0].text == "Done."
+
+
+def test_settings_of_a_project_cannot_switch_the_questions_off():
+    known = {one.name: one for one in AGENTS}
+    assert known["gemini"].environment["GEMINI_CLI_TRUST_WORKSPACE"] == "false"
+    assert known["opencode"].environment["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
+    rules = json.loads(known["opencode"].environment["OPENCODE_PERMISSION"])
+    assert {"*", "bash", "edit", "task", "webfetch"} <= rules.keys()
+    assert set(rules.values()) == {"ask"}
+    assert known["claude"].meta("kernel")["claudeCode"]["options"]["settingSources"] == []
+    assert known["codex"].project_file
 
 
 def test_an_agent_that_is_not_logged_in_says_how(chat, known):

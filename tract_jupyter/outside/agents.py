@@ -42,6 +42,8 @@ class AgentSettings:
         asks: the actions that it asks about, verified.
         never_asks: the actions that it never asks about.
         switched_off: what these settings switch off.
+        project_file: a file of a project that makes it run programs without a question, and that cannot be switched
+            off. A folder with it is refused.
         hosts: the hosts that it may reach besides the host of its model.
         verified: the version and the date of the verification. Empty if it was not verified.
         is_known: False for a command line of the user.
@@ -61,6 +63,7 @@ class AgentSettings:
     asks: tuple[str, ...] = ()
     never_asks: tuple[str, ...] = ()
     switched_off: tuple[str, ...] = ()
+    project_file: str = ""
     hosts: str = ""
     verified: str = ""
     is_known: bool = True
@@ -100,6 +103,14 @@ _CLAUDE: Final = json.dumps(
         }
     }
 )
+_OPENCODE: Final = json.dumps(
+    dict.fromkeys(
+        ("*", "read", "edit", "glob", "grep", "list", "bash", "task", "webfetch", "websearch", "codesearch",
+         "external_directory", "todowrite", "skill", "lsp", "doom_loop", "question"),
+        "ask",
+    )
+)  # fmt: skip
+"""Each tool by its name, because a rule of the user for one tool is stronger than a rule for all."""
 AGENTS: Final[tuple[AgentSettings, ...]] = (
     AgentSettings(
         name="claude",
@@ -130,6 +141,7 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         asks=("file changes", "commands that leave its sandbox", "MCP tools that write"),
         never_asks=("commands inside its read-only sandbox", "reads", "MCP tools that only read"),
         switched_off=("plugins", "apps"),
+        project_file=".codex/config.toml",
         hosts="the host of its model",
         verified="codex-acp 2.6.0 on 2026-11-26",
     ),
@@ -139,13 +151,14 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         command=("gemini", "--acp"),
         install="npm install -g @google/gemini-cli",
         mode="default",
+        environment={"GEMINI_CLI_TRUST_WORKSPACE": "false"},
         authenticates_with={"GEMINI_API_KEY": "gemini-api-key"},
         takes_kernel=False,
-        why_no_kernel="it takes MCP servers in trusted folders only, and there it runs hooks of the project",
+        why_no_kernel="it takes MCP servers in trusted folders only, and there it runs programs of the project",
         title_is_command=True,
         asks=("file changes", "shell commands", "MCP tools"),
         never_asks=("reads in the folder",),
-        switched_off=("project hooks and MCP servers, because the folder is not trusted",),
+        switched_off=("trust in the folder, and so project settings, hooks and MCP servers",),
         hosts="the host of its model, and Google's usage statistics unless its settings switch them off",
         verified="gemini-cli 0.61.0 on 2026-11-26",
     ),
@@ -155,12 +168,13 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         command=("opencode", "acp"),
         install="npm install -g opencode-ai",
         environment={
-            "OPENCODE_PERMISSION": '{"*":"ask"}',
+            "OPENCODE_PERMISSION": _OPENCODE,
+            "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
         },
         asks=("file changes", "shell commands", "reads", "MCP tools, without their arguments"),
-        switched_off=("permissions of opencode.json", "updates"),
+        switched_off=("project settings, plugins and MCP servers", "permissions of the user", "updates"),
         hosts="the host of its model, and its package registry",
         verified="opencode-ai 1.18.33 on 2026-11-26",
     ),

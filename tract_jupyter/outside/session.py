@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from dataclasses import replace
 from itertools import count
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tract_jupyter.exceptions import OutsideAgentError
@@ -15,7 +17,6 @@ from tract_jupyter.outside.process import AgentLeft, AgentMessage, AgentProcess,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from tract_jupyter.outside.agents import AgentSettings
 
@@ -69,13 +70,14 @@ class AgentSession:
         check: called while a request waits. It raises to end the wait.
 
     Raises:
-        OutsideAgentError: its program is not installed, or cannot be started.
+        OutsideAgentError: its program is not installed or cannot be started, or the folder makes it run programs.
     """
 
     def __init__(
         self, settings: AgentSettings, folder: Path, names: Sequence[str], server: KernelServer | None
     ) -> None:
         self.settings = _found(settings)
+        _check_folder(settings, folder)
         self.folder = folder
         self.server = server if settings.takes_kernel else None
         self.inbox = Inbox()
@@ -348,6 +350,18 @@ def _found(settings: AgentSettings) -> AgentSettings:
         how = f" Install it with: {settings.install}" if settings.install else ""
         raise OutsideAgentError(f"The program {one_line(program, 80)!r} was not found.{how}")
     return replace(settings, command=(path, *rest))
+
+
+def _check_folder(settings: AgentSettings, folder: Path) -> None:
+    """Refuse a project whose file makes the agent run programs. The agent looks for it in the parents too."""
+    own = Path.home() / settings.project_file
+    for place in (folder, *folder.parents) if settings.project_file else ():
+        file = place / settings.project_file
+        if file != own and os.path.lexists(file):
+            raise OutsideAgentError(
+                f"{settings.title} would run programs of {one_line(str(file), _BRIEF)} without a question, so it was "
+                "not started. Move this file away, or copy what you need to your own settings of the agent."
+            )
 
 
 def _get(data: Mapping[str, Any], *names: str) -> Any:
