@@ -1,6 +1,7 @@
 """What a rehearsal may read and write."""
 
 import os
+import sqlite3
 import tempfile
 from pathlib import Path
 
@@ -55,6 +56,36 @@ def test_without_namespaces_nothing_can_be_written(rehearse, workspace):
     assert [(one.action, one.line) for one in effects.refused] == [(f"write {workspace}/new.txt", 2)]
     assert not effects.is_empty
     assert not effects.can_be_kept
+
+
+CHANGES = """
+import ctypes, os
+library = ctypes.CDLL(None)
+found = [
+    library.open(b"new.txt", os.O_WRONLY | os.O_CREAT, 0o600), library.open(b"data.csv", os.O_RDWR | os.O_TRUNC),
+    library.mkdir(b"folder", 0o700), library.unlink(b"data.csv"), library.rename(b"data.csv", b"b"), library.symlink(b"a", b"link"),
+    library.open(b"data.csv", os.O_RDONLY | os.O_TRUNC), library.open(b"data.csv", os.O_RDONLY) < 0, library.open(b"/dev/null", os.O_WRONLY) < 0,
+]
+import sqlite3
+list(sqlite3.connect("data.db").execute("SELECT n FROM t")), found
+"""
+
+
+def test_changes_by_libraries_are_listed_without_namespaces(rehearse, workspace):
+    (workspace / "data.csv").write_text("old")
+    with sqlite3.connect(workspace / "data.db") as data:
+        data.executescript("CREATE TABLE t(n); INSERT INTO t VALUES (1)")
+    data.close()
+    effects = rehearse(CHANGES, level="basic")
+    assert effects.outputs[-1].text == "([(1,)], [-1, -1, -1, -1, -1, -1, -1, False, False])"
+    assert {one.action for one in effects.refused} == {
+        f"{verb} {workspace}/{name}"
+        for verb, name in (
+            ("write", "new.txt"), ("write", "data.csv"), ("create", "folder"), ("delete", "data.csv"), ("rename", "data.csv"), ("create", "link"),
+        )
+    }  # fmt: skip
+    assert not effects.can_be_kept
+    assert (workspace / "data.csv").read_text() == "old"
 
 
 def test_temporary_files_work_and_disappear(rehearse):

@@ -7,6 +7,7 @@ that are newer than this list do not exist for the code (`ENOSYS`).
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -98,6 +99,13 @@ _CHANGES_OF_FILES: Final = (  # that Landlock permits
     " setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr"
 )
 
+_WATCHED: Final = (
+    "creat mkdir mkdirat unlink unlinkat rmdir rename renameat renameat2 link linkat symlink symlinkat"
+    " mknod mknodat"
+)
+_OPENING: Final = (("open", 1), ("openat", 2))  # the argument with the flags
+_SURE_TO_WRITE: Final = ((os.O_WRONLY, os.O_ACCMODE), (os.O_TRUNC, os.O_TRUNC), (os.O_EXCL, os.O_EXCL))
+
 _CLONE_THREAD: Final = 0x10000
 _NEW_NAMESPACES: Final = 0x7E020000
 _FCNTL_REFUSED: Final = (
@@ -146,6 +154,24 @@ def _conditional(process: int) -> dict[str, list[Clause]]:
     }
 
 
+def _read_only(*, has_listener: bool) -> dict[str, list[Clause]]:
+    """Return the rules for a process that can change no file.
+
+    Old versions of Landlock permit to open a file for reading and to empty it. It refuses the other changes itself, so
+    the supervisor only reports them. A call that opens a file for reading and writing is not reported: libraries try
+    it first.
+    """
+    rules = {name: list(_ALWAYS) for name in _CHANGES_OF_FILES.split()}
+    rules["openat2"] = [Clause((), MISSING)]  # its flags are in memory
+    for name, flags in _OPENING:
+        emptying = (Test(flags, os.O_RDONLY, os.O_ACCMODE), Test(flags, os.O_TRUNC, os.O_TRUNC))
+        reported = [Clause((Test(flags, *bits),), REPORT) for bits in _SURE_TO_WRITE if has_listener]
+        rules[name] = [Clause(emptying, REFUSE), *reported]
+    if has_listener:
+        rules |= {name: [Clause((), REPORT)] for name in _WATCHED.split()}
+    return rules
+
+
 def _without_processes(process: int) -> dict[str, list[Clause]]:
     """Return more rules for a process that shares its process namespace: no children, signals only to itself."""
     thread = Test(0, _CLONE_THREAD, _CLONE_THREAD)
@@ -176,7 +202,7 @@ def program(process: int, *, can_write: bool, has_listener: bool) -> list[bytes]
     rules.update(dict.fromkeys(_REPORTED.split(), [Clause((), REPORT)] if has_listener else _ALWAYS))
     rules.update(_conditional(process))
     if not can_write:
-        rules.update(dict.fromkeys(_CHANGES_OF_FILES.split(), _ALWAYS))
+        rules.update(_read_only(has_listener=has_listener))
     instructions = [
         *_guarded(_ARCH, _IF_EQUAL, ARCHITECTURE, REFUSE, is_wanted=True),
         *_guarded(_NUMBER, _IF_AT_LEAST, _NEWEST + 1, MISSING, is_wanted=False),

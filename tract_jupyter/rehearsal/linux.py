@@ -28,27 +28,30 @@ ARCHITECTURE: Final = _ARCHITECTURES.get(MACHINE, 0)
 _NUMBERS: Final = """
 _sysctl 156 -  accept 43 202  accept4 288 242  acct 163 89  add_key 248 217  adjtimex 159 171  bind 49 200
 bpf 321 280  capset 126 91  chmod 90 -  chown 92 -  chroot 161 51  clock_adjtime 305 266
-clock_settime 227 112  clone 56 220  clone3 435 435  connect 42 203  delete_module 176 106  execve 59 221
-execveat 322 281  fanotify_init 300 262  fanotify_mark 301 263  fchmod 91 52  fchmodat 268 53
+clock_settime 227 112  clone 56 220  clone3 435 435  connect 42 203  creat 85 -  delete_module 176 106
+execve 59 221  execveat 322 281  fanotify_init 300 262  fanotify_mark 301 263  fchmod 91 52  fchmodat 268 53
 fchmodat2 452 452  fchown 93 55  fchownat 260 54  fcntl 72 25  finit_module 313 273  flock 73 32  fork 57 -
 fremovexattr 199 16  fsconfig 431 431  fsetxattr 190 7  fsmount 432 432  fsopen 430 430  fspick 433 433
 futimesat 261 -  init_module 175 105  io_uring_enter 426 426  io_uring_register 427 427
 io_uring_setup 425 425  ioctl 16 29  ioperm 173 -  iopl 172 -  ioprio_set 251 30  kcmp 312 272
 kexec_file_load 320 294  kexec_load 246 104  keyctl 250 219  kill 62 129  landlock_add_rule 445 445
-landlock_create_ruleset 444 444  landlock_restrict_self 446 446  lchown 94 -  listen 50 201
-lookup_dcookie 212 18  lremovexattr 198 15  lsetxattr 189 6  memfd_create 319 279  memfd_secret 447 447
-migrate_pages 256 238  modify_ldt 154 -  mount 165 40  mount_setattr 442 442  move_mount 429 429
-move_pages 279 239  mq_open 240 180  mq_unlink 241 181  msgctl 71 187  msgget 68 186
-name_to_handle_at 303 264  nfsservctl 180 42  open_by_handle_at 304 265  open_tree 428 428
-perf_event_open 298 241  personality 135 92  pidfd_getfd 438 438  pidfd_send_signal 424 424  pivot_root 155 41
-prctl 157 167  prlimit64 302 261  process_madvise 440 440  process_mrelease 448 448  process_vm_readv 310 270
-process_vm_writev 311 271  ptrace 101 117  quotactl 179 60  quotactl_fd 443 443  reboot 169 142
-renameat2 316 276  removexattr 197 14  request_key 249 218  rt_sigqueueinfo 129 138  rt_tgsigqueueinfo 297 240
-sched_setaffinity 203 122  sched_setattr 314 274  sched_setparam 142 118  sched_setscheduler 144 119
-seccomp 317 277  semctl 66 191  semget 64 190  sendmmsg 307 269  sendmsg 46 211  sendto 44 206
-sethostname 170 161  setdomainname 171 162  setns 308 268  setpriority 141 140  settimeofday 164 170
-setxattr 188 5  shmat 30 196  shmctl 31 195  shmget 29 194  socket 41 198  socketpair 53 199  swapoff 168 225
-swapon 167 224  sysfs 139 -  syslog 103 116  tgkill 234 131  tkill 200 130  truncate 76 45  umount2 166 39
+landlock_create_ruleset 444 444  landlock_restrict_self 446 446  lchown 94 -  link 86 -  linkat 265 37
+listen 50 201  lookup_dcookie 212 18  lremovexattr 198 15  lsetxattr 189 6  memfd_create 319 279
+memfd_secret 447 447  migrate_pages 256 238  mkdir 83 -  mkdirat 258 34  mknod 133 -  mknodat 259 33
+modify_ldt 154 -  mount 165 40  mount_setattr 442 442  move_mount 429 429  move_pages 279 239  mq_open 240 180
+mq_unlink 241 181  msgctl 71 187  msgget 68 186  name_to_handle_at 303 264  nfsservctl 180 42  open 2 -
+open_by_handle_at 304 265  open_tree 428 428  openat 257 56  openat2 437 437  perf_event_open 298 241
+personality 135 92
+pidfd_getfd 438 438  pidfd_send_signal 424 424  pivot_root 155 41  prctl 157 167  prlimit64 302 261
+process_madvise 440 440  process_mrelease 448 448  process_vm_readv 310 270  process_vm_writev 311 271
+ptrace 101 117  quotactl 179 60  quotactl_fd 443 443  reboot 169 142  removexattr 197 14  rename 82 -
+renameat 264 38  renameat2 316 276  request_key 249 218  rmdir 84 -  rt_sigqueueinfo 129 138
+rt_tgsigqueueinfo 297 240  sched_setaffinity 203 122  sched_setattr 314 274  sched_setparam 142 118
+sched_setscheduler 144 119  seccomp 317 277  semctl 66 191  semget 64 190  sendmmsg 307 269  sendmsg 46 211
+sendto 44 206  setdomainname 171 162  sethostname 170 161  setns 308 268  setpriority 141 140
+settimeofday 164 170  setxattr 188 5  shmat 30 196  shmctl 31 195  shmget 29 194  socket 41 198
+socketpair 53 199  swapoff 168 225  swapon 167 224  symlink 88 -  symlinkat 266 36  sysfs 139 -
+syslog 103 116  tgkill 234 131  tkill 200 130  truncate 76 45  umount2 166 39  unlink 87 -  unlinkat 263 35
 unshare 272 97  uselib 134 -  userfaultfd 323 282  ustat 136 -  utime 132 -  utimensat 280 88  utimes 235 -
 vfork 58 -  vhangup 153 58
 """
@@ -146,7 +149,7 @@ MOUNT_NO_EXEC: Final = 8
 _MOUNT_BIND: Final = 4096
 _MOUNT_RECURSIVE: Final = 16384
 _MOUNT_PRIVATE: Final = 1 << 18
-_AT_FDCWD: Final = -100
+AT_FDCWD: Final = -100
 _AT_EMPTY_PATH: Final = 0x1000
 _AT_RECURSIVE: Final = 0x8000
 _OPEN_TREE_CLONE: Final = 1
@@ -180,19 +183,17 @@ def make_read_only(path: str) -> None:
     """Make a mount and all mounts below it read-only."""
     attributes = struct.pack("QQQQ", _ATTRIBUTE_READ_ONLY, 0, 0, 0)
     size = ctypes.c_size_t(len(attributes))
-    _syscall("mount_setattr", _AT_FDCWD, os.fsencode(path), _AT_RECURSIVE, attributes, size)
+    _syscall("mount_setattr", AT_FDCWD, os.fsencode(path), _AT_RECURSIVE, attributes, size)
 
 
 def clone_tree(path: str) -> int:
     """Return a descriptor of a copy of a mount below `path`, for `attach_tree`."""
-    return _syscall(
-        "open_tree", _AT_FDCWD, os.fsencode(path), _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC
-    )
+    return _syscall("open_tree", AT_FDCWD, os.fsencode(path), _OPEN_TREE_CLONE | _AT_RECURSIVE | os.O_CLOEXEC)
 
 
 def attach_tree(descriptor: int, target: str) -> None:
     """Mount the copy of `clone_tree`."""
-    _syscall("move_mount", descriptor, b"", _AT_FDCWD, os.fsencode(target), _MOVE_FROM_DESCRIPTOR)
+    _syscall("move_mount", descriptor, b"", AT_FDCWD, os.fsencode(target), _MOVE_FROM_DESCRIPTOR)
 
 
 # Files
@@ -294,6 +295,7 @@ _SET_FILTER: Final = 1
 NEW_LISTENER: Final = 8
 _RECEIVE: Final = 0xC0502100
 _ANSWER: Final = 0xC0182101
+_CONTINUE: Final = 1
 _NOTIFICATION: Final = struct.Struct("QIIiIQ6Q")
 
 
@@ -330,6 +332,11 @@ def receive_attempt(listener: int) -> Attempt:
 def refuse_attempt(listener: int, attempt: Attempt) -> None:
     """Let a reported call fail with `EPERM`."""
     fcntl.ioctl(listener, _ANSWER, struct.pack("QqiI", attempt.attempt_id, 0, -errno.EPERM, 0))
+
+
+def continue_attempt(listener: int, attempt: Attempt) -> None:
+    """Let the kernel decide about a reported call. The filter must not be its only guard."""
+    fcntl.ioctl(listener, _ANSWER, struct.pack("QqiI", attempt.attempt_id, 0, 0, _CONTINUE))
 
 
 def take_descriptor(process: int, number: int) -> int:

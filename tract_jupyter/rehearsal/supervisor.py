@@ -6,6 +6,7 @@ It is a fork of the kernel, and runs nothing but this module. The copy cannot re
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import ipaddress
 import json
 import os
@@ -13,7 +14,7 @@ import signal
 import socket
 import struct
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.limits import CopyMeter
@@ -34,6 +35,42 @@ _VERBS: Final = {
     "process_vm_writev": "write to the memory of a process",
     "mount": "mount a file system",
 }
+
+
+class _Place(NamedTuple):
+    """The path in the arguments of a call that changes files.
+
+    Attributes:
+        verb: The change.
+        path: The number of the argument with the path.
+        folder: The number of the argument with the folder of a relative path. None for the working folder.
+    """
+
+    verb: str
+    path: int
+    folder: int | None = None
+
+
+_PLACES: Final = {
+    "open": _Place("write", 0),
+    "openat": _Place("write", 1, 0),
+    "creat": _Place("write", 0),
+    "mkdir": _Place("create", 0),
+    "mkdirat": _Place("create", 1, 0),
+    "mknod": _Place("create", 0),
+    "mknodat": _Place("create", 1, 0),
+    "symlink": _Place("create", 1),
+    "symlinkat": _Place("create", 2, 1),
+    "unlink": _Place("delete", 0),
+    "unlinkat": _Place("delete", 1, 0),
+    "rmdir": _Place("delete", 0),
+    "rename": _Place("rename", 0),
+    "renameat": _Place("rename", 1, 0),
+    "renameat2": _Place("rename", 1, 0),
+    "link": _Place("link", 1),
+    "linkat": _Place("link", 3, 2),
+}
+_NOT_REPORTED: Final = ("/dev/null", "/proc/", "/sys/")
 
 
 class Supervisor:
@@ -110,12 +147,26 @@ class Supervisor:
             return True
         except OSError:
             return False
-        self._left -= 1
-        if self._left >= 0:
-            self.tell({"kind": "refused", "action": self._describe(attempt)})
+        place = _PLACES.get(_NAMES.get(attempt.number, ""))
+        action = self._describe(attempt) if place is None else self._change(attempt, place)
+        self._left -= bool(action)
+        if action and self._left >= 0:
+            self.tell({"kind": "refused", "action": action})
         with contextlib.suppress(OSError):
-            linux.refuse_attempt(self._listener, attempt)
+            (linux.refuse_attempt if place is None else linux.continue_attempt)(self._listener, attempt)
         return True
+
+    def _change(self, attempt: linux.Attempt, place: _Place) -> str:
+        """Describe a change of a file, which Landlock refuses. Empty for files that libraries only try to write."""
+        text = self._read(attempt.process, attempt.arguments[place.path], _LONGEST_PATH)
+        path = os.fsdecode(text.partition(bytes(1))[0])
+        number = None if place.folder is None else ctypes.c_int(attempt.arguments[place.folder]).value
+        entry = "cwd" if number in {None, linux.AT_FDCWD} else f"fd/{number}"
+        with contextlib.suppress(OSError):
+            path = os.path.join(os.readlink(f"/proc/{attempt.process}/{entry}"), path)  # noqa: PTH115, PTH118
+        path = os.path.normpath(path)
+        is_tried = path.startswith(_NOT_REPORTED) or "/." in path
+        return "" if is_tried else f"{place.verb} {path}"
 
     def _describe(self, attempt: linux.Attempt) -> str:
         name = _NAMES.get(attempt.number, "")
