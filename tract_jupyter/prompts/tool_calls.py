@@ -61,9 +61,10 @@ totals, names, the few important rows; never whole results.
   Any other failure is a ToolExecutionError; its text gives the problem and the allowed values.
 - Variables and functions stay for your next script of the same notebook_id.
 - The sandbox (the default) has no files, no network and no packages, and runs a subset of Python: no inheritance, no \
-yield, no del; json, re, math, datetime and collections can be imported. backend="kernel" has all that, and runs only \
-after the user approves the code, perhaps with changes. There, notebook_id="user" is the user's own notebook: you read \
-and set its variables, and the user sees your plots.
+yield, no del; json, re, math, datetime and collections can be imported. backend="contained" is full Python with \
+packages such as numpy, at once, but without files and variables of the user, and its variables do not stay. \
+backend="kernel" has all that, and runs only after the user approves the code, perhaps with changes. There, \
+notebook_id="user" is the user's own notebook: you read and set its variables, and the user sees your plots.
 - A script cannot run scripts. Its calls and its time are limited.
 """
 SEARCH: Final = """\

@@ -257,6 +257,12 @@ def readable_paths(workspace: Path, roots: Iterable[Path] = ()) -> tuple[str, ..
     return tuple(sorted(one for one in paths - seen if not is_below(one, paths - {one})))
 
 
+def package_paths() -> tuple[str, ...]:
+    """Return the paths of the interpreter, its packages and this one. Other folders for imports are left out."""
+    own = str(Path(__file__).resolve().parents[1])
+    return tuple(sorted(_installed((), Path.home()) | {own}))
+
+
 def hidden_paths(workspace: Path, readable: Iterable[str]) -> tuple[str, ...]:
     """Return the paths in the workspace that code may not read: hidden files, if it is the home folder."""
     readable = tuple(readable)

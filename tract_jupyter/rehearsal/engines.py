@@ -17,7 +17,7 @@ from tract_jupyter.rehearsal.baseline import touched, variables_of
 from tract_jupyter.rehearsal.fork import fork_of
 from tract_jupyter.rehearsal.parent import CopyOutcome, attend
 from tract_jupyter.rehearsal.values import load_forms
-from tract_jupyter.rehearsal.worker import WORKER, write_inputs
+from tract_jupyter.rehearsal.worker import BARE_WORKER, WORKER, write_inputs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.rehearsal.fork import CopyJob
     from tract_jupyter.rehearsal.parent import ToolReply
+    from tract_jupyter.rehearsal.worker import CopyWorker
 
 EngineName = Literal["fork", "worker"]
 
@@ -58,6 +59,8 @@ class Engines:
         used = libraries(job.code, job.namespace)
         level = job.containment.level
         load_forms()
+        if job.is_bare:
+            return "worker", self._work(BARE_WORKER, job, tools, stop)
         if self._is_unsafe(
             {name for value in variables_of(job.namespace).values() for name in _modules_of(value)}
         ):
@@ -67,10 +70,19 @@ class Engines:
             if not self._learn(used, outcome, job.limits.seconds):
                 return "fork", outcome
             outcome.close()
+        return "worker", self._work(self.worker, job, tools, stop)
+
+    def _work(
+        self,
+        worker: CopyWorker,
+        job: CopyJob,
+        tools: Callable[[str, dict[str, Any]], ToolReply] | None,
+        stop: StopSignal | None,
+    ) -> CopyOutcome:
         inputs = write_inputs(job)
         try:
-            start = lambda ends: self.worker.fork(inputs, ends)  # noqa: E731 # binds the file
-            return "worker", attend(start, level, job.limits, tools=tools, stop=stop)
+            start = lambda ends: worker.fork(inputs, ends)  # noqa: E731 # binds the file
+            return attend(start, job.containment.level, job.limits, tools=tools, stop=stop)
         finally:
             os.close(inputs)
 

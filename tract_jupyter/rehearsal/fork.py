@@ -54,6 +54,7 @@ class CopyJob:
         hidden: Names that the copy must not have.
         ignored: Names whose changes are not effects.
         secrets: Texts that are removed from the copy.
+        is_bare: True if the copy gets nothing of the kernel but the code: a worker's job.
         prepare: Called in the contained copy before the code, to create the variables.
     """
 
@@ -66,6 +67,7 @@ class CopyJob:
     hidden: frozenset[str] = frozenset()
     ignored: frozenset[str] = frozenset()
     secrets: tuple[str, ...] = ()
+    is_bare: bool = False
     prepare: Callable[[], None] | None = None
 
 

@@ -16,7 +16,13 @@ from tract_jupyter.rehearsal.adopt import keep
 from tract_jupyter.rehearsal.baseline import Baseline
 from tract_jupyter.rehearsal.collect import observe
 from tract_jupyter.rehearsal.columnar import read_columnar
-from tract_jupyter.rehearsal.contain import Containment, LevelName, hidden_paths, readable_paths
+from tract_jupyter.rehearsal.contain import (
+    Containment,
+    LevelName,
+    hidden_paths,
+    package_paths,
+    readable_paths,
+)
 from tract_jupyter.rehearsal.copy_tools import TOOLS, has_own_tools
 from tract_jupyter.rehearsal.effects import Effects, FileEffect, Output, RefusedAttempt, RehearsedCall
 from tract_jupyter.rehearsal.engines import EngineName, Engines
@@ -131,6 +137,7 @@ class Rehearser:
         self._hidden = hidden
         self._level = level
         self._engines = Engines()
+        self._is_bare = False
 
     def rehearse(
         self,
@@ -172,6 +179,7 @@ class Rehearser:
             hidden=hidden,
             ignored=ignored,
             secrets=tuple(secrets),
+            is_bare=self._is_bare,
         )
         engine, outcome = self._engines.run(job, tools=tools, stop=stop)
         if outcome.failure and self._level is None and containment.level == "full":
@@ -205,6 +213,35 @@ class Rehearser:
             outcome.ending, outcome.note = "crashed", str(error)
             return Findings(baseline, self.workspace)
 
+    def run_bare(
+        self,
+        code: str,
+        folder: Path,
+        names: dict[str, Any],
+        *,
+        tools: Callable[[str, dict[str, Any]], ToolReply] | None = None,
+        stop: StopSignal | None = None,
+        limits: RehearsalLimits | None = None,
+    ) -> Effects:
+        """Run code that gets nothing of this kernel: no variables, files or environment, only packages. Keep nothing.
+
+        Args:
+            code: The code.
+            folder: An empty folder, in which the code runs. It stays empty.
+            names: Importable objects that the code can use by a name.
+            tools: See `rehearse`.
+            stop: See `rehearse`.
+            limits: See `rehearse`.
+
+        Raises:
+            RehearsalError: this machine cannot contain code. Nothing ran.
+        """
+        bare = Rehearser(folder, self.backups, secrets=self._secrets, level=self._level)
+        bare._is_bare = True
+        rehearsal = bare.rehearse(code, names, tools=tools, stop=stop, limits=limits or self.limits)
+        rehearsal.discard()
+        return rehearsal.effects
+
     def close(self) -> None:
         """End the worker process of this kernel. The next rehearsal that needs it starts it again."""
         self._engines.worker.close()
@@ -225,7 +262,7 @@ class Rehearser:
                 raise RehearsalError(
                     f"No rehearsal is possible. {reason} Run the code in the kernel instead."
                 )
-        paths = readable_paths(self.workspace, self._roots())
+        paths = package_paths() if self._is_bare else readable_paths(self.workspace, self._roots())
         hidden = hidden_paths(self.workspace, paths)
         return Containment(level, os.fspath(self.workspace), paths, limits.disk, hidden)
 

@@ -51,13 +51,19 @@ _STARTING: Final = 60.0  # seconds
 _LONGEST: Final = 1 << 16
 _FORK: Final = b"fork"
 _AT_ONCE: Final = 1 << 20
+_BARE: Final = frozenset("LANG LC_ALL LC_CTYPE LD_LIBRARY_PATH PATH TZ".split())  # noqa: SIM905
 _REAPING: Final = 1.0  # seconds between looks at ended copies
 
 
 class CopyWorker:
-    """The handle of the worker process. It starts at its first use, and ends with this process."""
+    """The handle of the worker process. It starts at its first use, and ends with this process.
 
-    def __init__(self) -> None:
+    Args:
+        is_bare: True for a process without the environment variables of the kernel.
+    """
+
+    def __init__(self, *, is_bare: bool = False) -> None:
+        self._is_bare = is_bare
         self._owner = 0
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
@@ -107,7 +113,7 @@ class CopyWorker:
         ):
             self._stop()
             self._loaded = _loaded()
-            self._process, self._socket = _start(self._loaded)
+            self._process, self._socket = _start(self._loaded, is_bare=self._is_bare)
             self._owner = os.getpid()
         new = [name for name in _loaded() if name not in self._loaded]
         if new:
@@ -132,7 +138,10 @@ class CopyWorker:
 
 WORKER: Final = CopyWorker()
 """The worker of this process."""
+BARE_WORKER: Final = CopyWorker(is_bare=True)
+"""The worker for code that gets nothing of this process."""
 atexit.register(WORKER.close)
+atexit.register(BARE_WORKER.close)
 
 
 def _loaded() -> list[str]:
@@ -140,11 +149,20 @@ def _loaded() -> list[str]:
     return [name for name in _WARM if name.partition(".")[0] in sys.modules]
 
 
-def _start(loaded: list[str]) -> tuple[subprocess.Popen[bytes], socket.socket]:
+def _environment(secrets: tuple[str, ...] = (), *, is_bare: bool) -> dict[str, str]:
+    """Return the environment variables of a copy."""
+    hidden = secret_variables(os.environ, secrets)
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name not in hidden and (name in _BARE or not is_bare)
+    }
+
+
+def _start(loaded: list[str], *, is_bare: bool) -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.settimeout(_STARTING)
-    hidden = secret_variables(os.environ)
-    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment = _environment(is_bare=is_bare)
     environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path.startswith("/"))
     with theirs:
         command = [sys.executable, "-P", "-c", _START, str(theirs.fileno()), str(os.getpid()), *loaded]
@@ -164,15 +182,14 @@ def write_inputs(job: CopyJob) -> int:
     The caller closes it.
     """
     file = os.memfd_create("tract-rehearsal", os.MFD_CLOEXEC)
-    concealed = secret_variables(os.environ, job.secrets)
     request = {
         "code": job.code,
         "containment": asdict(job.containment),
         "limits": asdict(job.limits),
         "ignored": sorted(job.ignored),
-        "environment": {name: value for name, value in os.environ.items() if name not in concealed},
+        "environment": _environment(job.secrets, is_bare=job.is_bare),
         "path": [path for path in sys.path if isinstance(path, str)],
-        "folder": _current_folder(job.containment.workspace),
+        "folder": job.containment.workspace if job.is_bare else _current_folder(job.containment.workspace),
         "random": random.getstate(),
         "options": options_now(),
     }

@@ -40,7 +40,9 @@ def keep_figures(run: ScriptRun) -> None:
     note = FIGURES.format(count=counted(count, "figure"))
     if run.author != "user":  # the result of a user's script goes to no model
         run.figures += filter(None, map(_png, drawn))
-        if not run.is_kept:  # a rehearsal may have written anything, so its images are not decoded
+        if (
+            run.backend == "kernel" and not run.is_kept
+        ):  # a rehearsal may have written anything, so its images are not decoded
             run.figures = list(filter(None, map(_scaled, run.figures)))
         left = count - len(figure_files(run.figures))
         note += NOT_SENDABLE.format(count=left) if left else ""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tract_jupyter.exceptions import RehearsalError, ScriptFailedError
 from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_repr
 from tract_jupyter.scripts.call_log import CallLog
+from tract_jupyter.scripts.contained import Contained
 from tract_jupyter.scripts.figures import keep_figures
 from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import ToolDefinition, ToolExecutor, ToolProfile, ToolsModule
 
 
-ScriptBackend = Literal["kernel", "sandbox"]
+ScriptBackend = Literal["kernel", "sandbox", "contained"]
 """The place where a script runs."""
 
 _KEPT = 100
@@ -66,6 +67,7 @@ class Scripts:
     Attributes:
         notebooks: The notebooks of the kernel, with their variables.
         sandbox: The backend for code without approval.
+        contained: The backend for code with packages, without approval and without anything of the user.
         rehearsing: The rehearsals of scripts for the kernel.
         results: The newest 100 results, oldest first.
         runs: The number of runs.
@@ -87,6 +89,7 @@ class Scripts:
         self._count_tokens = count_tokens
         self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
         self.sandbox = Sandbox(executor, pool)
+        self.contained = Contained(executor, rehearser)
         self.rehearsing = Rehearsing(executor, rehearser)
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
         self._overheads: dict[str, _Overhead] = {}
@@ -112,7 +115,7 @@ class Scripts:
 
         Args:
             code: Plain Python. `await` is allowed at the top level.
-            backend: `kernel` or `sandbox`.
+            backend: `kernel`, `sandbox` or `contained`.
             notebook_id: The notebook with its variables. The default is `user` in the kernel, the user's own
                 variables, and `main` in the sandbox.
             limits: The limits.
@@ -131,11 +134,11 @@ class Scripts:
             raise ScriptFailedError(f"a script is a text of up to {_MOST_CODE:,} characters")
         script = Script(code, first_line)
         script.compiled()
-        check_choice(backend, ("kernel", "sandbox"), "backend")
-        if backend == "sandbox" and notebook_id == OWN:
+        check_choice(backend, ("kernel", "sandbox", "contained"), "backend")
+        if backend != "kernel" and notebook_id == OWN:
             raise ScriptFailedError(
-                "the sandbox cannot access the user's variables; use backend='kernel', which needs the user's approval "
-                "of the code"
+                f"the {backend} cannot access the user's variables; use backend='kernel', which needs "
+                "the user's approval of the code"
             )
         if not (limits is None or isinstance(limits, ScriptLimits)):
             raise ScriptFailedError(
@@ -145,7 +148,7 @@ class Scripts:
             script,
             backend=backend,
             notebook_id=self.notebooks.resolved(
-                MAIN if notebook_id is None and backend == "sandbox" else notebook_id
+                MAIN if notebook_id is None and backend != "kernel" else notebook_id
             ),
             limits=limits or ScriptLimits(),
             exchanged=self._exchanged(),
@@ -175,6 +178,8 @@ class Scripts:
         with self.shown(run):
             if run.backend == "sandbox":
                 self._run_in_sandbox(run, fresh=fresh)
+            elif run.backend == "contained":
+                self.contained.run(run)
             else:
                 run.effects = effects
                 self._run_in_kernel(run, fresh=fresh)
@@ -362,11 +367,12 @@ class Scripts:
 
         In the kernel, the code runs in this process without restrictions. Use it for your own code, or for code that
         you have read. The sandbox is a separate process without files, network or packages, and reaches the outside
-        only through tools. Use it for a model's code without approval.
+        only through tools. Use it for a model's code without approval. The contained backend is such a process with
+        packages. It has none of your variables, files and environment variables, and keeps no variables.
 
         Args:
             code: Plain Python. `await` is allowed at the top level.
-            backend: `kernel` or `sandbox`.
+            backend: `kernel`, `sandbox` or `contained`.
             notebook_id: The notebook with its variables, such as `"main"`. The default in a notebook is the user's own
                 variables.
             fresh: If True, delete the variables of this notebook first.

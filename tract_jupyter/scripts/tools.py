@@ -28,6 +28,10 @@ Whose = Annotated[
 Where = Annotated[
     Literal["sandbox", "kernel"], "The sandbox runs code at once, the kernel after the user approved it."
 ]
+WhereToRun = Annotated[
+    Literal["sandbox", "contained", "kernel"],
+    "The sandbox and the contained copy run code at once, the kernel after the user approved it.",
+]
 _READS = Traits(read_only=True)
 
 
@@ -68,18 +72,19 @@ class _ScriptTools:
             str, "Plain Python that calls tools as tools.NAME(...) and prints the results you need."
         ],
         notebook_id: Whose = MAIN,
-        backend: Where = "sandbox",
+        backend: WhereToRun = "sandbox",
     ) -> Any:
         """Run Python code: a script that defines functions, loops, counts, filters, and makes calls as tools.NAME(...).
 
         It returns the printed text and the last expression; variables stay. The sandbox runs it at once, without files,
-        network or packages; the kernel after approval. Calls that write need approval. Not to look for a tool:
-        tools_search.
+        network or packages; the contained copy at once, with packages, but nothing stays; the kernel after approval.
+        Calls that write need approval. Not to look for a tool: tools_search.
         """
         scripts = self._scripts()
         run = scripts.prepare(code, backend=backend, notebook_id=notebook_id, author=actor)
-        if backend == "sandbox" or actor == "user":
-            return scripts.execute(run).to_dict()
+        if backend != "kernel" or actor == "user":
+            done = scripts.execute(run)
+            return ToolResult("notebook_execute", success=True, output=done.to_dict(), images=done.figures)
 
         executor = self._executor()
         reviewer = executor.reviewer
