@@ -267,8 +267,8 @@ def test_every_dependency_is_explained():
     ):  # only for values of a library that the user has imported
         assert all(path.startswith("tract_jupyter/rehearsal/") for path in imported.pop(name, ())), name
     assert {name: files for name, files in imported.items() if name not in declared} == {}
-    # the platform, and what anywidget's class of widgets is made of
-    assert declared - imported.keys() == {"ipykernel", "ipywidgets"}
+    # what anywidget's class of widgets is made of
+    assert declared - imported.keys() == {"ipywidgets"}
 
 
 def models_that_end():
