@@ -9,10 +9,11 @@ import sys
 
 import pytest
 
-from tests.review.fakes import FakeChannel, answering
+from tests.review.fakes import FakeChannel, answering, click
 from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import CodeDecisionError, HistoryError, SpecError
+from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.rehearsal import watch
 from tract_jupyter.toolkit import Permission
 
@@ -216,6 +217,32 @@ def test_a_revert_covers_the_calls_of_its_tool(desk, world):
     assert world["rooms"] == ["A"]
     assert [item.name for item in desk.undo(turn).items] == ["conversation", "plan()"]
     assert world["log"] == [("book", "A")]
+
+
+def test_it_says_what_stays_of_operations_and_agents(desk):
+    kernel, sandbox = (
+        ActionDef("go", "Do it.", {}, "pending.approve()", isolation=place) for place in ("kernel", "sandbox")
+    )
+    for name, go in {"deploy": kernel, "check": sandbox}.items():
+        desk.register_operation(OperationSpec(name, "Do it.", {}, {"go": go}))
+    desk.reviewer.channel = FakeChannel(*[lambda ticket: click(ticket, "approve")] * 3)
+    fired = chat(desk, "Deploy", call("fire_deploy", {}, "c1"), call("fire_check", {}, "c2"))
+    desk.loop.tools = "agents"
+    ada = {"name": "ada", "description": "Counts birds.", "instructions": "Count."}
+    made = chat(desk, "Make an agent", call("agent_create", ada))
+    said = [
+        (item.name.partition("(")[0], item.detail)
+        for turn in (fired, made)
+        for item in desk.preview_undo(turn).items_in("impossible")
+        if item.kind == "call"
+    ]
+    assert said == [
+        (
+            "fire_deploy",
+            "its code ran in the kernel, and its changes were not saved; the rest leaves with the context",
+        ),
+        ("agent_create", "the agent stays; %tract agents retire NAME prevents further calls"),
+    ]
 
 
 def test_a_locked_tool_is_not_reverted(desk, world):

@@ -60,6 +60,7 @@ def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
     return [
         built_in(
             tools.agent_create, needs_person=True, check=checked(tools.check_create), details=details("create"),
+            remains="the agent stays; %tract agents retire NAME prevents further calls",
         ),
         built_in(
             tools.agent_call, asks_itself=True, traits=Traits(open_world=True),
@@ -67,13 +68,16 @@ def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
         ),
         built_in(
             tools.agent_update, needs_person=True, check=checked(tools.check_update), details=details("update"),
-            binds=tools.version,
+            binds=tools.version, remains="the agent keeps its new version",
         ),
         built_in(tools.agent_list, traits=Traits(read_only=True)),
-        built_in(tools.agent_retire, check=checked(tools.check_retire), binds=tools.version),
+        built_in(
+            tools.agent_retire, check=checked(tools.check_retire), binds=tools.version,
+            remains="the agent stays retired",
+        ),
         built_in(
             tools.agent_promote, check=checked(tools.check_promote), details=details("promote"),
-            binds=tools.version,
+            binds=tools.version, remains="the file stays",
         ),
     ]  # fmt: skip
 

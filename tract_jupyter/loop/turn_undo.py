@@ -301,9 +301,7 @@ class TurnUndoer:
         if effect.change_id:
             return self._change_step(effect, redo=redo)
         if not effect.tool:
-            return _Step(
-                effect, (TurnItem("call", effect.name, "impossible", "not saved; cannot be undone"),)
-            )
+            return _Step(effect, (TurnItem("call", effect.name, "impossible", effect.why),))
         return self._call_step(effect, redo=redo)
 
     def _run(

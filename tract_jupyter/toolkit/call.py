@@ -24,6 +24,7 @@ from tract_jupyter.storage import is_order, what_triggered
 from tract_jupyter.toolkit.ambient import call_context, changed_context
 from tract_jupyter.toolkit.callers import USER, Permission, question, waiting
 from tract_jupyter.toolkit.pendings import Approval, PendingToolCall
+from tract_jupyter.toolkit.recorded import call_name
 from tract_jupyter.toolkit.results import ToolResult, result_of
 
 if TYPE_CHECKING:
@@ -238,7 +239,10 @@ class Call:
     def _run(self) -> ToolResult:
         effects = call_context().effects
         if effects is None or not self.tool.acts_outside:
-            return self._run_handler()
+            result = self._run_handler()
+            if effects is not None and self.tool.remains and not result.denied:
+                effects.left(call_name(self.tool, self.values), self.tool.remains)
+            return result
         try:
             return effects.call(self.tool, self.values, self._run_handler)
         except StoreError as error:  # the record cannot be stored, so nothing ran

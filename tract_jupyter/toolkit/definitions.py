@@ -166,6 +166,7 @@ class ToolDefinition:
         binds: returns the current state that a call depends on, such as a version, from its arguments. An approval of
             the call covers only this state.
         revert: the tool that takes back a call of this one, for the undo of a turn; see `revert_of`.
+        remains: says what an undo of the turn leaves of a call, if the tool is a part of the tract; empty if nothing.
         lane: returns the lane of a call from its arguments. Within a lane, the calls of one step that change
             something run one after the other. Different lanes run in parallel.
     """
@@ -190,6 +191,7 @@ class ToolDefinition:
     binds: Callable[[Mapping[str, Any]], str] | None = None
     title: Callable[[Mapping[str, Any]], str] | None = None
     revert: ToolDefinition | None = None
+    remains: str = ""
 
     @property
     def is_final(self) -> bool:

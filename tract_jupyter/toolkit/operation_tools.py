@@ -6,7 +6,7 @@ operations become active without a request. The user decides about all others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import TOOL_PREFIX, spec_from_dict
@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from tract_jupyter.review import ActionChoice, Pending, Reviewer
 
     Source = Callable[[], dict[str, ToolDefinition]]
+
+
+_REMAINS: Final = (
+    "its code ran in the kernel, and its changes were not saved; the rest leaves with the context"
+)
 
 
 class OperationTools:
@@ -58,6 +63,7 @@ class OperationTools:
             TOOL_PREFIX + spec.name, description, spec.given_parameters(), fire,
             owner=f"operation:{spec.name}", version=spec.spec_hash, told_actor=True,
             told_choice=True, traits=Traits(open_world=spec.two_stage),
+            remains="" if spec.is_sandboxed else _REMAINS,
         )  # fmt: skip
 
     def _outcome(self, pending: Pending) -> Any:

@@ -72,6 +72,7 @@ class RecordedEffect:
         files: the files of the change.
         settings: the settings of the change.
         lost: its files that were not saved.
+        why: the reason why it cannot be undone; empty if it can.
         is_exact: False if the script ran in the kernel, so only what its code names was saved.
         is_own: True if this user signed all its rows.
     """
@@ -92,6 +93,7 @@ class RecordedEffect:
     files: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
+    why: str = ""
     is_exact: bool = True
     is_own: bool = True
 
@@ -306,10 +308,10 @@ class TurnRecorder:
         )
         self._records.keep(change)
 
-    def left(self, what: str) -> None:
-        """Record something that no undo takes back, such as changes of a script without copies."""
+    def left(self, what: str, why: str = "not saved; cannot be undone") -> None:
+        """Record something that no undo takes back, such as changes of a script without copies, with the reason."""
         if self.question:
-            self._records.write(_LEFT, id=secrets.token_hex(8), question=self.question, name=what)
+            self._records.write(_LEFT, id=secrets.token_hex(8), question=self.question, name=what, why=why)
 
 
 def call_name(tool: ToolDefinition, values: Mapping[str, Any]) -> str:
@@ -376,5 +378,6 @@ def _begun(row: Event, *, is_own: bool) -> RecordedEffect:
         str(data.get("tool") or ""), arguments if isinstance(arguments, dict) else None,
         state="unknown" if row.event_type == _CALLED else "made", change_id=str(data.get("change") or ""),
         variables=names("variables"), files=names("files"), settings=names("settings"), lost=names("lost"),
+        why=str(data.get("why") or ""),
         is_exact=bool(data.get("exact", True)), is_own=is_own,
     )  # fmt: skip
