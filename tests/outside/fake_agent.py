@@ -102,6 +102,33 @@ def wait_for_cancel():
     answer_to(None)
 
 
+def post(server, method, params, session=None):
+    """Send a request to an MCP server, and return its result and the id of the session."""
+    import urllib.request
+
+    headers = {one["name"]: one["value"] for one in server["headers"]}
+    headers |= {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
+    headers |= {"Mcp-Session-Id": session, "MCP-Protocol-Version": "2025-06-18"} if session else {}
+    data = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    with urllib.request.urlopen(urllib.request.Request(server["url"], data, headers), timeout=60) as reply:
+        text = reply.read().decode()
+    last = [line.removeprefix("data:") for line in text.splitlines() if line.startswith(("data:", "{"))][-1]
+    return json.loads(last), reply.headers.get("Mcp-Session-Id")
+
+
+def kernel(code):
+    """Run code with the tool of the kernel's server."""
+    server = STATE["servers"][0]
+    client = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "fake", "version": "1"},
+    }
+    _, session = post(server, "initialize", client)
+    result, _ = post(server, "tools/call", {"name": "run_code", "arguments": {"code": code}}, session)
+    log(kernel=result)
+
+
 def sleep(seconds):
     time.sleep(seconds)
 
@@ -129,6 +156,7 @@ STEPS = {
         log(answer=answer_to("r1")),
     ),
     "notify": lambda method, params: send(method=method, params=params),
+    "kernel": kernel,
     "write": write,
     "mode": mode,
     "sleep": sleep,
@@ -183,6 +211,7 @@ def result_of(method, params):
         }
         return {"protocolVersion": SCRIPT.get("version", 1), "agentCapabilities": can, "authMethods": []}
     if method == "session/new":
+        STATE["servers"] = params["mcpServers"]
         return {"sessionId": "s1", **modes()}
     if method == "session/load":
         STATE["mode"] = SCRIPT.get("mode_after_load", "auto")

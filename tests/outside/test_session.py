@@ -52,8 +52,8 @@ def test_an_agent_that_leaves_the_mode_during_the_turn_is_cancelled(chat, known,
     agent = known(prompts=[steps, [["text", "Back."]]], log=log.place)
     with pytest.raises(OutsideAgentError, match="changed to its mode 'bypass', in which it does not ask"):
         chat(agent)
-    assert any(one.get("method") == "session/cancel" for one in log.entries())
     response, _ = chat(agent, "Again.")
+    assert any(one.get("method") == "session/cancel" for one in log.entries())
     assert response.text == "Back."
     assert len(log.sent("session/set_mode")) == 2
 
@@ -105,6 +105,14 @@ def test_settings_of_a_project_cannot_switch_the_questions_off():
     assert set(rules.values()) == {"ask"}
     assert known["claude"].meta("kernel")["claudeCode"]["options"]["settingSources"] == []
     assert known["codex"].project_file
+
+
+def test_a_command_line_replaces_the_program_and_keeps_the_mode(tract, log, known):
+    agent = known(dies_at=["initialize"])
+    settings = tract.outside.use(agent, command=command(log=log.place))
+    assert settings.mode == "default"
+    assert tract.chat("Hello.", agent=agent).text == "Done."
+    assert log.sent("session/set_mode")
 
 
 def test_an_agent_that_is_not_logged_in_says_how(chat, known):

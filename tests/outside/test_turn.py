@@ -37,10 +37,10 @@ def test_messages_thoughts_plan_and_calls_come_in_order_and_are_stored(chat, tra
     assert (response.text, response.outcome, response.calls) == ("Bye.", TurnOutcome.ANSWER, 1)
     said = "".join(piece.delta.text for piece in of(ReplyPiece, events) if piece.delta.kind == "text")
     assert said == "".join(f"{number} " for number in range(200)) + "Bye."
-    first, last = of(ReplyStored, events)
+    first, second, last = of(ReplyStored, events)
     assert first.reasoning == "Hm."
     assert first.text == said.removesuffix("Bye.")
-    assert [made.name for made in first.calls] == ["read"]
+    assert [made.name for made in second.calls] == ["read"]
     assert last.usage == {"prompt_tokens": 12, "completion_tokens": 3, "claimed_usd": ""}
     assert of(CallEnded, events)[0].text == '{"rows":3}'
     assert "✓ look" in next(note.text for note in of(TurnNoted, events) if note.key == "plan")

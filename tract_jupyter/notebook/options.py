@@ -102,6 +102,12 @@ def _list_orchestrator_runs(notebook: NotebookSession, _typed: str) -> Words:
     return [(name, "run") for name in reversed(notebook.tract.orchestrator.runs()[-20:])]
 
 
+def _list_outside_agents(_notebook: NotebookSession, _typed: str) -> Words:
+    from tract_jupyter.outside import AGENTS
+
+    return [(one.name, "agent") for one in AGENTS]
+
+
 def _list_of_agents(
     names_of: Callable[[Agents], Iterable[str]], kind: str
 ) -> Callable[[NotebookSession, str], Words]:
@@ -236,6 +242,10 @@ class ChatOptions(MagicOptions):
     model: str | None = option(
         "--model", "The model to ask: PROVIDER/NAME, or another model of the same provider.", "NAME"
     )
+    agent: str | None = option(
+        "--agent", "The outside agent that replies: claude, codex, gemini, opencode, goose, or a command line.",
+        "NAME", words=_list_outside_agents,
+    )  # fmt: skip
     profile: str | None = _tool_profile("; self if left out", CHAT_PROFILES)
     direct: bool = option("--direct", "The model calls tools directly instead of writing scripts.")
     plan: bool = option("--plan", "The model has no tools and only describes a plan.")

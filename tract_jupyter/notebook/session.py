@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.agents.live import LiveTree
     from tract_jupyter.notebook.agents.watch import AgentWatch
     from tract_jupyter.notebook.config import TractJupyter
-    from tract_jupyter.notebook.serving import PublishedEndpoint
+    from tract_jupyter.notebook.serving import KernelAddress, KernelEndpoint, PublishedEndpoint
     from tract_jupyter.operations import Advice
     from tract_jupyter.tract import Tract
 
@@ -175,6 +175,10 @@ class NotebookSession:
         self.agent_tree: LiveTree | None = None
         """The live tree of agents on display."""
         self._watch: AgentWatch | None = None
+        self.outside_agent = ""
+        """The outside agent that `%tract agent use` chose; empty for the model."""
+        self._turn_endpoint: KernelEndpoint | None = None
+        self._turn_address: KernelAddress | None = None
         self._continued: str | None = None
         """A sentence about the earlier conversation, until the first turn of this kernel shows it."""
         self.shows_continued = False
@@ -194,6 +198,20 @@ class NotebookSession:
                 self._tract = self._open()
             self.waiting.is_used = True
             return self._tract
+
+    def serve_turn(self) -> KernelAddress:
+        """Offer the kernel to an outside agent that works in a turn of a cell, and return the address.
+
+        Raises:
+            TractError: the server cannot be started.
+        """
+        from tract_jupyter.notebook.serving import KernelEndpoint
+
+        if self._turn_endpoint is None or self._turn_address is None or not self._turn_endpoint.is_running:
+            self._turn_endpoint = KernelEndpoint(self, is_of_turn=True)
+            self._turn_address = self._turn_endpoint.start()
+        self._turn_endpoint.move_here()
+        return self._turn_address
 
     @property
     def agent_watch(self) -> AgentWatch:

@@ -190,6 +190,18 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
 """The known agents."""
 
 
+def command_of(line: str) -> tuple[str, ...]:
+    """Return the words of a command line.
+
+    Raises:
+        OutsideAgentError: it is invalid.
+    """
+    try:
+        return tuple(shlex.split(line))
+    except ValueError as error:
+        raise OutsideAgentError(f"The command line of the agent is invalid: {error}.") from None
+
+
 def settings_of(agent: str) -> AgentSettings:
     """Return the settings of a known agent, or of a command line.
 
@@ -199,10 +211,7 @@ def settings_of(agent: str) -> AgentSettings:
     known = next((one for one in AGENTS if one.name == agent), None)
     if known is not None:
         return known
-    try:
-        command = tuple(shlex.split(agent))
-    except ValueError as error:
-        raise OutsideAgentError(f"The command line of the agent is invalid: {error}.") from None
+    command = command_of(agent)
     names = ", ".join(one.name for one in AGENTS)
     if not command:
         raise OutsideAgentError(f"The agent has no name. Known agents: {names}. Or give a command line.")

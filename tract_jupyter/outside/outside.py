@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -15,11 +16,12 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.loop import StoppedEarlyError, TurnNoted, TurnObserver, TurnRequest
 from tract_jupyter.models import ChatResponse, TurnOutcome, digest, one_line
-from tract_jupyter.outside.agents import settings_of
+from tract_jupyter.outside.agents import command_of, settings_of
 from tract_jupyter.outside.files import shown
 from tract_jupyter.outside.session import AgentSession
 from tract_jupyter.outside.turn import SESSION, OutsideTurn, prompt_content
 from tract_jupyter.rehearsal import watch_files
+from tract_jupyter.toolkit import changed_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -90,7 +92,7 @@ class OutsideAgents:
         self._cassette = cassette
         self._folder = folder
         self._default = ""
-        self._names: dict[str, tuple[str, ...]] = {}
+        self._chosen: dict[str, tuple[AgentSettings, tuple[str, ...]]] = {}
         self._sessions: dict[str, _Running] = {}
         self._lock = threading.Lock()
 
@@ -104,19 +106,24 @@ class OutsideAgents:
         """The names of the agents whose processes run."""
         return tuple(name for name, one in self._sessions.items() if one.session.process.is_running)
 
-    def use(self, agent: str, *, env: Sequence[str] = ()) -> AgentSettings:
-        """Use an agent by default, and return its settings. An empty name returns to the model.
+    def use(self, agent: str, *, env: Sequence[str] = (), command: str = "") -> AgentSettings:
+        """Use an agent by default, and return its settings.
 
         Args:
             agent: a known name, such as `claude`, or a command line.
             env: the variables of this process that the agent gets, such as `ANTHROPIC_API_KEY`.
+            command: the command line that starts a known agent, such as its program in a container. The other settings
+                of the agent stay. The default is its usual program.
 
         Raises:
-            OutsideAgentError: the agent is unknown.
+            OutsideAgentError: the agent is unknown, or the command line is invalid.
         """
         settings = settings_of(agent)
-        if tuple(env) != self._names.get(agent, ()):
-            self._names[agent] = tuple(env)
+        if command:
+            settings = replace(settings, command=command_of(command))
+        chosen = (settings, tuple(env))
+        if chosen != self._chosen.get(agent):
+            self._chosen[agent] = chosen
             self._close(agent)
         self._default = agent
         return settings
@@ -153,7 +160,7 @@ class OutsideAgents:
             CassetteError: a cassette is active. It does not record outside agents.
             TractError: the message cannot be committed.
         """
-        settings = settings_of(agent)
+        settings, _ = self._chosen.get(agent) or (settings_of(agent), ())
         cassette = self._cassette()
         if cassette.is_recording or cassette.is_replaying:
             raise CassetteError(
@@ -178,33 +185,34 @@ class OutsideAgents:
 
     # --- for the turn
 
-    def ready(self, agent: str, settings: AgentSettings, before: str | None, stop: StopSignal) -> _Running:
+    def ready(self, agent: str, settings: AgentSettings, message: _Message, stop: StopSignal) -> _Running:
         """Return a session that knows the history before the message, in the mode that asks.
 
         Raises:
             OutsideAgentError: the agent cannot be started, or cannot be made to ask.
             Stopped: the turn was stopped.
         """
+        with changed_context(effects=self._effects().recorder(lambda: message.question)):
+            server, why_not = self._serve(settings)  # its calls belong to this turn
         running = self._sessions.get(agent)
-        known = self._digest(before)
-        if running is not None and running.is_usable(stop) and running.known == known:
+        known = self._digest(message.before)
+        if running is not None and running.is_usable(stop, server) and running.known == known:
             running.is_new = False
             running.session.ensure_asking(running.listen)
             return running
         self._close(agent)
-        server = self.server() if self.server is not None and settings.takes_kernel else None
-        folder = self._folder()
-        session = AgentSession(settings, folder, self._names.get(agent, ()), server)
+        _, names = self._chosen.get(agent) or (settings, ())
+        session = AgentSession(settings, self._folder(), names, server)
         session.check = stop.check
-        running = _Running(session)
+        running = _Running(session, server, why_not)
         with self._lock:
             self._sessions[agent] = running
         try:
-            is_loaded = session.open(running.listen, self._earlier_session(settings.name, before))
+            is_loaded = session.open(running.listen, self._earlier_session(settings.name, message.before))
         except BaseException:
             self._close(agent)
             raise
-        running.earlier = "" if is_loaded else self._transcript(before)
+        running.earlier = "" if is_loaded else self._transcript(message.before)
         return running
 
     def ended(self, running: _Running) -> None:
@@ -234,6 +242,17 @@ class OutsideAgents:
         self._effects().recorder(lambda: question).changed(change)
 
     # ---
+
+    def _serve(self, settings: AgentSettings) -> tuple[KernelServer | None, str]:
+        """Return the kernel's server for an agent, or the reason why it gets none."""
+        if self.server is None:
+            return None, ""
+        if not settings.takes_kernel:
+            return None, settings.why_no_kernel
+        try:
+            return self.server(), ""
+        except TractError as error:
+            return None, one_line(str(error), 300)
 
     def _close(self, agent: str) -> None:
         with self._lock:
@@ -293,10 +312,13 @@ class _Running:
         earlier: the conversation that the agent gets with its next prompt.
         is_new: True in the first turn of the session.
         settling: waits for the end of a cancelled prompt; None if there is none.
+        why_no_kernel: the reason why the kernel is not offered to it; empty if it is, or if there is none.
     """
 
-    def __init__(self, session: AgentSession) -> None:
+    def __init__(self, session: AgentSession, server: KernelServer | None, why_no_kernel: str) -> None:
         self.session = session
+        self._server = server
+        self.why_no_kernel = why_no_kernel
         self.known = ""
         self.earlier = ""
         self.is_new = True
@@ -313,14 +335,15 @@ class _Running:
         earlier, self.earlier = self.earlier, ""
         return _EARLIER.format(text=earlier, message=text) if earlier else text
 
-    def is_usable(self, stop: StopSignal) -> bool:
-        """Return True if the agent runs and works on no earlier prompt. Wait for the end of a cancelled one."""
+    def is_usable(self, stop: StopSignal, server: KernelServer | None) -> bool:
+        """Return True if the agent runs, knows this server, and works on no prompt. Wait for a cancelled one."""
         self.session.check = stop.check
         while self.settling is not None and self.settling.is_running:
             stop.check()
             self.settling.join(0.05)
         self.settling = None
-        return self.session.process.is_running and not self.session.is_prompting
+        is_idle = self.session.process.is_running and not self.session.is_prompting
+        return is_idle and self._server == server
 
 
 class _Turn:
@@ -352,7 +375,7 @@ class _Turn:
         """
         agents = self._agents
         try:
-            running = agents.ready(self._agent, self._settings, self._message.before, self._stop)
+            running = agents.ready(self._agent, self._settings, self._message, self._stop)
         except Stopped:
             info = agents._repository.commits.get(self._message.question)  # noqa: SLF001 # the same module
             note = "stopped before the agent was ready; send the message again"
@@ -378,18 +401,13 @@ class _Turn:
     def _say_what_is_known(self, running: _Running) -> None:
         settings = self._settings
         if running.is_new:
-            kernel = "" if running.session.server is not None else self._why_no_kernel()
+            why = running.why_no_kernel.rstrip(".")
+            kernel = f"The kernel is not offered to it: {why}." if why else ""
             text = " ".join(filter(None, [settings.about if settings.is_known else "", kernel]))
             title = f"{settings.title} works in {running.session.folder.name or '/'}."
             self._observer.noted(TurnNoted(title, text))
         if not settings.is_known:
             self._observer.noted(TurnNoted(settings.about, is_warning=True))
-
-    def _why_no_kernel(self) -> str:
-        if self._agents.server is None:
-            return ""
-        why = self._settings.why_no_kernel or "it takes no MCP servers over HTTP"
-        return f"The kernel is not offered to it: {why}."
 
     def _record(self, finish: Callable[[], Change], turn: OutsideTurn, folder: Path) -> None:
         """Record the changed files for the undo, and show the ones that no approved diff explains."""

@@ -33,7 +33,7 @@ from tract_jupyter.outside.requests import (
 )
 from tract_jupyter.outside.session import update_of
 from tract_jupyter.prompts import ended_running, not_run, refused
-from tract_jupyter.review import checking
+from tract_jupyter.review import checking, deciding
 from tract_jupyter.review.builtin import ToolAnswer
 from tract_jupyter.toolkit import CallNotes
 
@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 
 SESSION: Final = "outside_session"
 """Metadata key of a reply by an outside agent: the agent, and its id of the session."""
+_BY_US: Final = ("outside", "tract_jupyter")
+"""The channel and the name of a rejection without the user."""
 _ANSWER_SIZE: Final = 20_000
 _MOST_NOTES: Final = 20
 _MOST_PROMPTS: Final = 10
@@ -155,6 +157,7 @@ class OutsideTurn:
         self._open: dict[Any, _OpenRequest] = {}
         self._expected: dict[str, list[ExpectedFile]] = {}
         self._reasons: list[str] = []
+        self._noted: set[str] = set()
         self._has_request = False
         self._last: CommitInfo | None = None
         self._last_text = ""
@@ -346,7 +349,8 @@ class OutsideTurn:
         self._open[id(request)] = request
         if pending.notebook_file:
             self._reviewer.keep(pending)
-            pending.reject(NOTEBOOK_FILE)
+            with deciding(*_BY_US):
+                pending.reject(NOTEBOOK_FILE)
             self._decided(request)
             return
         self._ask(request)
@@ -413,7 +417,7 @@ class OutsideTurn:
 
     def _withdraw(self, request: _OpenRequest, why: str) -> None:
         if request.pending.status.is_open:
-            with suppress(TractError):  # decided elsewhere at the same time
+            with suppress(TractError), deciding(*_BY_US):  # or decided elsewhere at the same time
                 request.pending.reject(why)
 
     # --- commits
@@ -569,6 +573,9 @@ class OutsideTurn:
             self._note(f"The agent sent {more} of unknown kinds.", key="unknown")
 
     def _note(self, title: str, text: str = "", key: str = "", *, is_warning: bool = False) -> None:
+        if not key or key not in self._noted:
+            self._noted.add(key)
+            self._commit_step()  # the text so far comes before it
         self._observer.noted(TurnNoted(sound(title), sound(text), is_warning, key))
 
     def _response(self, outcome: TurnOutcome, note: str) -> ChatResponse:
@@ -614,7 +621,7 @@ def _plan_text(entries: Any) -> str:
     marks = {"completed": "✓", "in_progress": "▸"}
     found = [one for one in entries if isinstance(one, dict)] if isinstance(entries, list) else []
     lines = [
-        f"{marks.get(str(one.get('status')), '·')} {one_line(str(one.get('content')), 200)}"
+        f"{marks.get(str(one.get('status')), '○')} {one_line(str(one.get('content')), 200)}"
         for one in found[:50]
     ]
-    return "\n".join(lines)
+    return " · ".join(lines)

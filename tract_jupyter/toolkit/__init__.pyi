@@ -2,6 +2,7 @@ from .ambient import CallContext as CallContext
 from .ambient import CallNotes as CallNotes
 from .ambient import InLine as InLine
 from .ambient import OutsideCall as OutsideCall
+from .ambient import at_once as at_once
 from .ambient import call_context as call_context
 from .ambient import changed_context as changed_context
 from .ambient import reset_context as reset_context

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tract_jupyter.tract import Tract
 
 _IN_CODE: Final = " in code"
+_ANOTHER: Final = "%%tract_chat"
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -> None:
@@ -72,17 +73,22 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
     if options.retry:
         await _retry(notebook, options)
         return
-    tools = _tools(options)
+    agent = _outside_agent(notebook, options)
+    tools = [] if agent else _tools(options)
     hidden = HiddenValues(notebook.shell.user_ns, options.variables) if options.schema_only else None
     sent, files = _contexts(notebook, options, hidden)
     message = message_with(sent, text)
-    check_model(notebook.tract, options.model)
+    if not agent:
+        check_model(notebook.tract, options.model)
     log = TurnLog(
         TractSource(notebook.tract),
         replayed=replayed_from(notebook.tract),
         continues=notebook.take_continued(),
     )
-    await _carry_out(notebook, message, log, options, tools, hidden, attachments=files)
+    if agent:
+        log.go_on, log.model = _ANOTHER, agent
+        notebook.tract.outside.server = notebook.serve_turn if notebook.front_end.has_kernel else None
+    await _carry_out(notebook, message, log, options, tools, hidden, attachments=files, agent=agent)
 
 
 async def resume(notebook: NotebookSession, options: ChatOptions | None = None) -> None:
@@ -150,6 +156,10 @@ def _check(text: str, options: ChatOptions) -> None:
         raise OperationError(
             "the cell is empty, so nothing was sent. Write a message below %%tract_chat, or use --retry"
         )
+    if options.retry and options.agent:
+        raise OperationError(
+            "--retry repeats a message for a model. Send a new message to the agent. Nothing was sent"
+        )
     if options.schema_only and not options.variables:
         raise OperationError(
             "--schema-only hides the values of the variables in --vars, and there is none. Nothing was sent"
@@ -164,6 +174,27 @@ def _check(text: str, options: ChatOptions) -> None:
         raise OperationError(
             "--plan gives the model no tools, so --direct and --profile have no effect. Nothing was sent"
         )
+
+
+def _outside_agent(notebook: NotebookSession, options: ChatOptions) -> str:
+    """Return the outside agent of a message; empty if the model replies.
+
+    Raises:
+        OperationError: another option is about the model.
+    """
+    of_model = {
+        "--model": options.model, "--profile": options.profile, "--direct": options.direct, "--plan": options.plan,
+        "--schema-only": options.schema_only,
+    }  # fmt: skip
+    given = [name for name, value in of_model.items() if value]
+    if options.agent is None:
+        return "" if given else notebook.outside_agent
+    if given:
+        raise OperationError(
+            f"--agent lets another program work on the message, so {given[0]} has no effect. Leave out one of them. "
+            "Nothing was sent"
+        )
+    return options.agent
 
 
 def _tools(options: ChatOptions) -> ToolProfile | list[dict[str, Any]]:
@@ -259,12 +290,13 @@ async def _carry_out(
     *,
     attachments: Sequence[AttachedFile] = (),
     within: AbstractContextManager[None] | None = None,
+    agent: str = "",
 ) -> None:
     """Run a turn and show it until its end. Enter `within` once the model is available."""
     tract = notebook.tract
     notebook.lend_variables()
     limits = tract.loop.limits
-    log.most_steps = limits.steps
+    log.most_steps = None if agent else limits.steps
     log.model = options.model or log.model or _model_name(tract)
     with tract.loop.signal() as stop:
         acts = _Actions(notebook, log, stop)
@@ -274,15 +306,16 @@ async def _carry_out(
         def work() -> RunResponse:
             try:
                 with (
-                    asked(tract, options.model) as model_options,
+                    nullcontext({"agent": agent}) if agent else asked(tract, options.model) as chosen,
                     gathering(notebook, board),
                     showing_outputs(notebook, board),
                     notebook.agent_watch.shown_on(board),
                     _hiding(tract, hidden),
                     within or nullcontext(),
                 ):
+                    offered = {} if agent else {"tools": tools}
                     return tract.chat(
-                        message, attachments=attachments, tools=tools, on_turn=board.take, **model_options
+                        message, attachments=attachments, on_turn=board.take, **offered, **chosen
                     )
             except Exception as error:
                 if board.is_up:

@@ -1,7 +1,7 @@
 """The commands of `%tract`, one file for each subject.
 
 `history` shows the context and moves in it, `review` decides requests, `chat` lists turns, and `agents` controls
-agents. `models` chooses language models and shows costs, `cassette` records and replays, and `forks` makes forks.
+agents. `outside` chooses and ends outside agents. `models` chooses language models and shows costs, `cassette` records and replays, and `forks` makes forks.
 `tools` lists operations and tools. `autonomy`, `policies` and `orchestrator` control automatic work, `runs` and
 `profiles` show runs, `rules` explains the analysis, and `doctor` checks this installation. `serve` lets agents of other
 programs use the kernel. `command` has the shared parts.
@@ -38,6 +38,7 @@ _ORDER: Final = (
     "policies",
     "orchestrator",
     "agents",
+    "outside",
     "review",
     "rules",
 )

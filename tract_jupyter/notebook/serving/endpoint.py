@@ -37,13 +37,16 @@ class KernelEndpoint:
 
     Args:
         notebook: the state of this kernel.
+        is_of_turn: True for an agent that works in a turn of a cell. Approved code then runs during that cell, as a
+            model's script does, and not after it.
 
     Raises:
         OperationError: there is no kernel.
     """
 
-    def __init__(self, notebook: NotebookSession) -> None:
+    def __init__(self, notebook: NotebookSession, *, is_of_turn: bool = False) -> None:
         self._notebook = notebook
+        self._is_of_turn = is_of_turn
         self._lane = ShellLane(notebook.shell)
         self._context = contextvars.copy_context()
         self._token = secrets.token_urlsafe(32)
@@ -84,9 +87,10 @@ class KernelEndpoint:
 
     def _service(self) -> McpService:
         from tract_jupyter.notebook.serving.tools import PROFILE, SERVED
-        from tract_jupyter.toolkit import McpService, Surroundings
+        from tract_jupyter.toolkit import McpService, Surroundings, at_once
 
-        surroundings = Surroundings(self._copied_context, self._lane.run, SERVED)
+        in_line = at_once if self._is_of_turn else self._lane.run
+        surroundings = Surroundings(self._copied_context, in_line, SERVED)
         return McpService(self._notebook.tract, PROFILE, None, surroundings)
 
 
