@@ -1,10 +1,10 @@
 """The commands of `%tract`, one file for each subject.
 
 `history` shows the context and moves in it, `review` decides requests, `chat` lists turns, and `agents` controls
-agents. `outside` chooses and ends outside agents. `models` chooses language models and shows costs, `cassette` records and replays, and `forks` makes forks.
-`tools` lists operations and tools. `autonomy`, `policies` and `orchestrator` control automatic work, `runs` and
-`profiles` show runs, `rules` explains the analysis, and `doctor` checks this installation. `serve` lets agents of other
-programs use the kernel. `command` has the shared parts.
+agents. `outside` chooses and ends outside agents, and `serve` lets them use the kernel from elsewhere. `models` chooses
+language models and shows costs, `cassette` records and replays, and `forks` makes forks. `tools` lists operations and
+tools. `autonomy`, `policies` and `orchestrator` control automatic work, `runs` and `profiles` show runs, `rules`
+explains the analysis, and `doctor` checks this installation. `command` has the shared parts.
 
 To add a command, write a module here with `COMMANDS`, a tuple of `Command`. The command then runs, completes and
 appears in `%tract help`.
