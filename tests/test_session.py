@@ -11,11 +11,9 @@ import pytest
 from tract_jupyter import Session, Tract
 from tract_jupyter.context import ApproximateCounter
 from tract_jupyter.exceptions import (
-    AmbiguousPrefixError,
     BranchError,
     BranchNotFoundError,
     BudgetExceededError,
-    CommitNotFoundError,
     ContentError,
     DetachedHeadError,
     LLMBudgetError,
@@ -189,7 +187,6 @@ def test_a_closed_session(tmp_path):
         lambda: session.release_tract("t"),
         lambda: session.spawn(tract, purpose="x"),
         lambda: session.collapse(tract, tract, content="x"),
-        lambda: session.get_child_tract("abcd"),
     ):
         with pytest.raises(
             StoreClosedError, match=r"session on .* is closed. Open it again with Session.open"
@@ -230,7 +227,6 @@ def test_a_childs_outcome_is_a_commit_of_the_parent(session, parent):
     }
     assert (result.child_id, result.child_head) == (child.tract_id, child.head)
     assert result.child_tokens == before.token_count
-    assert session.get_child_tract(result.commit_hash[:12]) is child
     assert parent.events("collapse")[0].data == {"child": child.tract_id, "commit": result.commit_hash}
     parent.undo()
     assert texts(parent) == ["be brief", "question"]
@@ -251,7 +247,7 @@ def test_an_agents_outcome(session, parent):
     assert texts(parent) == ["be brief", "question", "in short"]
     assert result.child_id == "agents:topic"
     session.release_tract("agents:topic")
-    found = session.get_child_tract(result.commit_hash)
+    found = session.get_tract(result.child_id)
     assert (found.current_branch, texts(found)) == ("topic", ["hm"])
 
 
@@ -296,20 +292,6 @@ def test_what_cannot_collapse(session, parent):
     with pytest.raises(BudgetExceededError):
         session.collapse(child, parent, content="x")
     assert parent.events("collapse") == []
-
-
-def test_what_is_no_outcome(session, parent):
-    for name in (parent.head, "ffffffff", "no hash", "", 7):
-        with pytest.raises(CommitNotFoundError):
-            session.get_child_tract(str(name) if name == 7 else name)
-
-
-def test_an_ambiguous_prefix(session, parent):
-    with parent.batch():  # two of 2,000 begin with the same four digits: birthdays
-        starts = [parent.user(str(number)).commit_hash[:4] for number in range(2000)]
-    twice = next(start for start in starts if starts.count(start) > 1)
-    with pytest.raises(AmbiguousPrefixError, match="Give more digits"):
-        session.get_child_tract(twice)
 
 
 def test_resume(tmp_path):

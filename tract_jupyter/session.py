@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 from uuid import uuid4
 
 from tract_jupyter.context import (
@@ -17,8 +16,6 @@ from tract_jupyter.context import (
     writer_options,
 )
 from tract_jupyter.exceptions import (
-    AmbiguousPrefixError,
-    CommitNotFoundError,
     CompressionError,
     SessionError,
     TractExistsError,
@@ -27,7 +24,6 @@ from tract_jupyter.models import (
     CollapseResult,
     CompressGroup,
     Inheritance,
-    agent_id,
     brief_repr,
     check_budget,
     repr_of_whole,
@@ -56,13 +52,11 @@ if TYPE_CHECKING:
         Validator,
     )
     from tract_jupyter.review import Trust
-    from tract_jupyter.storage import Entry
     from tract_jupyter.toolkit import ToolProfile
     from tract_jupyter.tract import Tract
 
 
 _NAME_LENGTH = 255  # the column's width
-_PREFIX = re.compile("[0-9a-f]{4,}")  # shorter ones are too often ambiguous
 
 
 class Session:
@@ -317,35 +311,6 @@ class Session:
             into.family.note("collapse", {"child": child.family.agent_id, "commit": commit.commit_hash})
         return CollapseResult(commit, child.family.agent_id, context.head, context.token_count)
 
-    def get_child_tract(self, collapse_hash: str) -> Tract:
-        """Return the child whose result a commit holds.
-
-        Args:
-            collapse_hash: the commit's hash, or its first 4 or more digits, in any tract.
-
-        Raises:
-            CommitNotFoundError: unknown commit, or it is not the result of a child.
-            UnknownTractError: the child no longer exists.
-        """
-        self._tracts.check_open()
-        source = _source_of(self._commit(collapse_hash).metadata)
-        if source is None:
-            raise CommitNotFoundError(
-                f"{collapse_hash[:8]} is not the result of a child. Give a commit that collapse() returned."
-            )
-        return self._tracts.get(agent_id(*source))
-
-    def _commit(self, name: str) -> Entry:
-        matches = []
-        if isinstance(name, str) and _PREFIX.fullmatch(name):
-            with self._database.read() as connection:
-                matches = self._rows.starting_with(connection, name)
-        if len(matches) > 1:
-            raise AmbiguousPrefixError(f"Several commits begin with {name!r}. Give more digits.")
-        if not matches:
-            raise CommitNotFoundError(f"No commit {name!r} in any tract. Give a hash from log().")
-        return matches[0]
-
     # ---
 
     def joined_by(self, tract: Tract) -> Self:
@@ -395,13 +360,6 @@ def _delegate(parent: Tract, child: Tract, granted: ToolProfile | None) -> None:
 _TRACT, _HEAD, _BRANCH = "collapse_source_tract_id", "collapse_source_head", "collapse_source_branch"
 
 
-class Origin(NamedTuple):
-    """The child that produced a commit."""
-
-    tract_id: str
-    branch: str | None
-
-
 def _check_source(content: object, summarizer: Summarizer | None) -> None:
     if (content is None) == (summarizer is None):
         raise SessionError(
@@ -432,8 +390,3 @@ def _origin_metadata(child: Family, context: CompiledContext) -> dict[str, Any]:
     """Return metadata that links the commit to the child."""
     branch = {} if child.branch is None else {_BRANCH: child.branch}
     return {_TRACT: child.tract_id, _HEAD: context.head, **branch}
-
-
-def _source_of(metadata: dict[str, Any]) -> Origin | None:
-    tract_id, branch = metadata.get(_TRACT), metadata.get(_BRANCH)
-    return None if tract_id is None else Origin(tract_id, branch)

@@ -76,4 +76,4 @@ def test_what_an_agent_found_out_is_taken_up(stage, cast):
     stage.agents.call("w", "How is Rome?")
     result = stage.agents.collapse("w")
     assert stage.compile().to_dicts()[-1]["content"] == "Rome is sunny."
-    assert stage.session.get_child_tract(result.commit.commit_hash).current_branch == "call-1"
+    assert stage.session.get_tract(result.child_id).current_branch == "call-1"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tract_jupyter.exceptions import OperationExistsError, ToolExecutionError
-from tract_jupyter.toolkit import HELPERS, ToolBridge, generate_tools_module, python_name, python_names
+from tract_jupyter.toolkit import HELPERS, ToolBridge, ToolsModule, python_name, python_names
 
 
 def test_a_stub_is_an_ordinary_function(tract, search):
@@ -155,7 +155,7 @@ def test_setting_and_deleting_are_refused(tract, search):
 def test_it_is_a_module_object_and_not_importable(tract):
     assert isinstance(tract.tools, types.ModuleType)
     assert "tools" not in sys.modules
-    assert generate_tools_module(ToolBridge(tract.executor), "other").__name__ == "other"
+    assert ToolsModule(ToolBridge(tract.executor), "other").__name__ == "other"
 
 
 # --- names

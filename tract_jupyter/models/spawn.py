@@ -71,7 +71,7 @@ class CollapseResult:
 
     @property
     def commit_hash(self) -> str:
-        """The argument of `Session.get_child_tract`."""
+        """The hash of the commit with the result."""
         return self.commit.commit_hash
 
     def __str__(self) -> str:

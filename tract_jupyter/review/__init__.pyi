@@ -43,7 +43,6 @@ from .effect_lines import ShownEffects as ShownEffects
 from .effect_lines import detail_lines as detail_lines
 from .effect_lines import keyed_lines as keyed_lines
 from .effect_lines import list_effects as list_effects
-from .effect_lines import replaces_files as replaces_files
 from .field_pending import FieldPending as FieldPending
 from .firing import ActionChoice as ActionChoice
 from .firing import Firing as Firing

@@ -249,8 +249,3 @@ def _count_files(actions: Sequence[str]) -> Iterable[tuple[RiskLevel, str]]:
         count = actions.count(action)
         if count:
             yield level, f"{verb} a file" if count == 1 else f"{verb} {count:,} files"
-
-
-def replaces_files(effects: Effects) -> bool:
-    """Return True if a file that exists would be overwritten or deleted."""
-    return any(effect.action != "created" for effect in effects.files)

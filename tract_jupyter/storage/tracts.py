@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import and_, func, literal, select
 
 from tract_jupyter.storage.columns import from_text, now_text, optional
-from tract_jupyter.storage.commits import Entry
 from tract_jupyter.storage.refs import BRANCHES, HEAD
 from tract_jupyter.storage.schema import commits, refs, spawns, tracts
 
@@ -59,15 +58,6 @@ class TractRows:
         newest_tract = select(tracts.c.tract_id).order_by(tracts.c.created_at.desc()).limit(1)
         tract_id = connection.scalar(newest) or connection.scalar(newest_tract)
         return None if tract_id is None else _root(connection, tract_id)
-
-    def starting_with(self, connection: Connection, prefix: str) -> list[Entry]:
-        """Return at most two commits, of any tract, with hashes that begin with `prefix`."""
-        query = select(*_columns()).where(commits.c.commit_hash.between(prefix, prefix + "g")).limit(2)
-        return [Entry._make((*row, b"")) for row in connection.execute(query)]
-
-
-def _columns() -> tuple[Any, ...]:
-    return tuple(commits.c[name] for name in Entry._fields[:-1])
 
 
 def _root(connection: Connection, tract_id: str) -> str:

@@ -98,7 +98,6 @@ from .savings import schema_tokens as schema_tokens
 from .stubs import ToolBridge as ToolBridge
 from .stubs import ToolsModule as ToolsModule
 from .stubs import executor_of as executor_of
-from .stubs import generate_tools_module as generate_tools_module
 from .stubs import make_stub as make_stub
 from .toolset import READ_ON as READ_ON
 from .toolset import Asking as Asking

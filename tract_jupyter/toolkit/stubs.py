@@ -223,11 +223,6 @@ def executor_of(module: ToolsModule) -> tuple[ToolExecutor, str]:
     return helpers.executor, helpers.namespace
 
 
-def generate_tools_module(bridge: ToolBridge, name: str = "tools") -> ToolsModule:
-    """Return the module of a bridge. It does not become part of `sys.modules`."""
-    return ToolsModule(bridge, name)
-
-
 def _docstring(tool: ToolDefinition) -> str:
     lines = [tool.description]
     if len(tool.parameters):
