@@ -85,9 +85,16 @@ def test_a_table_and_a_file_come_back(open_lab, model, screenshot):
     assert lab.execute(seen).strip().startswith("2 True")
     lab.run_cell(2)
 
-    page.get_by_role("button", name="Undo this turn").click()
+    title = page.locator(".row > summary", has_text="Kept: Creates")
+    for width in (700, 1240):
+        lab.page.set_viewport_size({"width": width, "height": 1000})
+        notes = title.locator(".num", has_text="you,")
+        for one in (title, notes):
+            assert one.evaluate("one => one.scrollWidth <= one.clientWidth && one.clientWidth > 0")
+    page.get_by_role("button", name="Undo this turn").press("Enter")
     card = page.locator(".undo-card")
     card.get_by_role("button", name="Restore anyway").wait_for()
+    assert card.evaluate("one => one.contains(document.activeElement)")
     lines = card.locator(".undo-line")
     assert set(lines.locator("code").all_inner_texts()) == {
         "conversation", "clean", "totals", "data/birds.csv",

@@ -63,6 +63,7 @@ const parsed = (html) => {
 };
 
 const LEFT = '<span><i class="i i-stop"></i><b>Did not finish</b></span>';
+const HELD = 5_000; // ms after a press, in which a new page of the turn gets the focus of the pressed button
 // The foot of a live view or a static page: the state of the turn, and its buttons, such as Stop, Undo and Fork.
 function footOf(foot, turn, kernel) {
   const end = ELEMENT("span", { class: "end" });
@@ -82,7 +83,9 @@ function footOf(foot, turn, kernel) {
     drawn = now;
     sent = "";
     const before = [...placed()];
-    const focused = before.includes(document.activeElement) ? document.activeElement.dataset.act : "";
+    const active = document.activeElement;
+    const isHeld = active === document.body && performance.now() - turn.pressedAt < HELD;
+    const focused = before.includes(active) ? active.dataset.act : isHeld ? turn.pressed : "";
     for (const button of before) button.remove();
     for (const [action, label] of turn.actions) {
       const place = placeOf(action);
@@ -96,6 +99,7 @@ function footOf(foot, turn, kernel) {
   const act = (action, button) => {
     if (sent) return;
     const key = sent = newId();
+    if (document.activeElement === button) Object.assign(turn, { pressed: action, pressedAt: performance.now() });
     for (const other of placed()) other.setAttribute("aria-disabled", "true");
     button.prepend(icon("run"));
     kernel.decide({ type: "act", action, key }, key, () => sent === key, (text) => { message.textContent = text; });

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.views.html import Attribute, HtmlPart
 
 CHEVRON: Final = element("i", class_="chev")
+_LONG: Final = 40
+"""The characters of a title that always fit into a line."""
 
 
 def page(*content: HtmlPart, label: str, name: str) -> Html:
@@ -195,7 +197,8 @@ class Row(NamedTuple):
     def __html__(self) -> Html:
         """Return a line that unfolds."""
         look, word = ICONS[self.state]
-        what = element("span", self.what, class_="said-b cut-b") if self.what else named(self.name)
+        look_of_what = ("said-b", "long" if len(self.what) > _LONG else "")
+        what = element("span", self.what, class_=look_of_what) if self.what else named(self.name)
         cells = (
             element("i", class_=f"i {look}"),
             element("span", word, class_="said"),
