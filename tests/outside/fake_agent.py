@@ -158,6 +158,7 @@ STEPS = {
     "notify": lambda method, params: send(method=method, params=params),
     "kernel": kernel,
     "write": write,
+    "remove": lambda path: Path(path).unlink(),
     "mode": mode,
     "sleep": sleep,
     "die": os._exit,

@@ -132,6 +132,15 @@ def test_an_agent_that_does_not_wait_or_ignores_a_decision_gets_a_warning(chat, 
     assert any("changed" in title.lower() for title, _ in notes(events))
 
 
+def test_a_removal_comes_as_an_empty_text_and_is_no_difference(chat, known, user, folder):
+    (folder / "old.txt").write_text("bye\n")
+    about = call(content=[{"type": "diff", "path": "old.txt", "oldText": "bye\n", "newText": ""}])
+    _, events = chat(known(prompts=[[["ask", {"call": about, "does": [["remove", "old.txt"]]}]]]))
+    assert user.requests[0].title == "Fake wants to empty or remove old.txt"
+    assert not (folder / "old.txt").exists()
+    assert not [title for title, is_warning in notes(events) if is_warning]
+
+
 def test_files_without_a_request_and_another_content_are_warnings(chat, known, folder):
     about = call(content=[{"type": "diff", "path": "new.py", "oldText": None, "newText": "print(1)\n"}])
     steps = [

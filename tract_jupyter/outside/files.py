@@ -31,7 +31,9 @@ class ExpectedFile(NamedTuple):
 
     @property
     def has_difference(self) -> bool:
-        """True if the file has another content now."""
+        """True if the file has another content now. An agent describes a removal as a change to an empty text."""
+        if "" in self.contents and not os.path.lexists(self.path):
+            return False
         return read_text(self.path) not in self.contents
 
 

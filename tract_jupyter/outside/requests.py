@@ -94,7 +94,8 @@ class PendingAgentRequest(Pending):
         if self.changes:
             first, more = self.changes[0], len(self.changes) - 1
             name = one_line(shown(absolute(first.path, self._folder), self._folder), _SHORT)
-            verb = "create" if first.before is None else "change"
+            verb = "empty or remove" if not first.after and first.before else "change"
+            verb = "create" if first.before is None else verb
             return f"{who} wants to {verb} {name}{f' and {more} more' if more else ''}"
         if self.fields["command"]:
             return f"{who} wants to run a shell command"
