@@ -584,11 +584,12 @@ class Parts:
     def rehearser(self) -> Rehearser:
         """The rehearsals of code on a contained copy of this kernel; `scripts.rehearse` uses it."""
         from tract_jupyter.rehearsal import Rehearser
+        from tract_jupyter.toolkit import server_tokens
 
         return Rehearser(
             Path.cwd(),
             self.backups,
-            secrets=lambda: [*self.models.secrets(), *self.review.trust.secrets()],
+            secrets=lambda: [*self.models.secrets(), *self.review.trust.secrets(), *server_tokens()],
             hidden=lambda: self.scripts.hidden_names,
         )
 

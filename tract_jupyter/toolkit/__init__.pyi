@@ -45,6 +45,7 @@ from .mcp.held import Hold as Hold
 from .mcp.held import hold_of as hold_of
 from .mcp.http import MOST_BYTES as MOST_BYTES
 from .mcp.http import HttpServer as HttpServer
+from .mcp.http import server_tokens as server_tokens
 from .mcp.proxy import KernelProxy as KernelProxy
 from .mcp.served import ServedKernel as ServedKernel
 from .mcp.served import find_kernel as find_kernel

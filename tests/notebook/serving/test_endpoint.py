@@ -281,3 +281,13 @@ def test_the_effects_of_a_rehearsal_are_kept(notebook, agent):
     notebook.decide("execute_tool", "keep", {})
     assert data(run)["output"] == "3\n"
     assert notebook.run("print(rows)") == "[1, 2, 3]\n"
+
+    # the copy does not have the token
+    token = find_kernel("").token
+    found = "list(sys.modules['tract_jupyter.toolkit.mcp.http']._tokens)"
+    run = codex.run(f"import sys\nfound = {found}\nprint(len(found), [o[::-1] for o in found])")
+    text = notebook.request().review_request().effects.text(10_000)
+    assert text.startswith("1 [")
+    assert token[::-1] not in text
+    notebook.decide("reject")
+    assert run.result(60).is_error

@@ -35,6 +35,14 @@ _END_SECONDS: Final = 3.0
 _BEAT: Final = 0.02
 
 
+_tokens: set[str] = set()
+
+
+def server_tokens() -> frozenset[str]:
+    """Return the tokens of the servers in this process. A rehearsal removes them from its copy."""
+    return frozenset(_tokens)
+
+
 class Guard:
     """Refuses each request without the token, or from a web page, before its body is read.
 
@@ -102,6 +110,7 @@ class HttpServer:
     def __init__(self, make: Callable[[], McpService], token: str) -> None:
         self._make = make
         self._token = token
+        _tokens.add(token)
         self.port = 0
         self._server: Any = None
         self._error: BaseException | None = None
@@ -139,6 +148,7 @@ class HttpServer:
 
     def stop(self) -> None:
         """End the server. Open calls of clients end without an answer."""
+        _tokens.discard(self._token)
         if self._server is not None:
             self._server.should_exit = True
             self._server.force_exit = True
