@@ -70,15 +70,12 @@ def test_an_agent_writes_a_file_runs_a_command_and_code_and_gets_a_reason(
     reason = out.get_by_role("textbox").first
     reason.fill("keep data")
     out.get_by_role("button", name="Reject").last.click()
-    keep = (
-        out.locator(".tract.turn section.q")
-        .get_by_role("button")
-        .and_(out.locator("[data-action=keep], [data-action=approve]"))
-        .first
-    )
-    keep.wait_for()
+    question = out.locator(".tract.turn section.q").filter(has_text="Run a script in the kernel")
+    question.wait_for()
     screenshot(lab, "outside-code", 1)
-    keep.click()
+    question.locator("[data-action=keep], [data-action=approve]").and_(
+        out.locator("[aria-disabled=false]")
+    ).first.click()
     out.get_by_text("I keep data.").wait_for()
     page = end(lab)
     screenshot(lab, "outside-turn", 1)

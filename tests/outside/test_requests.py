@@ -1,11 +1,14 @@
 """The four shapes of requests for permission, with messages as the agents send them, and hostile ones."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.outside.conftest import call
 from tract_jupyter.loop import CallEnded, TurnNoted
 from tract_jupyter.outside import AGENTS, OUTSIDE_AGENT
 
+PAGE = Path(__file__).parents[2] / "docs" / "outside_agents.md"
 ONCE = {"optionId": "yes", "name": "Allow", "kind": "allow_once"}
 NO = {"optionId": "no", "name": "Reject", "kind": "reject_once"}
 CODEX_OPTIONS = [
@@ -198,6 +201,9 @@ def test_the_table_is_complete(settings):
     assert "kernel_1" in str(settings.meta("kernel_1")) or not settings.session_meta
     assert settings.mode or settings.environment
     assert settings.verified or "Not verified" in settings.about
+    (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {settings.title} |")]
+    assert row.endswith(f"| {settings.verified or 'not verified'} |")
+    assert f"| `{settings.name}` |" in PAGE.read_text()
 
 
 def test_hostile_values_of_a_call_do_no_harm(chat, known, user):

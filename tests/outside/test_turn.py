@@ -49,6 +49,7 @@ def test_messages_thoughts_plan_and_calls_come_in_order_and_are_stored(chat, tra
     assert [message.role for message in tract.compile().messages] == [
         "user",
         "assistant",
+        "assistant",
         "tool",
         "assistant",
     ]
