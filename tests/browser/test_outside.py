@@ -70,7 +70,7 @@ def test_an_agent_writes_a_file_runs_a_command_and_code_and_gets_a_reason(
     reason = out.get_by_role("textbox").first
     reason.fill("keep data")
     out.get_by_role("button", name="Reject").last.click()
-    question = out.locator(".tract.turn section.q").filter(has_text="Run a script in the kernel")
+    question = out.locator(".tract.turn section.q").filter(has_text="Run a script of the client")
     question.wait_for()
     screenshot(lab, "outside-code", 1)
     question.locator("[data-action=keep], [data-action=approve]").and_(
