@@ -339,7 +339,20 @@ class HTTPClient(ABC):
                     self._calls.discard(call)
 
     def _tried(self, call: ModelCall, attempt: Callable[[], T]) -> T:
-        return with_retries(attempt, call, max_retries=self.max_retries, backoff=self.backoff)
+        """Call `attempt` until it succeeds or its failure is permanent, and return its result."""
+        from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
+
+        exponential = wait_exponential(multiplier=self.backoff, max=_LONGEST_OWN_PAUSE)
+
+        def pause(state: Any) -> float:
+            named = state.outcome.exception().retry_after
+            return float(exponential(state)) if named is None else float(named)
+
+        retrying = Retrying(
+            stop=stop_after_attempt(self.max_retries + 1), retry=retry_if_exception(_may_pass), wait=pause,
+            sleep=call.pause, reraise=True,
+        )  # fmt: skip
+        return retrying(attempt)
 
     def _accepted(
         self,
@@ -530,27 +543,6 @@ def _objects(data: bytes) -> Iterator[dict[str, Any] | None]:
     ):
         if isinstance(value, dict) or text.startswith(b"{"):
             yield value
-
-
-def with_retries(attempt: Callable[[], T], call: ModelCall, *, max_retries: int, backoff: float) -> T:
-    """Call `attempt` until it succeeds or its failure is permanent, and return its result.
-
-    Raises:
-        LLMRequestError: the last failure.
-    """
-    from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
-
-    exponential = wait_exponential(multiplier=backoff, max=_LONGEST_OWN_PAUSE)
-
-    def pause(state: Any) -> float:
-        named = state.outcome.exception().retry_after
-        return float(exponential(state)) if named is None else float(named)
-
-    retrying = Retrying(
-        stop=stop_after_attempt(max_retries + 1), retry=retry_if_exception(_may_pass), wait=pause,
-        sleep=call.pause, reraise=True,
-    )  # fmt: skip
-    return retrying(attempt)
 
 
 def _may_pass(error: BaseException) -> bool:

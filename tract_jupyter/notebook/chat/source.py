@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
 
-_TOOL_CALLS = frozenset({"tool_call", "script_call"})
-
 
 class TractSource:
     """The data of a tract that the events of a turn lack."""
