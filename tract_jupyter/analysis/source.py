@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import threading
 import warnings
@@ -18,6 +19,12 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 """The line ends of Python's tokenizer. ``str.splitlines`` has more, and would shift the line numbers."""
 
 _WARNINGS = threading.Lock()  # the filters of warnings are one list for all threads
+if hasattr(
+    os, "register_at_fork"
+):  # Windows has no fork. A fork must not begin with the lock of another thread
+    os.register_at_fork(
+        before=_WARNINGS.acquire, after_in_parent=_WARNINGS.release, after_in_child=_WARNINGS.release
+    )
 
 MAX_TEXT = 200
 """The longest source text in a finding, in characters."""
