@@ -302,6 +302,14 @@ def test_a_program_is_not_imported(workspace):
         kept_import("import unittest.__main__ as program", "module unittest", workspace)
 
 
+def test_a_future_import_is_kept(adopt):
+    import __future__
+
+    namespace: dict = {}
+    adopt("from __future__ import annotations\nnew = 1", namespace)
+    assert namespace == {"annotations": __future__.annotations, "new": 1}
+
+
 def test_an_import_of_a_library_is_kept(workspace, monkeypatch):
     monkeypatch.delitem(sys.modules, "xml.sax.saxutils", raising=False)
     assert kept_import("from xml.sax import saxutils", "module saxutils", workspace).escape("<") == "&lt;"

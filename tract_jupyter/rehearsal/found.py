@@ -296,7 +296,8 @@ class _Receiver:
     def _refused(self, name: str, action: Action, before: str, header: dict[str, Any]) -> VariableEffect:
         kind = one_line(str(header.get("type", "")), _LONGEST)
         imported = self._findings.baseline.imports.get(name)
-        if imported is not None and kind.startswith(("module ", "function ", "class ")):
+        is_importable = kind.startswith(("module ", "function ", "class "))
+        if imported is not None and (is_importable or imported[0] == "__future__"):
             self._findings.values[name] = Import(*imported)
             is_new = action == "created" and not hasattr(builtins, name)
             return VariableEffect(name, action, before, kind, is_import=is_new)
