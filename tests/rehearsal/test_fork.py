@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -201,6 +202,10 @@ def test_a_workspace_above_the_home_folder_is_refused(tmp_path, monkeypatch):
         RehearsalError, match="contains your home folder, with its keys. Start the notebook in"
     ):
         rehearser.rehearse("1", {})
+    account = SimpleNamespace(pw_dir=str(tmp_path / "account" / "home"))
+    monkeypatch.setattr("pwd.getpwuid", lambda _: account)
+    with pytest.raises(RehearsalError, match="contains your home folder"):
+        Rehearser(tmp_path / "account", Backups(tmp_path / "backups")).rehearse("1", {})
     for workspace in (tmp_path / "home", tmp_path / "home" / "work"):
         assert Rehearser(workspace, Backups(tmp_path / "backups")).rehearse("1", {}).effects.is_empty
 

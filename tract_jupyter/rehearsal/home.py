@@ -5,6 +5,7 @@ The code may not read entries whose names begin with a dot, except what the inte
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,9 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
 
+def homes() -> set[Path]:
+    """Return the resolved home folders of the user: the one of the environment, and the one of the account."""
+    found = [Path.home()]
+    with contextlib.suppress(ImportError, KeyError):  # not on Windows; a user without an account
+        import pwd
+
+        found.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    return {path.resolve() for path in found}
+
+
 def is_home(workspace: Path) -> bool:
-    """Return True if a resolved folder is the user's home folder."""
-    return workspace == Path.home().resolve()
+    """Return True if a resolved folder is a home folder of the user."""
+    return workspace in homes()
 
 
 def is_hidden_in_home(path: str, workspace: Path) -> bool:

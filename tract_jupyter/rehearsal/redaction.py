@@ -51,8 +51,16 @@ def remove_secrets(secrets: Collection[str]) -> None:
         del os.environ[name]
     _clear_environment(variables)
     values = {*secrets, *variables.values()}
-    needles = sorted({_raw(value) for value in values}, key=len, reverse=True)
-    overwrite([needle for needle in needles if len(needle) >= _SHORTEST_IN_MEMORY])
+    overwrite(_shortest([raw for raw in map(_raw, values) if len(raw) >= _SHORTEST_IN_MEMORY]))
+
+
+def _shortest(texts: list[bytes]) -> list[bytes]:
+    """Return the texts that contain no other one. Without these, the others are incomplete."""
+    found: list[bytes] = []
+    for text in sorted(set(texts), key=len):
+        if not any(other in text for other in found):
+            found.append(text)
+    return found
 
 
 def _clear_environment(variables: Mapping[str, str]) -> None:

@@ -7,7 +7,6 @@ import sys
 import time
 import weakref
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RehearsalError
@@ -28,6 +27,7 @@ from tract_jupyter.rehearsal.effects import Effects, FileEffect, Output, Refused
 from tract_jupyter.rehearsal.engines import EngineName, Engines
 from tract_jupyter.rehearsal.fork import CopyJob
 from tract_jupyter.rehearsal.found import Findings, find_effects
+from tract_jupyter.rehearsal.home import homes
 from tract_jupyter.rehearsal.levels import probe
 from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.redaction import Redactor, secret_variables
@@ -35,6 +35,7 @@ from tract_jupyter.rehearsal.report import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from pathlib import Path
 
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.rehearsal.backups import Backups
@@ -248,7 +249,7 @@ class Rehearser:
 
     def _check_workspace(self) -> None:
         """Refuse a workspace above the user's keys: the code may read it, except hidden files of a home folder."""
-        if self.workspace in Path.home().resolve().parents:
+        if not self.workspace.name or any(self.workspace in home.parents for home in homes()):
             raise RehearsalError(
                 f"There is no rehearsal in {self.workspace}: it contains your home folder, with its keys. Start the "
                 "notebook in your home folder, or in a folder of your project."
