@@ -100,25 +100,10 @@ class HookLog:
             while self._unwritten:
                 yield self._unwritten.popleft()
 
-    def newest(
-        self,
-        *,
-        operation: str | None = None,
-        handler: str | None = None,
-        outcome: str | None = None,
-        pending_id: str | None = None,
-        limit: int,
-    ) -> list[HookEvent]:
-        """Return the newest matching entries, oldest first."""
+    def newest(self, limit: int, **wanted: str | None) -> list[HookEvent]:
+        """Return the newest entries with these values, oldest first. None matches any value."""
         with self._database.read() as connection:
-            rows = self._rows.newest(
-                connection,
-                operation=operation,
-                handler=handler,
-                outcome=outcome,
-                pending_id=pending_id,
-                limit=limit,
-            )
+            rows = self._rows.newest(connection, limit, **wanted)
         return [
             HookEvent(
                 row.operation, row.handler, row.outcome, row.pending_id, row.error,
