@@ -99,6 +99,8 @@ def test_a_table_and_a_file_come_back(open_lab, model, screenshot):
     assert set(lines.locator("code").all_inner_texts()) == {
         "conversation", "clean", "totals", "data/birds.csv",
     }  # fmt: skip
+    card.locator("details > summary", has_text="Changes").click()
+    assert "graet tit" in card.locator(".more").inner_text()
     assert poor_contrast(card) == []
     screenshot(lab, "undo-table", 1)
     card.get_by_role("button", name="Restore anyway").click()

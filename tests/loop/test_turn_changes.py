@@ -100,6 +100,26 @@ def test_a_script_without_rehearsals_is_undone(notebook):
     assert (notebook.workspace / "a.csv").read_text() == "old"
 
 
+def test_the_preview_has_the_differences(notebook):
+    pandas = pytest.importorskip("pandas")
+    (notebook.workspace / "a.csv").write_text("species\ngraet tit\n")
+    notebook.names["table"] = pandas.DataFrame({"species": ["graet tit", "wren"]})
+    code = "table = table.replace('graet tit', 'great tit')\ntable.to_csv('a.csv', index=False)"
+    question = notebook.turn(code, "other = 1")
+    items = {item.name: item.differences for item in notebook.tract.preview_undo(question).items}
+    assert (items["conversation"], items["other"]) == (None, None)
+    assert items["table"].changed_cells == (("species", 1),)
+    assert items["a.csv"].splitlines()[2:] == [
+        "@@ -1,3 +1,2 @@",
+        " species",
+        "-great tit",
+        "-wren",
+        "+graet tit",
+    ]
+    done = notebook.tract.undo(question)
+    assert {item.differences for item in done.items} == {None}
+
+
 def test_a_value_that_changed_since_stays_unless_it_is_forced(notebook):
     question = notebook.turn("table = [1]", "other = 1")
     notebook.names["table"] = "of the user"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from tract_jupyter.context import Repository
-    from tract_jupyter.rehearsal import Backups, Change, UndoItem
+    from tract_jupyter.rehearsal import Backups, Change, TableChange, UndoItem
     from tract_jupyter.storage import Database
     from tract_jupyter.toolkit import EffectRecords, RecordedEffect, ToolDefinition, ToolExecutor, UndoneTurn
 
@@ -33,6 +33,7 @@ TurnItemKind = Literal["conversation", "variable", "file", "setting", "call"]
 TurnItemState = Literal["restorable", "changed since", "impossible", "failed"]
 _CONVERSATION: Final = "conversation"
 _TEXT: Final = 60
+_MOST_COMPARED: Final = 30
 _LOST: Final = "the code does not name it, so it was not saved"
 _GONE: Final = "its earlier value is gone, because the kernel was restarted"
 _DROPPED: Final = "its earlier value was dropped, because the memory for earlier values is full"
@@ -48,6 +49,8 @@ class TurnItem(NamedTuple):
             another undo tries it again. In a result, `restorable` means that it was done.
         detail: the effect, or the reason, in one line.
         exact: the exact path of a file, or the id of a call. Different items can have the same name on display.
+        differences: the changes that the undo makes, in a preview: a diff of a file, or rows of a table. None if they
+            are not known.
     """
 
     kind: TurnItemKind
@@ -55,6 +58,7 @@ class TurnItem(NamedTuple):
     state: TurnItemState
     detail: str = ""
     exact: str = ""
+    differences: str | TableChange | None = None
 
     @property
     def key(self) -> tuple[str, str]:
@@ -291,15 +295,17 @@ class TurnUndoer:
         return [effect for effect in reversed(effects) if effect.state != "undone"]
 
     def _steps(self, question: str, *, redo: bool) -> list[_Step]:
-        return [self._step(effect, redo=redo) for effect in self._in_order(question, redo=redo)]
+        return [
+            self._step(effect, redo=redo, is_preview=True) for effect in self._in_order(question, redo=redo)
+        ]
 
-    def _step(self, effect: RecordedEffect, *, redo: bool) -> _Step:
+    def _step(self, effect: RecordedEffect, *, redo: bool, is_preview: bool = False) -> _Step:
         if not effect.is_own:
             why = "its record is not signed by you, so it stays as it is"
             name = effect.name or ", ".join((*effect.variables, *effect.files))
             return _Step(effect, (TurnItem("call", name, "impossible", why),))
         if effect.change_id:
-            return self._change_step(effect, redo=redo)
+            return self._change_step(effect, redo=redo, is_preview=is_preview)
         if not effect.tool:
             return _Step(effect, (TurnItem("call", effect.name, "impossible", effect.why),))
         return self._call_step(effect, redo=redo)
@@ -326,9 +332,13 @@ class TurnUndoer:
 
     # --- a change of a script
 
-    def _change_step(self, effect: RecordedEffect, *, redo: bool) -> _Step:
+    def _change_step(self, effect: RecordedEffect, *, redo: bool, is_preview: bool) -> _Step:
         change, why = self._change_of(effect)
-        items = () if change is None else _items_of(change.preview(redo=redo))
+        items = (
+            ()
+            if change is None
+            else _items_of(change.preview(redo=redo), change if is_preview and not redo else None)
+        )
         gone = () if redo else tuple(self._gone(effect, {item.key[1] for item in items}, change, why))
         if change is None:
             return _Step(effect, gone)
@@ -433,8 +443,15 @@ def _is_open_redo(effect: RecordedEffect) -> bool:
     return effect.state == "unknown" and not effect.is_undoing and bool(effect.has_result or effect.change_id)
 
 
-def _items_of(items: Sequence[UndoItem]) -> tuple[TurnItem, ...]:
-    return tuple(TurnItem(item.kind, item.name, item.state, item.detail, item.path) for item in items)
+def _items_of(items: Sequence[UndoItem], change: Change | None = None) -> tuple[TurnItem, ...]:
+    """Return the items of a change. With the change, the first ones have their differences."""
+    return tuple(
+        TurnItem(
+            item.kind, item.name, item.state, item.detail, item.path,
+            None if change is None or number >= _MOST_COMPARED else change.differences(item),
+        )
+        for number, item in enumerate(items)
+    )  # fmt: skip
 
 
 def _merged(items: Iterator[TurnItem] | Sequence[TurnItem], *, is_done: bool = False) -> list[TurnItem]:
@@ -452,7 +469,7 @@ def _merged(items: Iterator[TurnItem] | Sequence[TurnItem], *, is_done: bool = F
         elif newer.state == "restorable" and item.state != "impossible":
             state = item.state if is_done else "restorable"
             detail = newer.detail if item.state == "changed since" else item.detail
-            merged[key] = newer._replace(state=state, detail=detail)
+            merged[key] = newer._replace(state=state, detail=detail, differences=None)
     return list(merged.values())
 
 

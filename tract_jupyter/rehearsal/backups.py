@@ -174,6 +174,14 @@ class Backups:
         """Return True if the content of a state is here, or the state is a missing file."""
         return state is None or self._object(state.sha256).exists()
 
+    def content(self, state: FileState | None, most: int) -> bytes:
+        """Return the beginning of the content of a state; empty if there is no file, or its content is not here."""
+        with suppress(OSError):
+            if state is not None:
+                with self._object(state.sha256).open("rb") as file:
+                    return file.read(most)
+        return b""
+
     def add(
         self,
         workspace: Path,

@@ -10,16 +10,21 @@ from unicodedata import normalize
 
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.describe import describe, memory_of
-from tract_jupyter.rehearsal.files import shown_path, state_below
+from tract_jupyter.rehearsal.files import MOST_READ, content_below, shown_path, state_below, text_diff
 from tract_jupyter.rehearsal.settings import MISSING, ChangedSetting, current, same_setting, set_setting
+from tract_jupyter.rehearsal.tables import compare_frames
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from tract_jupyter.rehearsal.backups import Backups, FileRecord, JournalRecord, Side
+    from tract_jupyter.rehearsal.effects import TableChange
 
 Certainty = Literal["exact", "named only"]
 State = Literal["restorable", "changed since", "impossible"]
+
+
+_MOST_ROWS: Final = 100_000
 
 
 class UndoItem(NamedTuple):
@@ -144,6 +149,21 @@ class Change:
         """Return the items that `undo`, or `redo`, would restore. Changes nothing."""
         return self._items("after" if redo else "before")
 
+    def differences(self, item: UndoItem) -> str | TableChange | None:
+        """Return the changes that an undo of an item makes: a diff of a text file, or rows of a table.
+
+        None if it is neither, is too large, or cannot be restored.
+        """
+        if item.kind == "variable":
+            for one in self._variables:
+                if one.name == item.name and not one.problem and _is_small(one.before):
+                    return compare_frames(self._namespace.get(one.name), one.before)
+        for file in self._files if item.kind == "file" and item.state != "impossible" else ():
+            if file.path == item.path and self._record is not None and self._backups is not None:
+                now = content_below(self._record.workspace, file.path)
+                return text_diff(file.path, now, self._backups.content(file.before, MOST_READ)) or None
+        return None
+
     def undo(self, *, force: Collection[str | tuple[str, str]] = ()) -> tuple[UndoItem, ...]:
         """Restore the state before the change.
 
@@ -263,6 +283,12 @@ def _distinct(items: list[UndoItem]) -> list[UndoItem]:
         item._replace(detail=f"{item.detail}; exact path {item.path!a}") if counts[look] > 1 else item
         for item, look in zip(items, looks, strict=True)
     ]
+
+
+def _is_small(value: Any) -> bool:
+    """Return True for a table that is compared quickly."""
+    shape = getattr(value, "shape", ())
+    return isinstance(shape, tuple) and len(shape) == 2 and shape[0] <= _MOST_ROWS  # noqa: PLR2004 # a table
 
 
 def _is_unchanged(value: Any, mark: str) -> bool:

@@ -425,6 +425,30 @@ def _content(folder: int, path: str, state: FileState | None, limit: int) -> byt
         return file.read(limit + 1)
 
 
+MOST_READ: Final = _MOST_DIFFED + 1
+"""Bytes of a file that `text_diff` needs, to see that it is too large."""
+
+
+def text_diff(path: str, before: bytes, after: bytes) -> str:
+    """Return the unified diff of two contents of a file; empty if they are not text, or too large."""
+    if max(len(before), len(after)) > _MOST_DIFFED:
+        return ""
+    old, new = _as_text(before), _as_text(after)
+    return "" if old is None or new is None else _diff(path, old, new)[0]
+
+
+def content_below(workspace: str, path: str) -> bytes:
+    """Return the content of a file below a folder, up to a maximum; empty if there is no such file."""
+    folder = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        with open(open_below(folder, path), "rb") as file:
+            return file.read(MOST_READ)
+    except OSError:
+        return b""
+    finally:
+        os.close(folder)
+
+
 def _sizes(change: FileChange) -> str:
     before, after = change.before, change.after
     if before is not None and after is not None:

@@ -10,7 +10,7 @@ from tract_jupyter.agents import AgentState, CallState, tools_of
 from tract_jupyter.models import counted, one_line, printable, shortened
 from tract_jupyter.notebook.chat.markdown import markdown_text
 from tract_jupyter.notebook.chat.rows import tokens_text
-from tract_jupyter.notebook.chat.turn import STYLE, turn_page
+from tract_jupyter.notebook.chat.turn import STYLES, turn_page
 from tract_jupyter.notebook.chat.view import Foot, TurnBlock
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import View, element, root_html, table, title
@@ -494,7 +494,7 @@ class AgentPage(View):
             (rows.sub("Calls"), rows.rows(works)) if works else None,
             rows.dim(counted(self._more, "earlier call")) if self._more else None,
         )
-        return styled(root_html(inner, look="tract turn", data_testid="tract-agent"), STYLE)
+        return styled(root_html(inner, look="tract turn", data_testid="tract-agent"), *STYLES)
 
     def to_text(self) -> str:
         """Return the page as text."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.chat.undo import UndoCard
     from tract_jupyter.notebook.views.html import Html, HtmlPart
 
-STYLE: Final = "chat/chat.css"
+STYLES: Final = ("chat/chat.css", "panels/effects.css")
 _ALL_RESULTS: Final = 120_000  # characters of results that a saved turn keeps
 _LEAST_RESULT: Final = 300
 _UNTIL: Final = "chat(None)"
@@ -267,7 +267,7 @@ def turn_page(
         data_testid=name,
         data_turn=turn_id,
     )
-    return styled(page, STYLE)
+    return styled(page, *STYLES)
 
 
 def _money(usd: Decimal) -> str:

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import CommitNotFoundError, OperationError
 from tract_jupyter.models import exact_time, one_line, printable, size_text
+from tract_jupyter.notebook.chat.turn import STYLES
 from tract_jupyter.notebook.chat.view import Foot, TurnBlock
+from tract_jupyter.notebook.panels import differences_html
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import View, ago, element, fragment, root_html
 from tract_jupyter.notebook.views.styles import styled
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.tract import Tract
 
-STYLE: Final = "chat/chat.css"
 _MARKS: Final = {"restorable": "↶", "changed since": "!", "impossible": "×", "failed": "×"}
 _LOOKS: Final = {"restorable": "ok", "changed since": "wait", "impossible": "no", "failed": "no"}
 _NAMED_ONLY: Final = "A script ran in the kernel, so only variables and files that its code names were saved."
@@ -110,6 +111,7 @@ class UndoCard:
             element("code", one_line(printable(item.name), _NAME)),
             element("span", self._detail(at, item)),
             element("span", data_slot=slot),
+            None if self.plan.is_done else differences_html(item.differences),
             class_="undo-line",
         )
 
@@ -177,7 +179,7 @@ class UndoPage(View):
         """Return self-contained static HTML."""
         foot = element("div", element("span", class_="end"), class_="foot")
         page = root_html(self.card.html(), foot, look="tract turn", role="group", data_turn=self.turn_id)
-        return styled(page, STYLE)
+        return styled(page, *STYLES)
 
     def text(self) -> str:
         """Return the card as text."""

@@ -2,6 +2,7 @@ from .code import code_html as code_html
 from .code import findings_html as findings_html
 from .code import highlighted as highlighted
 from .code import page_html as page_html
+from .effects import differences_html as differences_html
 from .inbox import Inbox as Inbox
 from .inbox import InboxPages as InboxPages
 from .inbox import InboxRow as InboxRow

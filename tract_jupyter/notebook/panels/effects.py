@@ -88,6 +88,15 @@ def _details_html(line: EffectLine) -> Html | None:
     return _sample_html(line.table)
 
 
+def differences_html(differences: str | TableChange | None) -> Html | None:
+    """Return a diff, or a sample of rows, in a part that unfolds; None if there is none."""
+    if isinstance(differences, str):
+        return rows.fold("Changes", side_by_side(differences, "Now", "After the undo"))
+    if differences is None or not differences.sample:
+        return None
+    return rows.fold("Changes", _sample_html(differences))
+
+
 def _sample_html(change: TableChange) -> Html:
     """Return a sample of the changed rows. A table of new rows only looks like any table."""
     is_new = all(row.kind == "added" for row in change.sample)
