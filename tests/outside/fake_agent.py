@@ -150,6 +150,8 @@ STEPS = {
     "progress": lambda fields: update("tool_call_update", **fields),
     "ask": lambda fields: ask(**fields),
     "flood": flood,
+    "calls": lambda number: [update("tool_call", toolCallId=f"c{one}") for one in range(number)],
+    "large": lambda size: update("agent_message_chunk", content={"type": "text", "text": "x" * size}),
     "raw": lambda text: (sys.stdout.write(text + "\n"), sys.stdout.flush()),
     "request": lambda method, params: (
         send(id="r1", method=method, params=params),

@@ -274,3 +274,36 @@ def test_a_command_line_decides_by_itself_and_the_row_says_so(chat, tract):
     response, events = chat(command(prompts=[[["text", "Hello."]]]))
     assert response.text == "Hello."
     assert ("This agent decides by itself when to ask.", True) in notes(events)
+
+
+def test_too_many_calls_or_too_much_text_end_the_turn_and_the_session_goes_on(chat, known, log):
+    calls, big = [["calls", 501]], [["large", 1_000_000]] * 6
+    agent = known(prompts=[calls, big, [["text", "Here."]]], log=log.place)
+    with pytest.raises(OutsideAgentError, match="sent more than 500 calls in one turn"):
+        chat(agent, "One.")
+    with pytest.raises(OutsideAgentError, match="sent more than 5,000,000 characters"):
+        chat(agent, "Two.")
+    assert chat(agent, "Three.")[0].text == "Here."
+
+
+def test_the_calls_of_the_kernels_server_belong_to_the_turn(chat, known, tract, log):
+    from tract_jupyter.toolkit import call_context
+
+    recorders = []
+
+    class Server:
+        name, url, headers = "kernel_1", "http://127.0.0.1:1/mcp", {}
+
+    def serve():
+        recorders.append(call_context().effects)
+        return Server
+
+    tract.outside.server = serve
+    agent = known(log=log.place)
+    chat(agent, "One.")
+    chat(agent, "Two.")
+    assert len(log.sent("session/new")) == 1
+    first, second = recorders
+    assert first is not None
+    assert second is not None
+    assert first is not second

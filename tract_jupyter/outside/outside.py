@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _SETTLE_SECONDS: Final = 5.0
 _MOST_EARLIER: Final = 40_000
 _MOST_NAMED: Final = 10
+_MOST_BEFORE: Final = 1_000
 _EARLIER: Final = (
     "The conversation so far, for your information:\n\n{text}\n\nThe message of the user:\n\n{message}"
 )
@@ -327,8 +328,9 @@ class _Running:
         """Items that came between two turns."""
 
     def listen(self, item: object) -> None:
-        """Keep an item for the next turn."""
-        self.before.append(item)
+        """Keep an item for the next turn, up to a number."""
+        if len(self.before) < _MOST_BEFORE:
+            self.before.append(item)
 
     def with_earlier(self, text: str) -> str:
         """Return a message with the conversation that the agent does not know, once."""

@@ -54,6 +54,9 @@ _BY_US: Final = ("outside", "tract_jupyter")
 """The channel and the name of a rejection without the user."""
 _ANSWER_SIZE: Final = 20_000
 _MOST_NOTES: Final = 20
+_MOST_CALLS: Final = 500
+_MOST_TEXT: Final = 5_000_000
+_MOST_OPEN: Final = 30
 _MOST_PROMPTS: Final = 10
 _BRIEF: Final = 2_000
 _STILL_RUNNING: Final = "The call still ran when the agent made its next call."
@@ -105,6 +108,7 @@ class _Work:
     prompts: int = 0
     calls: int = 0
     notes: int = 0
+    text: int = 0
     ran_commands: bool = False
     claimed_usd: float = 0.0
 
@@ -259,6 +263,9 @@ class OutsideTurn:
             text = f"\n[{one_line(str(data.get('type') or 'content'), 40)} of the agent is not shown]\n"
         if any(not call.is_committed for call in self._calls.values()):
             self._commit_step()
+        self._work.text += len(text)
+        if self._work.text > _MOST_TEXT:
+            raise self._too_much(f"more than {_MOST_TEXT:,} characters")
         is_text = kind == "agent_message_chunk"
         self._request_begins()
         (self._text if is_text else self._thought).append(sound(text))
@@ -319,8 +326,16 @@ class OutsideTurn:
         if known is not None and known.is_answered and update.get("sessionUpdate") == "tool_call":
             known = None  # the agent uses an id again
         if known is None:
+            if len(self._calls) >= _MOST_CALLS:
+                raise self._too_much(f"more than {_MOST_CALLS:,} calls")
             known = self._calls[acp_id] = SeenCall(acp_id, len(self._calls) + 1)
         return known
+
+    def _too_much(self, what: str) -> OutsideAgentError:
+        return OutsideAgentError(
+            f"{self._session.settings.title} sent {what} in one turn, so the turn was ended. Send another message to "
+            "continue."
+        )
 
     # --- requests
 
@@ -329,7 +344,8 @@ class OutsideTurn:
         data = params if isinstance(params, dict) else {}
         about = data.get("toolCall")
         call = self._call(about) if isinstance(about, dict) else None
-        if call is None or data.get("sessionId") != self._session.session_id:
+        is_open = len(self._open) < _MOST_OPEN
+        if call is None or not is_open or data.get("sessionId") != self._session.session_id:
             self._session.answer(request_id, CANCELLED)
             return
         call.merge(about)  # type: ignore[arg-type] # a dict, as there is a call
@@ -525,7 +541,7 @@ class OutsideTurn:
             self._session.answer(request.request_id, CANCELLED)
             self._withdraw(request, why)
         self._open.clear()
-        with suppress(TractError):
+        with suppress(TractError), self._repository.writer.batch():
             self._commit_step(cut=why)
             for call in list(self._calls.values()):
                 if not call.is_answered:
