@@ -194,6 +194,30 @@ def test_the_request_of_our_own_tool_is_answered_by_us_for_exactly_our_server(ch
     ]  # fmt: skip
 
 
+def test_a_title_is_the_tool_of_our_server_only_for_an_agent_whose_program_writes_it(
+    chat, known, tract, user
+):
+    class Server:
+        name, url, headers = "kernel_1f2e", "http://127.0.0.1:1/mcp", {}
+
+    tract.outside.server = Server
+    ours = call("a", title="kernel_1f2e_run_code", kind="other", rawInput={})
+    others = [
+        {**ours, "toolCallId": "b", "title": "kernel_run_code"},
+        {**ours, "toolCallId": "c", "title": "kernel_1f2e_run_code; rm x"},
+        {**ours, "toolCallId": "d", "kind": "execute"},
+        {**ours, "toolCallId": "e", "rawInput": {"command": "rm x"}},
+        {
+            **ours,
+            "toolCallId": "f",
+            "content": [{"type": "diff", "path": "x", "oldText": None, "newText": "1"}],
+        },
+    ]
+    steps = [["ask", {"call": one}] for one in (ours, *others)]
+    chat(known(prompts=[steps], settings={"title_is_tool": True}))
+    assert len(user.requests) == len(others)
+
+
 @pytest.mark.parametrize("settings", AGENTS, ids=lambda one: one.name)
 def test_the_table_is_complete(settings):
     assert settings.about.endswith(".")

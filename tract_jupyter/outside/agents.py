@@ -39,6 +39,8 @@ class AgentSettings:
         takes_kernel: False if the kernel is not offered to it. `why_no_kernel` has the reason.
         why_no_kernel: see above.
         title_is_command: True if the title of a request about a shell command is the command.
+        title_is_tool: True if the title of a request about an MCP tool is the server's name and the tool's name. Its
+            program writes them.
         asks: the actions that it asks about, verified.
         never_asks: the actions that it never asks about.
         switched_off: what these settings switch off.
@@ -60,6 +62,7 @@ class AgentSettings:
     takes_kernel: bool = True
     why_no_kernel: str = ""
     title_is_command: bool = False
+    title_is_tool: bool = False
     asks: tuple[str, ...] = ()
     never_asks: tuple[str, ...] = ()
     switched_off: tuple[str, ...] = ()
@@ -173,6 +176,7 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
         },
+        title_is_tool=True,
         asks=("file changes", "shell commands", "reads", "MCP tools, without their arguments"),
         switched_off=("project settings, plugins and MCP servers", "permissions of the user", "updates"),
         hosts="the host of its model, and its package registry",

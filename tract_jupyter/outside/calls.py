@@ -154,11 +154,13 @@ class SeenCall:
             hidden = {*_PATHS, *_BEFORE, *_AFTER}
         return bounded({name: value for name, value in raw.items() if name not in hidden})
 
-    def is_of_server(self, name: str) -> bool:
+    def is_of_server(self, name: str, settings: AgentSettings) -> bool:
         """Return True if the call is one of a tool of this MCP server, which the agent got from us.
 
-        Only fields that the agent's program fills count. Its model writes titles and arguments.
+        Only fields that the agent's program fills count. Its model writes arguments, and the titles of most agents.
         """
+        if settings.title_is_tool and self.kind == "other" and not (self.raw or self.changes):
+            return re.fullmatch(rf"{re.escape(name)}_\w+", self.title) is not None
         meta = self.data.get("_meta", {})
         claude = meta.get("claudeCode")
         server = claude.get("mcpServer") if isinstance(claude, dict) else None

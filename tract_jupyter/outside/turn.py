@@ -353,7 +353,11 @@ class OutsideTurn:
         if not call.is_committed:
             self._commit_step()
         server, option = self._session.server, once(data.get("options"), "allow_once")
-        if server is not None and option is not None and call.is_of_server(server.name):
+        if (
+            server is not None
+            and option is not None
+            and call.is_of_server(server.name, self._session.settings)
+        ):
             self._begin(call)  # the tool itself asks the user
             outcome = {"outcome": "selected", "optionId": option}
             self._session.answer(request_id, {"outcome": outcome})
