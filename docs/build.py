@@ -36,7 +36,7 @@ CONTENTS: Final = {
     "How-to guides": (
         "docs/chat", "docs/rehearsal", "docs/review", "docs/undo", "docs/your_tools", "docs/serve", "docs/scripts",
         "docs/models", "docs/headless", "docs/context", "docs/define", "docs/agents", "docs/outside_agents",
-        "docs/orchestrator", "docs/policies", "docs/runs", "docs/cassettes",
+        "docs/orchestrator", "docs/policies", "docs/runs", "docs/cassettes", "docs/administrators",
     ),
     "Explanation": ("docs/security", "docs/loop", "docs/faq", "docs/comparison"),
     "Reference": (

@@ -67,6 +67,14 @@ def no_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def admin_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The administrator's file of this process, not made yet."""
+    path = tmp_path / "policy.toml"
+    monkeypatch.setattr("tract_jupyter.models.administrator.ADMIN_FILE", path)
+    return path
+
+
+@pytest.fixture
 def modes() -> Iterator[Callable[[Path], dict[str, int]]]:
     """The modes of the files and folders below a folder, while the umask removes none of their permissions."""
     if os.name != "posix":

@@ -75,7 +75,8 @@ TractError
 │   ├── TemplateError         a template cannot be parsed or rendered; has the line
 │   ├── UnknownRunError       no run has this id
 │   └── UnknownProfileError   no profile has this name
-└── TrustError                the user's signing secret cannot be read or created
+├── TrustError                the user's signing secret cannot be read or created
+└── AdminLimitError           the administrator's limits do not allow it, or their file has an error
 
 Each message states the problem, its reason and a remedy.
 """
@@ -618,6 +619,10 @@ class UnknownProfileError(RunError):
 
 class TrustError(TractError):
     """The secret that signs approvals cannot be read. Nothing can be signed or verified."""
+
+
+class AdminLimitError(TractError):
+    """The administrator's limits do not allow this, or their file cannot be used. Nothing was done."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -9,7 +9,7 @@ import pytest
 from tests.review.fakes import FakeChannel, click
 from tests.review.rehearsed import CLEANING, FAILED, LOOK, REFUSED
 from tests.scripts.rehearsals import FakeChange, rehearse_in
-from tract_jupyter.exceptions import GrantError, PendingStateError, RehearsalError
+from tract_jupyter.exceptions import AdminLimitError, GrantError, PendingStateError, RehearsalError
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.rehearsal import Effects, Output, VariableEffect
 from tract_jupyter.review import KEEP, deciding
@@ -329,6 +329,19 @@ def test_it_ends_with_the_process(on, call, monkeypatch):
     monkeypatch.setattr("tract_jupyter.review.grants.this_process", lambda: "another")
     answers(on, "reject")
     assert call("look()").denied
+
+
+@pytest.mark.parametrize("limits", ["looking = false", "looking = 0"])
+def test_the_administrator_ends_it(on, call, admin_file, limits):
+    assert call("look()").success
+    admin_file.write_text(limits)
+    channel = answers(on, "reject", "reject")
+    assert call("look()").denied
+    assert channel.shown[0][0].subject is None  # so the request offers no standing approval
+    on.review.grants.end_rules()
+    with pytest.raises(AdminLimitError, match="administrator"):
+        on.review.grants.begin_rule(looking(), KEEP)
+    assert not on.review.grants.has_rule()
 
 
 def test_no_model_switches_it_on(tract):

@@ -11,7 +11,8 @@
   `configured` is a client with the settings of a kind of request.
 * Cassettes: `cassette` is `t.cassette`; `recording` writes the file, `redaction` removes the secrets that
   `secret_shapes` finds, `reading` reads and checks the file, and `replay` serves from it.
-* Costs: `prices`, and `spending`, which sends each request of a tract and enforces the budget.
+* Costs: `prices`, and `spending`, which sends each request of a tract and enforces the budget. `user_budget` has the
+  administrator's budgets.
 
 The rest of the package knows a client as `models.LLMClient`. Knows only `models`.
 """

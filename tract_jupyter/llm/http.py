@@ -25,7 +25,7 @@ from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, CUT_REASONS, Usage,
 from tract_jupyter.llm.request import ModelRequest
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
 from tract_jupyter.llm.thinking import ThoughtStream
-from tract_jupyter.models import Delta, brief_repr, repr_of_whole
+from tract_jupyter.models import Delta, admin_limits, brief_repr, repr_of_whole
 
 if TYPE_CHECKING:
     import ssl
@@ -215,6 +215,7 @@ class HTTPClient(ABC):
         Raises:
             LLMRequestError: the request failed. `code` has the reason, and `partial` the received part.
             LLMConfigError: no model is named, or the provider's dialect cannot express the request.
+            AdminLimitError: the administrator's limits do not allow the address or the model.
         """
         if on_delta is None:
             request = self._prepared(messages, options, stream=False)
@@ -301,6 +302,10 @@ class HTTPClient(ABC):
         """Return the prepared request. With `leaves_out`, omit the blocks of earlier replies."""
         request = self._request(messages, options, stream=stream, leaves_out=leaves_out)
         body = self._body(request)
+        limits = admin_limits()
+        limits.check_request(self.base_url, body)
+        if self._transport is not None:
+            limits.check_own_object("your own transport")
         self._check_end(body)
         try:
             # half a character, as in the output of a tool, is not worth the request

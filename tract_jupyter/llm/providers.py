@@ -139,6 +139,12 @@ def make_client(dialect: str, model: str | None, *, base_url: str, api_key: str,
     return client(model, base_url=base_url, api_key=Secret(api_key), **options)
 
 
+def is_package_client(client: object) -> bool:
+    """Return True if a client is of a class of this package, not of a subclass."""
+    classes = (getattr(import_module(f"{__package__}.{module}"), name) for module, name in _CLIENTS.values())
+    return any(type(client) is each for each in classes)
+
+
 _CLIENTS: Final = {
     "chat": ("openai", "OpenAIClient"),
     "responses": ("responses", "ResponsesClient"),

@@ -43,6 +43,24 @@ class Redaction:
         return [self.of(each) for each in value] if isinstance(value, list) else value
 
 
+def redacted_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return messages for a model without texts that look like secrets."""
+    redaction = Redaction()
+
+    def clean(message: dict[str, Any]) -> dict[str, Any]:
+        content, calls = message.get("content"), message.get("tool_calls")
+        parts = [_clean_part(redaction, part) for part in content] if isinstance(content, list) else content
+        texts = {"content": redaction.text(parts) if isinstance(parts, str) else parts} if parts else {}
+        return {**message, **texts, **({"tool_calls": redaction.of(calls)} if calls else {})}
+
+    return [clean(message) for message in messages]
+
+
+def _clean_part(redaction: Redaction, part: Any) -> Any:
+    is_text = isinstance(part, dict) and isinstance(part.get("text"), str)
+    return {**part, "text": redaction.text(part["text"])} if is_text else part
+
+
 def _forms(text: str) -> Iterator[str]:
     """Yield a text as it is, as in an address, within JSON text, and within JSON text in JSON text."""
     yield text

@@ -17,7 +17,7 @@ from bisect import bisect
 from enum import IntEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tract_jupyter.models import possessive
+from tract_jupyter.models import admin_limits, possessive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -530,12 +530,17 @@ def why_not_sent(text: str, *, send_anyway: bool = False) -> str:
 
     Args:
         text: the whole text.
-        send_anyway: True if the user decided that doubtful secrets are not secrets.
+        send_anyway: True if the user decided that doubtful secrets are not secrets. It has no effect if the
+            administrator's limits require redaction.
+
+    Raises:
+        AdminLimitError: the administrator's limits cannot be read.
     """
     certain, doubtful = key_lines(text), key_lines(text, Grade.DOUBTFUL)
     if certain:
         return f"contains a likely key in line {certain[0]}"
-    return f"may contain a secret in line {doubtful[0]}" if doubtful and not send_anyway else ""
+    is_sent = not doubtful or (send_anyway and not admin_limits().redaction)
+    return "" if is_sent else f"may contain a secret in line {doubtful[0]}"
 
 
 def mask_secrets(text: str, mask: str) -> str:

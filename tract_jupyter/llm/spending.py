@@ -19,9 +19,12 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.llm.call import CANCELLED
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, dicts, is_count
 from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars
+from tract_jupyter.llm.providers import is_package_client
 from tract_jupyter.llm.reply import Reply
+from tract_jupyter.llm.user_budget import reserving_user_budget
 from tract_jupyter.models import (
     Allowance,
+    admin_limits,
     canonical_json,
     counted,
     inline_media,
@@ -44,6 +47,10 @@ _OWN: Final = frozenset({"cost", "cost_is_estimate", "failed_tries", "estimated_
 _REPLIES: Final = ("n", "best_of")
 _LEAST_CUT: Final = 1_500  # tokens; counters differ, and the shortest context of Ollama has 2,048
 _SURELY_CUT: Final = 0.7
+
+
+_LISTED: Final = Prices()
+"""List prices: the user's own prices do not count for the administrator's budgets."""
 
 
 class PromptCutWarning(UserWarning):
@@ -296,6 +303,10 @@ class _Request(NamedTuple):
     options: Mapping[str, Any]
     asked: AskedModel
     operation: str
+    is_budgeted: bool
+    """True if the administrator's limits have a budget."""
+    used: list[CostLine]
+    """Gets the usage at list prices, for this budget."""
 
     def line(self, usage: Usage, cost: Cost | None, *, is_estimate: bool) -> CostLine:
         return CostLine(
@@ -364,18 +375,29 @@ class Spending:
         Raises:
             LLMBudgetError: the request could exceed the budget, or its price is unknown and the budget is in US
                 dollars. It was not sent.
+            AdminLimitError: the administrator's limits do not allow it. It was not sent.
         """
-        request = _Request(client, messages, options, asked, operation)
-        if self.account.budget is None:
+        limits = admin_limits()
+        request = _Request(client, messages, options, asked, operation, limits.has_budget, [])
+        if limits.limits_requests and not is_package_client(client):
+            limits.check_own_object("your own object or function")
+        if self.account.budget is None and not limits.has_budget:
             return self._send(request, options)
-        line, is_assumed = self._most(request)
-        with self.account.reserving(line, is_assumed=is_assumed) as before_retry:
+        line, is_assumed = self._most(request, self.account.prices)
+        listed = self._most(request, _LISTED)[0] if limits.has_budget else line
+        with (
+            self.account.reserving(line, is_assumed=is_assumed) as before_retry,
+            reserving_user_budget(limits, listed, request.used) as before_user_retry,
+        ):
             if not hasattr(client, "as_sent"):  # it does not report its retries
                 return self._send(request, options)
 
             def checked(failed: Mapping[str, Any]) -> None:
                 usage = self._complete(request, Usage.of(failed))
                 before_retry(request.line(usage, self._cost(request, usage, failed), is_estimate=True))
+                before_user_retry(
+                    request.line(usage, self._cost(request, usage, failed, _LISTED), is_estimate=True)
+                )
 
             return self._send(request, {**options, "before_retry": checked})
 
@@ -396,14 +418,14 @@ class Spending:
 
     # --- before
 
-    def _most(self, request: _Request) -> tuple[CostLine, bool]:
+    def _most(self, request: _Request, prices: Prices) -> tuple[CostLine, bool]:
         """Return the maximum cost of a request, and whether its output is an assumption."""
         sent = request.as_sent()
         limit, default = output_limit(sent), getattr(request.client, "default_max_tokens", None)
         usage = Usage(
             self._count_sent(sent), output_tokens=_replies(sent) * (limit or default or ASSUMED_OUTPUT)
         )
-        cost = self.account.prices.cost(request.asked, usage)
+        cost = prices.cost(request.asked, usage)
         return request.line(usage, cost, is_estimate=True), output_limit(request.options) is None
 
     # --- afterwards
@@ -460,11 +482,16 @@ class Spending:
         ):  # otherwise the price is unknown
             cost = self._cost(request, usage, response)
         self.account.add(request.line(usage, cost, is_estimate=not usage.raw))
+        if request.is_budgeted:
+            listed = self._cost(request, usage, response, _LISTED)
+            request.used.append(request.line(usage, listed, is_estimate=not usage.raw))
         return cost
 
-    def _cost(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
+    def _cost(
+        self, request: _Request, usage: Usage, response: Mapping[str, Any], prices: Prices | None = None
+    ) -> Cost | None:
         replied = response.get("model")
-        cost = self.account.prices.cost(
+        cost = (prices or self.account.prices).cost(
             request.asked,
             usage,
             replied=replied if isinstance(replied, str) else None,

@@ -11,7 +11,7 @@
 * The progress of slow work, and warnings at the caller's line: `progress`.
 * Plain data read as typed values: `reading`. Canonical JSON and its hashes: `canonical`. Unknown text prepared for
   display: `text`. Checks of arguments and patterns: `checks`, `patterns`.
-* Files that only their owner can read: `private_files`.
+* Files that only their owner can read: `private_files`. The administrator's limits: `administrator`.
 
 Knows no other package, only `exceptions`.
 """

@@ -1,4 +1,10 @@
 from . import patterns as patterns
+from .administrator import ADMIN_FILE as ADMIN_FILE
+from .administrator import ADMIN_VARIABLE as ADMIN_VARIABLE
+from .administrator import AdminLimits as AdminLimits
+from .administrator import admin_allows_looking as admin_allows_looking
+from .administrator import admin_autonomy as admin_autonomy
+from .administrator import admin_limits as admin_limits
 from .attachment import LONGEST_NAME as LONGEST_NAME
 from .attachment import MOST_BYTES as MOST_BYTES
 from .attachment import MOST_FILES as MOST_FILES

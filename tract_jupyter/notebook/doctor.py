@@ -6,6 +6,7 @@ without a key and without content.
 
 from __future__ import annotations
 
+import os
 import platform
 import shutil
 from dataclasses import dataclass
@@ -14,9 +15,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from tract_jupyter.exceptions import LLMError, StoreError, TractError
+from tract_jupyter.exceptions import AdminLimitError, LLMError, StoreError, TractError
 from tract_jupyter.llm import EXAMPLE
-from tract_jupyter.models import printable, size_text, why_exposed
+from tract_jupyter.models import admin_limits, printable, size_text, why_exposed
 from tract_jupyter.notebook.stores import existing_store
 from tract_jupyter.notebook.views.html import Grid, GridView, View
 from tract_jupyter.review import Trust
@@ -66,6 +67,7 @@ def check_machine(store: str | None) -> Iterator[Check]:
     yield _rehearsal()
     yield _token_counts()
     yield _secret()
+    yield _admin_limits()
     yield from [] if store is None else _store(store)
 
 
@@ -191,6 +193,22 @@ def _secret() -> Check:
     except TractError as error:
         return Check("signing secret", "failed", str(error))
     return Check("signing secret", "ok", trust.source)
+
+
+def _admin_limits() -> Check:
+    name = "administrator's limits"
+    try:
+        limits = admin_limits()
+    except AdminLimitError as error:
+        return Check(name, "failed", str(error))
+    if not limits.source:
+        return Check(name, "ok", "none")
+    found = "; ".join([limits.source, *limits.lines()])
+    if os.access(limits.source, os.W_OK):
+        return Check(
+            name, "note", found, "you can change this file yourself; its owner should be the administrator"
+        )
+    return Check(name, "ok", found)
 
 
 # --- the store

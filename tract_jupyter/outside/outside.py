@@ -15,7 +15,7 @@ from tract_jupyter.exceptions import (
     TractError,
 )
 from tract_jupyter.loop import StoppedEarlyError, TurnNoted, TurnObserver, TurnRequest
-from tract_jupyter.models import ChatResponse, TurnOutcome, digest, one_line
+from tract_jupyter.models import ChatResponse, TurnOutcome, admin_limits, digest, one_line
 from tract_jupyter.outside.agents import command_of, settings_of
 from tract_jupyter.outside.files import shown
 from tract_jupyter.outside.session import AgentSession
@@ -118,7 +118,9 @@ class OutsideAgents:
 
         Raises:
             OutsideAgentError: the agent is unknown, or the command line is invalid.
+            AdminLimitError: the administrator's limits do not allow outside agents.
         """
+        admin_limits().check_outside_agents()
         settings = settings_of(agent)
         if command:
             settings = replace(settings, command=command_of(command))
@@ -158,9 +160,11 @@ class OutsideAgents:
 
         Raises:
             OutsideAgentError: the agent cannot be started, cannot be made to ask, or left.
+            AdminLimitError: the administrator's limits do not allow outside agents.
             CassetteError: a cassette is active. It does not record outside agents.
             TractError: the message cannot be committed.
         """
+        admin_limits().check_outside_agents()
         settings, _ = self._chosen.get(agent) or (settings_of(agent), ())
         cassette = self._cassette()
         if cassette.is_recording or cassette.is_replaying:

@@ -27,7 +27,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import GrantError
-from tract_jupyter.models import canonical_json, digest
+from tract_jupyter.models import admin_allows_looking, admin_limits, canonical_json, digest
 from tract_jupyter.review.decision import (
     approval_terms,
     decision_context,
@@ -286,8 +286,10 @@ class Grants:
         """Carry out an action for a kind of code without questions in this session.
 
         Raises:
+            AdminLimitError: the administrator's limits do not allow it.
             GrantError: the decision does not come from a user.
         """
+        admin_limits().check_looking()
         how = decision_context()
         if how.channel not in personal_channels():
             raise GrantError(_NO_PERSON)
@@ -309,7 +311,8 @@ class Grants:
     def has_rule(self) -> bool:
         """Return True if a grant of this session covers a kind of code."""
         with self._database.read() as connection:
-            return any(self._state(row) == "live" for row in self._rows.live(connection, "script", "kernel"))
+            live = self._rows.live(connection, "script", "kernel")
+            return admin_allows_looking() and any(self._state(row) == "live" for row in live)
 
     def revoke(self, grant_id: str) -> Grant:
         """Revoke a grant by its id or the start of its id.

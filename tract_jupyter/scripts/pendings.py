@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
 from tract_jupyter.exceptions import PendingStateError, TractError, TrustError
 from tract_jupyter.llm import why_not_sent
-from tract_jupyter.models import PendingStatus
+from tract_jupyter.models import PendingStatus, admin_allows_looking
 from tract_jupyter.models.schema import Parameter, Parameters
 from tract_jupyter.review import (
     ASKED_BECAUSE,
@@ -359,7 +359,8 @@ class PendingScript(FieldPending):
         is_look = effects is not None and only_looked(effects) and not self._is_changed
         is_own = self._acts_in is self.tract and self.actor == CHAT
         is_doubtful = self.caution or self.doubt or self._is_too_much or self._has_secret
-        return looking() if is_look and is_own and not is_doubtful else None
+        may_look = is_look and is_own and not is_doubtful and admin_allows_looking()
+        return looking() if may_look else None
 
     @property
     def _has_secret(self) -> bool:

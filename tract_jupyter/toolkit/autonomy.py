@@ -11,7 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import CodeDecisionError, ContentError, TractError
-from tract_jupyter.models import AutonomyLevel, brief_repr, effective_autonomy, repr_of_whole
+from tract_jupyter.models import (
+    AutonomyLevel,
+    admin_autonomy,
+    admin_limits,
+    brief_repr,
+    effective_autonomy,
+    repr_of_whole,
+)
 from tract_jupyter.prompts import NO_PERMISSION, TOLD_NOT_DONE
 from tract_jupyter.toolkit.ambient import call_context, changed_context
 from tract_jupyter.toolkit.callers import Permission, default_permission, runs_for_model
@@ -59,9 +66,10 @@ class Autonomy:
     def ceiling(self) -> AutonomyLevel:
         """The highest level of any action here: `manual`, `collaborative` (the default) or `autonomous`.
 
-        The user may change it at any time, even during an action. Code that runs for a model can only lower it.
+        The user may change it at any time, even during an action. Code that runs for a model can only lower it. The
+        administrator's limits apply, too.
         """
-        return self._read()[0]
+        return effective_autonomy(self._read()[0], admin_autonomy())
 
     @ceiling.setter
     def ceiling(self, level: AutonomyLevel | str) -> None:
@@ -69,9 +77,11 @@ class Autonomy:
 
         Raises:
             ContentError: there is no such level.
+            AdminLimitError: the administrator's limits are lower.
             CodeDecisionError: a script or a tool call tries to raise it.
             TrustError: it cannot be signed.
         """
+        admin_limits().check_autonomy(AutonomyLevel(level))
         requested, (ceiling, destructive) = AutonomyLevel(level), self._read()
         self._save(requested, destructive=destructive, is_more=requested.rank > ceiling.rank)
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.exceptions import McpStartError
+from tract_jupyter.models import admin_limits
 from tract_jupyter.notebook.serving.lane import ShellLane
 
 if TYPE_CHECKING:
@@ -41,10 +42,12 @@ class KernelEndpoint:
             model's script does, and not after it.
 
     Raises:
+        AdminLimitError: the administrator's limits do not allow outside agents.
         OperationError: there is no kernel.
     """
 
     def __init__(self, notebook: NotebookSession, *, is_of_turn: bool = False) -> None:
+        admin_limits().check_outside_agents()
         self._notebook = notebook
         self._is_of_turn = is_of_turn
         self._lane = ShellLane(notebook.shell)
@@ -101,6 +104,7 @@ class PublishedEndpoint:
         notebook: the state of this kernel.
 
     Raises:
+        AdminLimitError: the administrator's limits do not allow outside agents.
         OperationError: there is no kernel.
     """
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from tract_jupyter.models import admin_limits
+
 if TYPE_CHECKING:
     from tract_jupyter.toolkit.mcp.proxy import KernelProxy
     from tract_jupyter.toolkit.mcp.server import McpService, ServedTract
@@ -40,9 +42,11 @@ def mcp_server(
     Raises:
         ContentError: there is no such profile.
         McpStartError: the SDK is not installed.
+        AdminLimitError: the administrator's limits do not allow outside agents.
     """
     from tract_jupyter.toolkit.mcp.client import needing_sdk
 
+    admin_limits().check_outside_agents()
     with needing_sdk():
         from tract_jupyter.toolkit.mcp.server import McpService
     return McpService(tract, profile, decision_timeout)

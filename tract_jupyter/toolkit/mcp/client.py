@@ -5,6 +5,7 @@ The data of a server are claims of another party. Their size is limited, and the
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Mapping
 from contextlib import contextmanager
@@ -20,7 +21,7 @@ from tract_jupyter.exceptions import (
     SpecError,
     ToolExecutionError,
 )
-from tract_jupyter.models import brief_repr, one_line, plain, repr_of_whole, sha256, working
+from tract_jupyter.models import admin_limits, brief_repr, one_line, plain, repr_of_whole, sha256, working
 from tract_jupyter.operations import TOOL_PREFIX
 from tract_jupyter.prompts import READ_RESOURCE_DESCRIPTION
 from tract_jupyter.toolkit.names import HELPERS, TOOL_GROUPS, python_name
@@ -238,6 +239,7 @@ class McpServer:
 
         Raises:
             McpStartError: it cannot be started or reached, or is not ready in time.
+            AdminLimitError: the administrator's limits do not allow this server.
             McpResultError: its list of tools is invalid.
         """
         self._connected()
@@ -369,6 +371,7 @@ class McpServer:
             self.listed = listed
 
     def _connected(self) -> McpConnection:
+        admin_limits().check_mcp_server(self.url or shlex.join(self.command or ()))
         with self._lock:
             if self._is_closed:
                 raise McpStartError(f"MCP server {self.name!r} was closed; add it again")

@@ -36,7 +36,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from tract_jupyter.exceptions import McpError
-from tract_jupyter.models import printable
+from tract_jupyter.models import admin_limits, printable
 from tract_jupyter.prompts import (
     CALL_WAITS,
     LATE_RESULT,
@@ -293,6 +293,7 @@ class McpService:
         ended = threading.Event()
         self._running.add(ended)
         try:
+            admin_limits().check_outside_agents()
             self._tract.operations.look_again()
             with changed_context(notes=call.notes, outside=call.outside), checking(call.check):
                 return self._executed(call)

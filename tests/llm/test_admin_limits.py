@@ -1,0 +1,212 @@
+"""The administrator's limits of requests: what code in a notebook cannot widen through the public API."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from tests.llm.providers import REPLY, Answer, provider
+from tests.review.scripted import ScriptedClient, reply
+from tract_jupyter import OpenAIClient, Tract
+from tract_jupyter.exceptions import AdminLimitError, AttachmentError, LLMBudgetError
+from tract_jupyter.llm import why_not_sent
+
+SECRET = "sk-proj-" + "a1B2c3D4" * 6
+DOUBTFUL = "password = hunter2"
+
+
+@pytest.fixture
+def server():
+    with provider(Answer()) as here:
+        yield here
+
+
+@pytest.fixture
+def limited(tract, server, admin_file):
+    """A tract whose requests may only go to the server, and only for its model."""
+    admin_file.write_text(f'models = ["m-*"]\nbase_urls = ["{server.url}/"]')
+    tract.models.use("m-1", base_url=server.url)
+    return tract
+
+
+def test_an_allowed_model_answers_streamed_and_whole(limited, server):
+    assert limited.chat("Hi").text == "Hello"
+    assert limited.generate().text == "Hello"
+    limited.models.configure("m-2")
+    assert limited.chat("Hi").text == "Hello"
+    assert [body["model"] for body in server.bodies] == ["m-1", "m-1", "m-2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"model": "big"}, "'big'"),
+        ({"models": ["m-1", "big"]}, "'big'"),
+        ({"extra_body": {"model": "big"}}, "'big'"),
+        ({"extra_body": {"models": ["m-1", "big"]}}, "'big'"),
+    ],
+)
+def test_no_option_of_a_request_names_another_model(limited, server, options, problem):
+    with pytest.raises(AdminLimitError, match=problem) as raised:
+        limited.chat("Hi", **options)
+    assert "They allow m-*" in str(raised.value)
+    assert "Ask your administrator" in str(raised.value)
+    assert server.requests == []
+
+
+def widenings(t, url):
+    """Ways of the public API to send a request elsewhere."""
+    yield lambda: t.models.use("big", base_url=url)
+    yield lambda: t.models.use("m-1", base_url=f"{url}/other")
+    yield lambda: t.models.use("ollama/m-1")
+    yield lambda: t.models.use(ScriptedClient(reply("Yes.")))
+    yield lambda: t.models.use(lambda _messages, **_options: "Yes.")
+    yield lambda: t.models.use(t.models.add("alias", base_url=url, model="big"))
+    yield lambda: t.models.use(
+        t.models.add("proxied", base_url=url, model="m-1", transport=httpx.HTTPTransport())
+    )
+    yield lambda: t.models.use(type("Mine", (OpenAIClient,), {})("m-1", base_url=url, api_key="k"))
+    yield lambda: t.models.use(OpenAIClient("big", base_url=url, api_key="k"))
+    yield lambda: t.models.configure("big")
+
+
+@pytest.mark.parametrize("number", range(10))
+def test_no_other_choice_of_a_model_is_sent(limited, server, number):
+    list(widenings(limited, server.url))[number]()
+    with pytest.raises(AdminLimitError, match="the administrator's limits do not allow"):
+        limited.chat("Hi")
+    assert server.requests == []
+
+
+def test_a_client_alone_is_limited_too(limited, server):
+    client = OpenAIClient("big", base_url=server.url, api_key="k")
+    with pytest.raises(AdminLimitError):
+        client.chat([{"role": "user", "content": "Hi"}])
+    with pytest.raises(AdminLimitError):
+        list(client.stream([{"role": "user", "content": "Hi"}]))
+    assert server.requests == []
+
+
+def test_a_broken_file_refuses_all_requests(tract, server, admin_file):
+    admin_file.write_text("modles = []")
+    tract.models.use("m-1", base_url=server.url)
+    with pytest.raises(AdminLimitError, match="line 1: unknown name 'modles'"):
+        tract.chat("Hi")
+    tract.models.use(ScriptedClient(reply("Yes.")))
+    with pytest.raises(AdminLimitError, match="unknown name"):
+        tract.chat("Hi")
+    assert server.requests == []
+
+
+# --- budgets
+
+
+def test_a_budget_counts_the_requests_of_all_kernels_and_sessions(tract, server, admin_file, data_dir):
+    admin_file.write_text("budget.day.tokens = 4_400")
+    with Tract.open() as other:
+        for each in (tract, other):
+            each.models.use("m-1", base_url=server.url)
+            each.costs.set_budget(tokens=1_000_000)  # the user's budget is another limit
+        assert tract.chat("Hi", max_tokens=4_000).text == "Hello"
+        with pytest.raises(LLMBudgetError, match="allow 4,400 tokens today: you have used 4,"):
+            other.chat("x " * 1_000, max_tokens=4_000)
+        other.costs.remove_budget()
+        with pytest.raises(LLMBudgetError, match="Ask|ask your administrator"):
+            other.chat("x " * 1_000, max_tokens=4_000)
+        assert (
+            other.chat("Hi", max_tokens=4_000).text == "Hello"
+        )  # the reply's 4 tokens count, not the maximum
+    assert len(server.requests) == 2
+    assert (data_dir / "tract_jupyter" / "usage.db").stat().st_mode & 0o77 == 0
+
+
+def test_a_new_day_and_a_new_month_begin_at_zero(tract, server, admin_file, monkeypatch):
+    from datetime import UTC, datetime
+
+    class Clock(datetime):
+        today = datetime(2026, 1, 30, 12, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, tz=None):
+            return cls.today
+
+    monkeypatch.setattr("tract_jupyter.llm.user_budget.datetime", Clock)
+    server.answers[:] = [Answer({**REPLY, "usage": {"prompt_tokens": 300, "completion_tokens": 1}})]
+    admin_file.write_text("budget.day.tokens = 500\nbudget.month.tokens = 800")
+    tract.models.use("m-1", base_url=server.url)
+
+    def ask(month, day):
+        Clock.today = datetime(2026, month, day, 12, tzinfo=UTC)
+        with Tract.open() as own:
+            own.models.use("m-1", base_url=server.url)
+            own.chat("Hi", max_tokens=200)
+
+    ask(1, 28)
+    with pytest.raises(LLMBudgetError, match="today"):
+        ask(1, 28)
+    ask(1, 29)
+    with pytest.raises(LLMBudgetError, match="this month"):
+        ask(1, 30)
+    ask(2, 1)
+
+
+def test_dollars_count_at_list_prices_that_the_user_cannot_change(tract, server, admin_file):
+    admin_file.write_text("budget.day.usd = 0.001")
+    tract.models.use("openai/gpt-4o", base_url=server.url, api_key="k")
+    tract.models.price("openai/gpt-4o", input=0, output=0)
+    with pytest.raises(LLMBudgetError, match="0.0010 USD today: you have spent 0.00 USD"):
+        tract.chat("Hi", max_tokens=10_000)
+    assert tract.chat("Hi", max_tokens=10).text == "Hello"
+    tract.models.use("unknown-1", base_url=server.url)
+    tract.models.price("unknown-1", input=0, output=0)
+    with pytest.raises(LLMBudgetError, match="the price of unknown-1 is unknown"):
+        tract.chat("Hi", max_tokens=10)
+    tract.models.use(ScriptedClient(reply("Yes.", usage={"cost": 0.0})))
+    with pytest.raises(AdminLimitError, match="your own object"):
+        tract.chat("Hi", max_tokens=10)
+
+
+def test_nothing_is_sent_if_the_usage_cannot_be_stored(tract, server, admin_file, data_dir):
+    admin_file.write_text("budget.month.tokens = 100_000")
+    (data_dir / "tract_jupyter" / "usage.db").mkdir(parents=True)
+    tract.models.use("m-1", base_url=server.url)
+    with pytest.raises(AdminLimitError, match="cannot be stored"):
+        tract.chat("Hi", max_tokens=10)
+    assert server.requests == []
+
+
+def test_a_failed_try_counts(tract, admin_file):
+    admin_file.write_text("budget.day.tokens = 6_000")
+    with provider(Answer({"error": {"message": "busy"}}, 503), Answer()) as server:
+        tract.models.use(OpenAIClient("m-1", base_url=server.url, api_key="k", backoff=0))
+        assert tract.chat("Hi", max_tokens=4_000).text == "Hello"
+        assert len(server.requests) == 2
+
+
+# --- redaction
+
+
+def test_redaction_removes_secrets_from_all_that_is_sent(tract, server, admin_file):
+    admin_file.write_text("redaction = true")
+    tract.models.use("m-1", base_url=server.url)
+    tract.system(f"Use {SECRET}.")
+    assert tract.chat(f"My {DOUBTFUL}\nHow are you?").text == "Hello"
+    (body,) = server.bodies
+    sent = str(body["messages"])
+    assert SECRET not in sent
+    assert "hunter2" not in sent
+    assert sent.count("[redacted]") == 2
+    assert "How are you?" in sent
+    assert SECRET in tract.compile().messages[0].content  # the history is not changed
+
+
+def test_redaction_takes_back_the_decision_to_send_anyway(tract, admin_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text(DOUBTFUL)
+    tract.workspace.roots = [tmp_path]
+    assert why_not_sent(DOUBTFUL, send_anyway=True) == ""
+    assert tract.workspace.read("notes.txt", send_anyway=True)
+    admin_file.write_text("redaction = true")
+    assert why_not_sent(DOUBTFUL, send_anyway=True)
+    with pytest.raises(AttachmentError):
+        tract.workspace.read("notes.txt", send_anyway=True)

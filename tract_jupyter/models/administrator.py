@@ -1,0 +1,333 @@
+"""The administrator's limits: a file on a shared server that narrows what this package does in a kernel.
+
+The file is read again at each use. A limit can only take something away: no setting of a user widens it. If the file
+cannot be read or has an error, nothing that it could limit is allowed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import AdminLimitError, ContentError, nearest
+from tract_jupyter.models.budget import Allowance
+from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models.trigger import AutonomyLevel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+ADMIN_FILE: Final = Path("/etc/tract_jupyter/policy.toml")
+"""The administrator's file."""
+ADMIN_VARIABLE: Final = "TRACT_JUPYTER_POLICY"
+"""The environment variable with another file. It counts only if `ADMIN_FILE` does not exist."""
+_GIVEN: Final = os.environ.get(ADMIN_VARIABLE)  # once: a cell that changes the variable changes nothing
+_MOST_BYTES: Final = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdminLimits:
+    """The limits of one file. The defaults limit nothing.
+
+    Attributes:
+        source: the file; empty if there is none.
+        models: the allowed models, by the names that servers know, with `*` as a wildcard. None for all.
+        base_urls: the allowed addresses of models. None for all.
+        per_day: the budget of each user for a day of UTC, in tokens and US dollars. None for no limit.
+        per_month: the budget for a month of UTC.
+        autonomy: the highest autonomy level.
+        looking: False if each script for the kernel needs a decision, even one without effects.
+        outside_agents: False if no agent of another program may be started or served.
+        mcp_servers: the allowed MCP servers, by URL or command line, with `*` as a wildcard. None for all.
+        redaction: True if likely secrets are removed from each request to a model.
+    """
+
+    source: str = ""
+    models: tuple[str, ...] | None = None
+    base_urls: tuple[str, ...] | None = None
+    per_day: Allowance | None = None
+    per_month: Allowance | None = None
+    autonomy: AutonomyLevel = AutonomyLevel.AUTONOMOUS
+    looking: bool = True
+    outside_agents: bool = True
+    mcp_servers: tuple[str, ...] | None = None
+    redaction: bool = False
+
+    @property
+    def has_budget(self) -> bool:
+        """True if the usage of each user is limited."""
+        return self.per_day is not None or self.per_month is not None
+
+    @property
+    def limits_requests(self) -> bool:
+        """True if models, their addresses or their usage are limited."""
+        return self.has_budget or self.models is not None or self.base_urls is not None
+
+    def check_request(self, base_url: str, body: Mapping[str, Any]) -> None:
+        """Check a request to a model: its address, and each model that its body names.
+
+        Raises:
+            AdminLimitError: the address or a model is not allowed.
+        """
+        if self.base_urls is not None and base_url.rstrip("/") not in self.base_urls:
+            self._refuse(f"requests to {base_url}", f"They allow {_listed(self.base_urls)}", "this address")
+        if self.models is None:
+            return
+        for model in _named_models(body):
+            if not _matches(str(model), self.models):
+                self._refuse(
+                    f"the model {brief_repr(model)}", f"They allow {_listed(self.models)}", "this model"
+                )
+
+    def check_own_object(self, what: str) -> None:
+        """Check that an object of the user may take part in a request to a model.
+
+        Raises:
+            AdminLimitError: requests are limited, and cannot be checked in such an object.
+        """
+        if self.limits_requests:
+            self._refuse(
+                f"{what} for requests to models",
+                "Requests are limited, and cannot be checked there",
+                "a model that you can name by PROVIDER/NAME or base_url",
+            )
+
+    def check_autonomy(self, level: AutonomyLevel) -> None:
+        """Check an autonomy level that the user sets.
+
+        Raises:
+            AdminLimitError: it is above the limit.
+        """
+        if level.rank > self.autonomy.rank:
+            self._refuse(
+                f"the autonomy level {level}", f"They allow {self.autonomy} at most", "a higher level"
+            )
+
+    def check_looking(self) -> None:
+        """Check that scripts without effects may run without a request.
+
+        Raises:
+            AdminLimitError: they may not.
+        """
+        if not self.looking:
+            self._refuse(
+                "looking without a request", "Each script for the kernel needs your decision", "looking"
+            )
+
+    def check_outside_agents(self) -> None:
+        """Check that agents of other programs may work here.
+
+        Raises:
+            AdminLimitError: they may not.
+        """
+        if not self.outside_agents:
+            self._refuse("agents of other programs", "Only models of this package work here", "such agents")
+
+    def check_mcp_server(self, place: str) -> None:
+        """Check an MCP server before its start, and before each call.
+
+        Args:
+            place: its URL, or its command line as a shell writes it.
+
+        Raises:
+            AdminLimitError: it is not allowed.
+        """
+        if self.mcp_servers is not None and not _matches(place, self.mcp_servers):
+            allowed = _listed(self.mcp_servers)
+            self._refuse(f"the MCP server {brief_repr(place)}", f"They allow {allowed}", "this server")
+
+    def lines(self) -> list[str]:
+        """Return each limit as text, such as `models: gpt-6-*`."""
+        budgets = {"day": self.per_day, "month": self.per_month}
+        texts = {
+            "models": _listed(self.models),
+            "base URLs": _listed(self.base_urls),
+            **{f"budget per {name}": limit and str(limit) for name, limit in budgets.items()},
+            "autonomy": self.autonomy is not AutonomyLevel.AUTONOMOUS and f"{self.autonomy} at most",
+            "looking": not self.looking and "off",
+            "outside agents": not self.outside_agents and "off",
+            "MCP servers": _listed(self.mcp_servers),
+            "redaction": self.redaction and "on",
+        }
+        return [f"{name}: {text}" for name, text in texts.items() if text]
+
+    def _refuse(self, what: str, reason: str, wish: str) -> None:
+        raise AdminLimitError(
+            f"the administrator's limits do not allow {what}. {reason} ({self.source}). Ask your administrator for "
+            f"{wish}"
+        )
+
+
+def admin_limits() -> AdminLimits:
+    """Return the administrator's limits as they are now.
+
+    Raises:
+        AdminLimitError: the file cannot be read, or has an error. Nothing that it could limit is allowed then.
+    """
+    for path in (ADMIN_FILE, None if _GIVEN is None else Path(_GIVEN)):
+        if path is None:
+            continue
+        try:
+            with path.open("rb") as file:
+                data = file.read(_MOST_BYTES + 1)
+        except (FileNotFoundError, NotADirectoryError):
+            if path != ADMIN_FILE:
+                raise _broken(path, f"it does not exist, but {ADMIN_VARIABLE} names it") from None
+            continue
+        except OSError as error:
+            raise _broken(path, error.strerror or type(error).__name__) from None
+        if len(data) > _MOST_BYTES:
+            raise _broken(path, f"it has more than {_MOST_BYTES:,} bytes")
+        return _parsed(path, data)
+    return _NONE
+
+
+_NONE: Final = AdminLimits()
+
+
+def admin_autonomy() -> AutonomyLevel:
+    """Return the highest autonomy level. If the file has an error, it is `manual`."""
+    try:
+        return admin_limits().autonomy
+    except AdminLimitError:
+        return AutonomyLevel.MANUAL
+
+
+def admin_allows_looking() -> bool:
+    """Return True if scripts without effects may run without a request. False if the file has an error."""
+    try:
+        return admin_limits().looking
+    except AdminLimitError:
+        return False
+
+
+def _broken(path: Path, why: str) -> AdminLimitError:
+    return AdminLimitError(
+        f"the administrator's limits in {path} cannot be used: {why}. Nothing that they could limit is allowed. Ask "
+        "your administrator to repair the file"
+    )
+
+
+def _listed(texts: tuple[str, ...] | None) -> str:
+    return "" if texts is None else ", ".join(texts) or "none"
+
+
+def _named_models(body: Mapping[str, Any]) -> Iterator[object]:
+    """Yield all models that a request names. Routers also take a list of models to try, and nested fields."""
+    yield body.get("model")
+    for place in (body, body.get("extra_body")):
+        others = place.get("models") if isinstance(place, dict) else None
+        yield from others if isinstance(others, list) else ()
+    nested = body.get("extra_body")
+    if isinstance(nested, dict) and "model" in nested:
+        yield nested["model"]
+
+
+def _matches(text: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]")) for pattern in patterns)
+
+
+# --- the file
+
+
+@lru_cache(maxsize=4)
+def _parsed(path: Path, data: bytes) -> AdminLimits:
+    import tomllib  # most machines have no such file
+
+    try:
+        text = data.decode()
+        table = tomllib.loads(text)
+    except ValueError as error:
+        raise _broken(path, str(error)) from None
+    try:
+        _check_names(table, text)
+        values: dict[str, Any] = {
+            name: _READERS[name](name, value) for name, value in table.items() if name != _BUDGET
+        }
+        values |= {
+            f"per_{period}": _budget(period, value) for period, value in table.get(_BUDGET, {}).items()
+        }
+    except ContentError as error:
+        raise _broken(path, str(error)) from None
+    return AdminLimits(source=str(path), **values)
+
+
+_BUDGET: Final = "budget"
+_PERIODS: Final = ("day", "month")
+_UNITS: Final = ("usd", "tokens")
+
+
+def _check_names(table: Mapping[str, Any], text: str) -> None:
+    """Refuse unknown names: a limit with a typing error must not be ignored."""
+    _check_known(table, [*_READERS, _BUDGET], "", text)
+    budget = _table(_BUDGET, table.get(_BUDGET, {}))
+    _check_known(budget, _PERIODS, f"{_BUDGET}.", text)
+    for period, limits in budget.items():
+        name = f"{_BUDGET}.{period}"
+        _check_known(_table(name, limits), _UNITS, f"{name}.", text)
+
+
+def _check_known(table: Mapping[str, Any], known: Iterable[str], before: str, text: str) -> None:
+    for name in table:
+        if name not in known:
+            names = ", ".join(known)
+            raise ContentError(
+                f"line {_line(name, text)}: unknown name {before + name!r}.{nearest(name, known)} Known names: {names}"
+            )
+
+
+def _line(name: str, text: str) -> int:
+    """Return the first line with a name as a key or in a header, from 1. `tomllib` does not report it."""
+    key = re.compile(rf"""(?<![\w-]){re.escape(name)}["']?\s*[.=\]]""")
+    lines = enumerate(text.splitlines(), 1)
+    return next((number for number, line in lines if key.search(line.partition("#")[0])), 1)
+
+
+def _table(name: str, value: object) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ContentError(f"{name} must be a table, as [{_BUDGET}.{_PERIODS[0]}], not {brief_repr(value)}")
+    return value
+
+
+def _texts(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise ContentError(f"{name} must be a list of texts, not {brief_repr(value)}")
+    return tuple(value)
+
+
+def _urls(name: str, value: object) -> tuple[str, ...]:
+    return tuple(url.rstrip("/") for url in _texts(name, value))
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ContentError(f"{name} must be true or false, not {brief_repr(value)}")
+    return value
+
+
+def _level(name: str, value: object) -> AutonomyLevel:
+    if value not in set(AutonomyLevel):
+        raise ContentError(f"{name} must be {', '.join(AutonomyLevel)}, not {brief_repr(value)}")
+    return AutonomyLevel(str(value))
+
+
+def _budget(period: str, limits: dict[str, Any]) -> Allowance:
+    if not limits:
+        raise ContentError(f"{_BUDGET}.{period} has no limit. Its limits are {', '.join(_UNITS)}")
+    return Allowance(**limits)
+
+
+_READERS: Final[dict[str, Callable[[str, object], Any]]] = {
+    "models": _texts,
+    "base_urls": _urls,
+    "autonomy": _level,
+    "looking": _flag,
+    "outside_agents": _flag,
+    "mcp_servers": _texts,
+    "redaction": _flag,
+}
