@@ -77,6 +77,8 @@ def test_a_model_that_may_look_asks_once_and_an_undo_restores_the_file(lab_serve
     assert lab.execute("print(sum(one.channel == 'panel' for one in tract.review.decisions()))") == "1\n"
     assert len(table.read_bytes().splitlines()) == 410
     assert lab.execute("print(len(clean))") == "409\n"
+    title = lab.output(clean).locator("summary", has_text="Kept: Creates")
+    assert title.evaluate("one => one.scrollWidth <= one.clientWidth && one.clientHeight < 40")  # one line
     screenshot(lab, "effects-kept", clean)
     lab.execute("first, second = tract.loop.turns()\ntract.undo(second)\ntract.undo(first)")
     assert table.read_bytes() == before
