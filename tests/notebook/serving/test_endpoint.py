@@ -40,6 +40,7 @@ class Notebook:
         self.client.start_channels()
         self.client.wait_for_ready(60)
         self._store = folder / ".tract" / "report.db"
+        self.later = {}
 
     def run(self, code, *, error=""):
         """Run a cell, and return its text."""
@@ -52,9 +53,10 @@ class Notebook:
         text = ""
         while True:
             message = self.client.get_iopub_msg(timeout=60)
-            if message["parent_header"].get("msg_id") != cell:
+            parent, content = message["parent_header"].get("msg_id"), message["content"]
+            if parent != cell:
+                self.later[parent] = self.later.get(parent, "") + str(content.get("data", ""))
                 continue
-            content = message["content"]
             text += content.get("text", "") + str(content.get("data", {}).get("text/plain", ""))
             if message["msg_type"] == "error":
                 text += f"{content['ename']}: {content['evalue']}"
@@ -174,7 +176,8 @@ def test_the_lines_for_each_client_and_the_file(notebook, agent):
 
 
 def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
-    notebook.run(SERVE)
+    serving = notebook.begin(SERVE)
+    notebook.end(serving)
     notebook.run(f"{NO_REHEARSALS}\nx = 40\nimport numpy as np\nrows = np.zeros((3, 4))\nwhere = []")
     claude = agent()
 
@@ -187,6 +190,7 @@ def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
     )
     assert (data(run)["output"], data(run)["result"]) == ("hi\n", "42")
     assert notebook.run("print(y, len(In))") == "42 4\n"  # its code is no cell
+    assert "hi" in notebook.later[serving].rpartition("text/plain")[2]  # the record of the decision
     variables = claude.call("variables").structured_content
     assert variables == {"x": "int", "y": "int", "rows": "ndarray(3, 4)", "where": "list[0]"}
 
@@ -224,6 +228,13 @@ def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
     notebook.manager.interrupt_kernel()
     assert data(run)["status"] == "interrupted"
     assert time.perf_counter() - started < 5  # 0.2 s on a machine that does nothing else
+
+    # a plot, for the agent and below the cell
+    run = claude.run("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nNone")
+    notebook.decide()
+    assert [block.type for block in run.result(60).content] == ["text", "image"]
+    notebook.run("")
+    assert notebook.later[serving].count("'image/png': '") == 1
 
     # no input, and no ticket of its own
     run = claude.run("input('?')")

@@ -5,18 +5,26 @@ from __future__ import annotations
 import atexit
 import contextvars
 import secrets
+from base64 import b64encode
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from IPython.display import display
 
 from tract_jupyter.exceptions import McpStartError
 from tract_jupyter.models import admin_limits
 from tract_jupyter.notebook.serving.lane import ShellLane
+from tract_jupyter.scripts import ScriptResult
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.toolkit import HttpServer, McpService
+
+
+T = TypeVar("T")
 
 
 class KernelAddress(NamedTuple):
@@ -85,6 +93,12 @@ class KernelEndpoint:
             self._server = None
         self._lane.close()
 
+    def _in_line(self, work: Callable[[], T], /) -> T:
+        result = self._lane.run(work)
+        if isinstance(result, ScriptResult) and not result.is_kept:  # the request shows kept output
+            _show(result)
+        return result
+
     def _copied_context(self) -> contextvars.Context:
         return self._context.copy()
 
@@ -92,9 +106,20 @@ class KernelEndpoint:
         from tract_jupyter.notebook.serving.tools import PROFILE, SERVED
         from tract_jupyter.toolkit import McpService, Surroundings, at_once
 
-        in_line = at_once if self._is_of_turn else self._lane.run
+        in_line = at_once if self._is_of_turn else self._in_line
         surroundings = Surroundings(self._copied_context, in_line, SERVED)
         return McpService(self._notebook.tract, PROFILE, None, surroundings)
+
+
+def _show(result: ScriptResult) -> None:
+    """Show the text and the figures of code that ran. The record of the request takes the text.
+
+    Its other displays are shown while it runs.
+    """
+    if result.text:
+        print(result.text, end="" if result.text.endswith("\n") else "\n")  # noqa: T201 # a cell's output
+    for figure in result.figures:
+        display({"image/png": b64encode(figure.data).decode(), "text/plain": "<Figure>"}, raw=True)
 
 
 class PublishedEndpoint:
