@@ -101,8 +101,9 @@ def test_settings_of_a_project_cannot_switch_the_questions_off():
     assert known["gemini"].environment["GEMINI_CLI_TRUST_WORKSPACE"] == "false"
     assert known["opencode"].environment["OPENCODE_DISABLE_PROJECT_CONFIG"] == "1"
     rules = json.loads(known["opencode"].environment["OPENCODE_PERMISSION"])
-    assert {"*", "bash", "edit", "task", "webfetch"} <= rules.keys()
-    assert set(rules.values()) == {"ask"}
+    assert {"*", "bash", "edit", "webfetch"} <= rules.keys()
+    assert {name for name, rule in rules.items() if rule != "ask"} == {"task"}
+    assert rules["task"] == "deny"
     assert known["claude"].meta("kernel")["claudeCode"]["options"]["settingSources"] == []
     assert known["codex"].project_file
 

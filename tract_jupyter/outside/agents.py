@@ -106,14 +106,13 @@ _CLAUDE: Final = json.dumps(
         }
     }
 )
-_OPENCODE: Final = json.dumps(
-    dict.fromkeys(
-        ("*", "read", "edit", "glob", "grep", "list", "bash", "task", "webfetch", "websearch", "codesearch",
-         "external_directory", "todowrite", "skill", "lsp", "doom_loop", "question"),
-        "ask",
-    )
+_OPENCODE_TOOLS: Final = (
+    "*", "read", "edit", "glob", "grep", "list", "bash", "webfetch", "websearch", "codesearch", "external_directory",
+    "todowrite", "skill", "lsp", "doom_loop", "question",
 )  # fmt: skip
-"""Each tool by its name, because a rule of the user for one tool is stronger than a rule for all."""
+_OPENCODE: Final = json.dumps({**dict.fromkeys(_OPENCODE_TOOLS, "ask"), "task": "deny"})
+"""Each tool by its name, because a rule of the user for one tool is stronger than a rule for all. Subagents are off,
+because their questions are not passed on, and they would wait forever."""
 AGENTS: Final[tuple[AgentSettings, ...]] = (
     AgentSettings(
         name="claude",
@@ -127,7 +126,7 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         never_asks=("reads in the folder",),
         switched_off=("project settings and hooks", "MCP servers of .mcp.json", "telemetry and updates"),
         hosts="the host of its model",
-        verified="claude-agent-acp 0.101.0 on 2026-11-26",
+        verified="claude-agent-acp 0.101.0 on 2026-11-27",
     ),
     AgentSettings(
         name="codex",
@@ -145,8 +144,9 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         never_asks=("commands inside its read-only sandbox", "reads", "MCP tools that only read"),
         switched_off=("plugins", "apps"),
         project_file=".codex/config.toml",
-        hosts="the host of its model",
-        verified="codex-acp 2.6.0 on 2026-11-26",
+        hosts="the host of its model, and at its start chatgpt.com and github.com unless its own settings switch "
+        "plugins and apps off",
+        verified="codex-acp 2.6.0 on 2026-11-27",
     ),
     AgentSettings(
         name="gemini",
@@ -163,7 +163,7 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         never_asks=("reads in the folder",),
         switched_off=("trust in the folder, and so project settings, hooks and MCP servers",),
         hosts="the host of its model, and Google's usage statistics unless its settings switch them off",
-        verified="gemini-cli 0.61.0 on 2026-11-26",
+        verified="gemini-cli 0.61.0 on 2026-11-27",
     ),
     AgentSettings(
         name="opencode",
@@ -178,9 +178,14 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         },
         title_is_tool=True,
         asks=("file changes", "shell commands", "reads", "MCP tools, without their arguments"),
-        switched_off=("project settings, plugins and MCP servers", "permissions of the user", "updates"),
+        switched_off=(
+            "project settings, plugins and MCP servers",
+            "permissions of the user",
+            "subagents, because it does not pass their questions on",
+            "updates",
+        ),
         hosts="the host of its model, and its package registry",
-        verified="opencode-ai 1.18.33 on 2026-11-26",
+        verified="opencode-ai 1.18.33 on 2026-11-27",
     ),
     AgentSettings(
         name="goose",
