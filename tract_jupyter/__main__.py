@@ -85,6 +85,28 @@ def _doctor(options: argparse.Namespace) -> int:
     return int(view.failed > 0)
 
 
+def _export(options: argparse.Namespace) -> int:
+    from tract_jupyter.models import open_private
+    from tract_jupyter.notebook import export_audit
+
+    if options.out is None:
+        lines, sha256 = export_audit(options.store, sys.stdout)
+    else:
+        with open(options.out, "x", encoding="utf-8", newline="\n", opener=open_private) as file:
+            lines, sha256 = export_audit(options.store, file)
+    print(f"{lines} lines, SHA-256 {sha256}. Keep this number apart from the file.", file=sys.stderr)  # noqa: T201 # as above
+    return 0
+
+
+def _verify_export(options: argparse.Namespace) -> int:
+    from tract_jupyter.models import printable
+    from tract_jupyter.notebook import report_lines, verify_audit
+
+    report = verify_audit(options.file, options.secret)
+    print(printable("\n".join(report_lines(report))))  # noqa: T201 # as above
+    return int(bool(report.problems))
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "tract-jupyter", description="Operations that the user reviews, in notebooks."
@@ -94,7 +116,31 @@ def _parser() -> argparse.ArgumentParser:
     _add_mcp_server(commands)
     _add_kernel_proxy(commands)
     _add_doctor(commands)
+    _add_audit(commands)
     return parser
+
+
+def _add_audit(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    audit = commands.add_parser("audit", help="export a store for an audit, or verify an export")
+    parts = audit.add_subparsers(dest="part", required=True)
+    export = parts.add_parser(
+        "export",
+        help="write all rows of a store as JSON Lines",
+        description="Write all rows of a store as JSON Lines: commits with their texts, requests, decisions, effects, "
+        "signatures. Nothing is changed. The SHA-256 of the file appears on stderr.",
+    )
+    export.add_argument("store", help="the SQLite file, or an SQLAlchemy URL")
+    export.add_argument("--out", metavar="FILE", help="the new file (default: stdout)")
+    export.set_defaults(run=_export)
+    verify = parts.add_parser(
+        "verify",
+        help="verify an export without its store",
+        description="Recompute the digest, each hash and each link of an export. Exit code 1 if a check fails, 2 if "
+        "the file is not a whole export.",
+    )
+    verify.add_argument("file", help="the export")
+    verify.add_argument("--secret", metavar="FILE", help="the user's signing secret, to check the signatures")
+    verify.set_defaults(run=_verify_export)
 
 
 def _add_verify(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

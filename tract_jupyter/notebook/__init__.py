@@ -8,8 +8,8 @@
   and records.
 * Output: `output` replaces an output in place; `views`, `runs` and `formatters` draw values; `progress` shows slow
   work; `waiting` counts open requests below a cell.
-* Command line: `headless_run` lists the refusals of a headless run, `stores` verifies stores, `doctor` checks this
-  installation.
+* Command line: `headless_run` lists the refusals of a headless run, `stores` verifies stores, `audit` exports them,
+  `doctor` checks this installation.
 
 It imports every other package. No package imports it.
 """

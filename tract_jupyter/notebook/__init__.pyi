@@ -1,3 +1,6 @@
+from .audit import export_audit as export_audit
+from .audit import report_lines as report_lines
+from .audit import verify_audit as verify_audit
 from .cell_syntax import parse_cell as parse_cell
 from .cell_syntax import parse_python as parse_python
 from .channels import NotebookChannel as NotebookChannel

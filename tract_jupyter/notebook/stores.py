@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tract_jupyter.context import Damage
+    from tract_jupyter.review import Trust
     from tract_jupyter.runs import RunRoot
 
 _SUFFIXES = {".db", ".sqlite", ".sqlite3"}
@@ -93,11 +94,12 @@ def _check_file(store: str) -> None:
         raise StoreError(f"{store} is not a store: {what}. Give another path, or restore a backup")
 
 
-def verify_store(store: str | Path) -> list[VerifiedTract]:
+def verify_store(store: str | Path, *, trust: Trust | None = None) -> list[VerifiedTract]:
     """Recompute every hash of every tract of a store, including the hashes of runs.
 
     Args:
         store: the SQLite file, or an SQLAlchemy URL.
+        trust: verifies the signatures; the user's own by default.
 
     Returns:
         The tracts, the oldest first. Equal runs, and a run and its replay, have the same root hash, also in different
@@ -116,7 +118,7 @@ def verify_store(store: str | Path) -> list[VerifiedTract]:
     verified = []
     several = len(tract_ids) > 1  # with one tract, progress counts its commits
     for tract_id in tracked(tract_ids, "Checking tracts") if several else tract_ids:
-        with Tract.open(**where, tract_id=tract_id) as tract:
+        with Tract.open(**where, tract_id=tract_id, trust=trust) as tract:
             verified.append(
                 VerifiedTract(
                     tract_id, tuple(tract.verify()), tuple(tract.runs.roots()), tuple(_unsigned(tract))
