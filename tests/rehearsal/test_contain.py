@@ -1,5 +1,7 @@
 """What a rehearsal may read and write."""
 
+import mmap
+import multiprocessing
 import os
 import sqlite3
 import tempfile
@@ -243,3 +245,32 @@ def test_attempts_that_python_does_not_see_are_reported(rehearse, level, code, a
     assert effects.text() == "-1 1\n"
     assert [(one.action, one.line) for one in effects.refused] == [(action, None)]
     assert not effects.is_empty
+
+
+def test_memory_that_the_kernel_shares_stays_as_it_is(rehearse, workspace, level):
+    files = {}
+    for name, size in {"small": 10, "large": 65 * 1024**2}.items():
+        with (workspace / name).open("wb+") as file:
+            file.truncate(size)
+            files[name] = mmap.mmap(file.fileno(), 0)
+    (workspace / "short").write_bytes(b"x")
+    with (workspace / "short").open("rb") as file:  # the rest of its page is behind the end
+        files["short"] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    memory, lock = mmap.mmap(-1, 10), multiprocessing.get_context("fork").Lock()
+    namespace = {**files, "memory": memory, "lock": lock}
+    try:
+        assert (
+            printed(rehearse("print(small[0], large[-1], short[:], memory[0])", namespace, level=level))
+            == "0 0 b'x' 0\n"
+        )
+        for code in ("small[0] = large[0] = memory[0] = 7; lock.acquire()", "large[-1] = 7"):
+            effects = rehearse(code, namespace, level=level)
+            assert (files["small"][0], files["large"][0], files["large"][-1], memory[0]) == (0, 0, 0, 0)
+            assert lock.acquire(block=False)
+            lock.release()
+            assert not effects.can_be_kept
+            assert f"change shared memory: {workspace}/large" in {one.action for one in effects.refused}
+        assert len(effects.refused) == 1
+    finally:
+        for one in (*files.values(), memory):
+            one.close()

@@ -22,6 +22,7 @@ from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.copy_tools import use_kernel_for_tools
 from tract_jupyter.rehearsal.inside import ReportChannel, Runner, capture_streams
 from tract_jupyter.rehearsal.limits import RehearsalLimits, limit_this_process
+from tract_jupyter.rehearsal.mappings import SharedMappings
 from tract_jupyter.rehearsal.redaction import remove_secrets
 from tract_jupyter.rehearsal.refusals import report_refusals
 from tract_jupyter.rehearsal.supervisor import Supervisor, hand_over
@@ -117,6 +118,8 @@ def _supervise(make_job: Callable[[], CopyJob], ends: Ends) -> None:
     control = socket.socket(fileno=ends.control)
     state = random.getstate()
     try:
+        shared = SharedMappings()
+        shared.replace()
         job = make_job()
         supervisor = Supervisor(control, job.limits)
         upper = job.containment.enter()
@@ -128,7 +131,7 @@ def _supervise(make_job: Callable[[], CopyJob], ends: Ends) -> None:
             control.close()
             if upper is not None:
                 os.close(upper)
-            _be_the_copy(job, ends, other, state)
+            _be_the_copy(job, ends, other, state, shared)
     except BaseException as error:  # noqa: BLE001 # the kernel reports it
         Supervisor(control, RehearsalLimits()).tell(
             {"kind": "failed", "problem": f"{type(error).__name__}: {error}"}
@@ -165,19 +168,21 @@ def _detach(ends: Ends) -> None:
         os.closerange(low + 1, high)
 
 
-def _be_the_copy(job: CopyJob, ends: Ends, link: socket.socket, state: Any) -> None:
+def _be_the_copy(job: CopyJob, ends: Ends, link: socket.socket, state: Any, shared: SharedMappings) -> None:
     """Give up all rights, run the code, and send its effects. Never returns."""
     try:
         linux.die_with_parent()
         os.setsid()  # a signal to its group must not reach the supervisor
         random.setstate(state)
         if link.recv(1) == b"x":  # else the supervisor has died
-            _run(job, ReportChannel(ends.report, job.limits.output), ends.answers, link)
+            _run(job, ReportChannel(ends.report, job.limits.output), ends.answers, link, shared)
     finally:
         os._exit(0)
 
 
-def _run(job: CopyJob, channel: ReportChannel, answers: int, link: socket.socket) -> None:
+def _run(
+    job: CopyJob, channel: ReportChannel, answers: int, link: socket.socket, shared: SharedMappings
+) -> None:
     try:
         remove_secrets(job.secrets)
         hand_over(job.containment.confine(), link)
@@ -203,6 +208,8 @@ def _run(job: CopyJob, channel: ReportChannel, answers: int, link: socket.socket
     runner = Runner(channel, namespace, job.shell)
     report_refusals(channel, runner, job.containment)
     ending, note = runner.run(job.code)
+    for name in shared.changed():
+        channel.send({"kind": "refused", "action": f"change shared memory: {name}", "line": None})
     for header, buffers in collector():
         channel.send({"kind": "effect", "effect": header}, *buffers)
     channel.send({"kind": "end", "ending": ending, "note": note})

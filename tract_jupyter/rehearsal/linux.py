@@ -196,6 +196,29 @@ def attach_tree(descriptor: int, target: str) -> None:
     _syscall("move_mount", descriptor, b"", AT_FDCWD, os.fsencode(target), _MOVE_FROM_DESCRIPTOR)
 
 
+# Memory
+
+_MAP_FIXED: Final = 16
+
+
+def map_over(
+    address: int, size: int, protection: int, flags: int, descriptor: int = -1, offset: int = 0
+) -> None:
+    """Replace a mapping of this process by another one."""
+    numbers = ctypes.c_int(protection), ctypes.c_int(flags | _MAP_FIXED), ctypes.c_int(descriptor)
+    function = getattr(_libc, "mmap")  # noqa: B009 # there is no library on other systems
+    function.restype = ctypes.c_void_p
+    found = function(ctypes.c_void_p(address), ctypes.c_size_t(size), *numbers, ctypes.c_long(offset))
+    if found != address:
+        number = ctypes.get_errno()
+        raise OSError(number, f"mmap: {os.strerror(number)}")
+
+
+def protect(address: int, size: int, protection: int) -> None:
+    """Set the permitted access to memory of this process."""
+    _call("mprotect", ctypes.c_void_p(address), ctypes.c_size_t(size), protection)
+
+
 # Files
 
 _NO_REPLACE: Final = 1
