@@ -7,7 +7,7 @@ stays counted.
 
 from __future__ import annotations
 
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
@@ -63,7 +63,8 @@ def reserving_user_budget(
     try:
         yield before_retry
     finally:
-        _change(lambda usage: _store(usage, used, row))
+        with suppress(AdminLimitError):  # the maximum stays counted, and the reply is not lost
+            _change(lambda usage: _store(usage, used, row))
 
 
 def _change(change: Callable[[sqlite3.Connection], int]) -> int:
