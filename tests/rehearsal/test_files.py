@@ -221,6 +221,18 @@ def test_table_files_are_compared_by_rows(upper, workspace, name, before, after,
     assert effect.table is not None
 
 
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [("a.csv", "a,b\n1,2\n", "a,b\n1,2,more\n"), ("a.jsonl", '{"a": 1}\n', '{"a": "more", "a": 1}\n')],
+)
+def test_values_without_a_cell_are_shown_as_lines(upper, workspace, name, before, after):
+    write_files(workspace, {name: before})
+    write_files(upper, {name: after})
+    effect = effects_of(upper, workspace)[name]
+    assert (effect.table, effect.detail) == (None, "1 line added, 1 line removed")
+    assert "more" in effect.diff
+
+
 @pytest.mark.parametrize("content", ["a,a\n1,2\n", "\0", "{", b"\xff\xfe", "", "x" * 200_000])
 def test_odd_table_files_are_files(upper, workspace, content):
     write_files(upper, {"a.csv": content, "b.jsonl": content})

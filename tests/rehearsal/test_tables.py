@@ -192,12 +192,16 @@ def test_parquet_files_are_compared_by_rows(rehearse, workspace):
     frame = pd.DataFrame({"name": ["owl", "cat", "fox"], "n": [1, 2, 3]})
     frame.to_parquet(workspace / "a.parquet")
     frame.to_parquet(workspace / "same.parquet")
+    frame.to_parquet(workspace / "order.parquet")
+    frame.set_index("name").to_parquet(workspace / "index.parquet")
     (workspace / "odd.parquet").write_bytes(b"PAR\0")
     code = """
 data = pd.read_parquet("a.parquet")
 data.assign(n=[1, 5, 3])[:2].to_parquet("a.parquet")
 data.to_parquet("same.parquet", compression="gzip")
 data.to_parquet("new.parquet")
+data[["n", "name"]].to_parquet("order.parquet")
+pd.read_parquet("index.parquet").reset_index(drop=True).to_parquet("index.parquet")
 open("bad.parquet", "wb").write(b"PAR1 not a table PAR1")
 open("odd.parquet", "wb").write(b"PAR\\0PAR1")
 """
@@ -206,6 +210,7 @@ open("odd.parquet", "wb").write(b"PAR\\0PAR1")
     assert {one.path: one.detail for one in effects.files} == {
         "a.parquet": "1 row fewer, 1 value of n changed", "same.parquet": "other formatting, the same cells",
         "new.parquet": "3 rows × 2 columns", "bad.parquet": "21 B", "odd.parquet": "4 B → 8 B",
+        "order.parquet": "another order of columns, the same cells", "index.parquet": "another index, the same cells",
     }  # fmt: skip
     tables = {one.path: one.table for one in effects.files}
     assert tables["a.parquet"].changed_cells == (("n", 1),)

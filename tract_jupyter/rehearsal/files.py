@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import counted, cut, one_line, printable, size_text
 from tract_jupyter.rehearsal.effects import Action, FileEffect
-from tract_jupyter.rehearsal.tables import TextTable, compare_frames, compare_texts
+from tract_jupyter.rehearsal.tables import TextTable, compare_frames, compare_texts, same_cells
 from tract_jupyter.rehearsal.values import malformed
 
 if TYPE_CHECKING:
@@ -523,7 +523,7 @@ def _columnar(upper: ChangedFiles, lower: int, read: ReadColumnar) -> dict[str, 
         with suppress(Exception):  # a library may raise anything
             table = compare_frames(before, after)
             if table is not None:
-                detail = _table_detail(table) or table.summary or "other formatting, the same cells"
+                detail = _table_detail(table) or table.summary or same_cells(before, after)
                 found[change.path] = _plain_effect(change, detail=detail, table=table)
     return found
 
@@ -559,18 +559,29 @@ def _read_table(kind: str, data: bytes) -> TextTable | None:
 
 def _read_csv(text: str, delimiter: str) -> TextTable | None:
     rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter) if row]
-    if not rows or len(set(rows[0])) != len(rows[0]):
-        return None
+    if not rows or len(set(rows[0])) != len(rows[0]) or max(map(len, rows)) > len(rows[0]):
+        return None  # a cell without a column would not be compared
     return TextTable(tuple(rows[0]), rows[1:])
 
 
 def _read_json_lines(text: str) -> TextTable | None:
-    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    rows = [
+        json.loads(line, object_pairs_hook=_without_repeated_keys)
+        for line in text.splitlines()
+        if line.strip()
+    ]
     if not rows or not all(isinstance(row, dict) for row in rows):
         return None
     columns = tuple(dict.fromkeys(key for row in rows for key in row))
     cells = [[_json_cell(row[column]) if column in row else "" for column in columns] for row in rows]
     return TextTable(columns, cells)
+
+
+def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("repeated keys")
+    return found
 
 
 def _json_cell(value: Any) -> str:

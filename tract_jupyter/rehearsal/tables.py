@@ -139,6 +139,18 @@ def compare_frames(before: Any, after: Any) -> TableChange | None:
     return _compare_pandas(old, new)
 
 
+def same_cells(before: Any, after: Any) -> str:
+    """Return the difference between two frames with the same cells."""
+    old, new = as_pandas(before), as_pandas(after)
+    if old is None or new is None:
+        return "other formatting, the same cells"
+    if not old.index.equals(new.index) or list(old.index.names) != list(new.index.names):
+        return "another index, the same cells"
+    if list(old.columns) != list(new.columns):
+        return "another order of columns, the same cells"
+    return "other formatting, the same cells"
+
+
 def as_pandas(value: Any) -> pd.DataFrame | None:
     """Return a frame as pandas' frame. None for other values, and if pandas is missing."""
     import sys
