@@ -228,10 +228,10 @@ class ToolTask(NamedTuple):
 TOOL_TASKS = {
     "read with a tool": ToolTask("free = tools.rooms()", "+free", "", "+free"),
     "book a room": ToolTask(
-        "room = tools.rooms()[0]\nbooking = tools.book(room=room)", "", "book", "+booking +room", {"rooms": ["B"]}
+        "room = tools.rooms()[0]\nbooking = tools.book(room=room)", "+room", "book", "+booking +room", {"rooms": ["B"]}
     ),
     "insert rows": ToolTask(
-        "for name in df.name.unique()[:2]:\n    tools.insert_row(name=name)\ndel name", "", "insert_row", "",
+        "for name in df.name.unique()[:2]:\n    tools.insert_row(name=name)\ndel name", "+name", "insert_row", "",
         {"rows": ["bird 0", "bird 1"]},
     ),
     "write and upload a table": ToolTask(

@@ -187,6 +187,25 @@ def test_a_call_that_needs_approval_ends_the_rehearsal(rehearse):
     assert not effects.can_be_kept
 
 
+def test_variables_that_change_before_a_call_that_needs_approval_are_effects(rehearse, level):
+    code = "kept = [1, 2]\ngone = 1\ntry:\n    tools.delete(name='x')\nexcept BaseException:\n    late = 1\n"
+    effects = rehearse(code, {"gone": 0}, level=level, tools=answer)
+    assert effects.ending == "asked"
+    assert {one.name: one.action for one in effects.variables} == {"kept": "created", "gone": "changed"}
+
+
+def test_code_that_goes_on_after_a_call_that_needs_approval_is_ended(rehearse):
+    """It makes the call by itself, and makes another one instead of ending."""
+    code = FLOOD + (
+        "for number in range(2):\n"
+        "    channel.send({'kind': 'call', 'id': number + 1, 'tool': 'delete', 'arguments': {}})\n"
+        "import time; time.sleep(30)"
+    )
+    effects = rehearse(code, tools=answer)
+    assert (effects.ending, effects.can_be_kept) == ("asked", False)
+    assert effects.seconds < 20
+
+
 def test_the_error_of_a_tool_is_raised(rehearse):
     effects = rehearse("tools.fail()", tools=answer)
     assert effects.ending_note == "ToolExecutionError: fail() failed: no such page"

@@ -13,6 +13,8 @@ from tract_jupyter.exceptions import ToolExecutionError
 from tract_jupyter.rehearsal.report import FrameReader
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tract_jupyter.rehearsal.inside import ReportChannel
 
 TOOLS: Final = "tools"
@@ -26,11 +28,13 @@ class CopyCaller:
     Args:
         channel: The way to the kernel.
         answers: The pipe for the answers.
+        end: Sends the effects so far, and ends the copy. It is called for a call that needs an approval.
     """
 
-    def __init__(self, channel: ReportChannel, answers: int) -> None:
+    def __init__(self, channel: ReportChannel, answers: int, end: Callable[[], object]) -> None:
         self._channel = channel
         self._answers = answers
+        self._end = end
         self._ids = itertools.count(1)
         self._lock = threading.Lock()
 
@@ -47,6 +51,8 @@ class CopyCaller:
             reader = FrameReader(_LARGEST_ANSWER)
             while data := os.read(self._answers, _AT_ONCE):
                 for frame in reader.feed(data):
+                    if frame.header.get("ends"):
+                        self._end()
                     if frame.header["error"]:
                         raise ToolExecutionError(tool, arguments, frame.header["error"])
                     return frame.header["value"]
@@ -95,10 +101,10 @@ def _named(function: Any, path: str, values: tuple[Any, ...], arguments: dict[st
     return dict(signature.bind(*values, **arguments).arguments)
 
 
-def use_kernel_for_tools(namespace: dict[str, Any], channel: ReportChannel, answers: int) -> None:
+def use_kernel_for_tools(namespace: dict[str, Any], caller: CopyCaller) -> None:
     """Replace `tools` in a namespace, unless the user has another variable with this name."""
     if has_own_tools(namespace):
-        namespace[TOOLS] = CopyTools(CopyCaller(channel, answers), namespace.get(TOOLS))
+        namespace[TOOLS] = CopyTools(caller, namespace.get(TOOLS))
 
 
 def has_own_tools(namespace: dict[str, Any]) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal import linux
-from tract_jupyter.rehearsal.copy_tools import use_kernel_for_tools
+from tract_jupyter.rehearsal.copy_tools import CopyCaller, use_kernel_for_tools
 from tract_jupyter.rehearsal.inside import ReportChannel, Runner, capture_streams
 from tract_jupyter.rehearsal.limits import RehearsalLimits, limit_this_process
 from tract_jupyter.rehearsal.mappings import SharedMappings
@@ -202,17 +202,24 @@ def _run(
     namespace = job.namespace
     for name in job.hidden:
         namespace.pop(name, None)
-    use_kernel_for_tools(namespace, channel, answers)
+
+    def report(ending: str, note: str) -> None:
+        for name in shared.changed():
+            channel.send({"kind": "refused", "action": f"change shared memory: {name}", "line": None})
+        for header, buffers in collector():
+            channel.send({"kind": "effect", "effect": header}, *buffers)
+        channel.send({"kind": "end", "ending": ending, "note": note})
+
+    def end_at_call() -> None:
+        report("asked", "")
+        os._exit(0)
+
+    use_kernel_for_tools(namespace, CopyCaller(channel, answers, end_at_call))
     collector = job.observe(namespace)
     capture_streams(channel)
     runner = Runner(channel, namespace, job.shell)
     report_refusals(channel, runner, job.containment)
-    ending, note = runner.run(job.code)
-    for name in shared.changed():
-        channel.send({"kind": "refused", "action": f"change shared memory: {name}", "line": None})
-    for header, buffers in collector():
-        channel.send({"kind": "effect", "effect": header}, *buffers)
-    channel.send({"kind": "end", "ending": ending, "note": note})
+    report(*runner.run(job.code))
 
 
 def _give_matplotlib_a_folder() -> None:

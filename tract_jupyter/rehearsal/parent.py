@@ -182,6 +182,7 @@ class _Follower:
         self._outcome = CopyOutcome(level, Report(limits.output))
         self._until = 0.0
         self._is_over = False
+        self._is_asked = False
         self._open = {control.fileno(), report, wake}
 
     def follow(self) -> CopyOutcome:
@@ -239,7 +240,10 @@ class _Follower:
             self._answer(call)
 
     def _answer(self, call: ReceivedCall) -> None:
-        """Answer a tool call. The time of the tool does not count."""
+        """Answer a tool call, whose time does not count. One that needs approval ends the copy after its report."""
+        if self._is_asked:
+            self._finish("asked", "")
+            return
         began = time.monotonic()
         reply = ToolReply(error="no tools are available in this rehearsal")
         if self._tools is not None:
@@ -247,11 +251,10 @@ class _Follower:
         self._until += time.monotonic() - began
         arguments = json.dumps(call.arguments, ensure_ascii=False)
         self._outcome.calls.append(AskedCall(call.tool, arguments, not reply.needs_approval))
-        if reply.needs_approval:
-            self._finish("asked", "")
-            return
+        self._is_asked = reply.needs_approval
+        answer = {"id": call.call_id, "value": reply.value, "error": reply.error, "ends": self._is_asked}
         try:
-            buffers = frame_bytes({"id": call.call_id, "value": reply.value, "error": reply.error})
+            buffers = frame_bytes(answer)
         except (TypeError, ValueError) as error:
             problem = f"the result of {call.tool} is not JSON: {error}"
             buffers = frame_bytes({"id": call.call_id, "value": None, "error": problem})
@@ -333,4 +336,6 @@ class _Follower:
             )
         elif outcome.ending == "crashed" and not outcome.note:
             outcome.note = "the copy ended without a complete report"
+        if self._is_asked and outcome.ending != "stopped":
+            outcome.ending, outcome.note = "asked", ""
         return outcome
