@@ -152,8 +152,8 @@ def test_a_new_day_and_a_new_month_begin_at_zero(tract, server, admin_file, monk
 
 def test_dollars_count_at_list_prices_that_the_user_cannot_change(tract, server, admin_file):
     admin_file.write_text("budget.day.usd = 0.001")
-    tract.models.use("openai/gpt-4o", base_url=server.url, api_key="k")
-    tract.models.price("openai/gpt-4o", input=0, output=0)
+    tract.models.use("openai/gpt-6-luna", base_url=server.url, api_key="k")
+    tract.models.price("openai/gpt-6-luna", input=0, output=0)
     with pytest.raises(LLMBudgetError, match="0.0010 USD today: you have spent 0.00 USD"):
         tract.chat("Hi", max_tokens=10_000)
     assert tract.chat("Hi", max_tokens=10).text == "Hello"
