@@ -144,6 +144,34 @@ def test_a_link_that_replaced_a_folder_is_not_followed(make, tmp_path):
     assert (outside / "b.csv").read_text() == "n\n2\n"
 
 
+@pytest.mark.parametrize("entry", ["file", "link"])
+def test_another_kind_of_entry_stays_in_the_place_of_a_deleted_folder(rehearser, workspace, tmp_path, entry):
+    (workspace / "data" / "inner").mkdir(parents=True)
+    (workspace / "data" / "inner").chmod(0o700)
+    (workspace / "data" / "inner" / "a.csv").write_text("old")
+    (workspace / "note").write_text("old")
+    change = (
+        rehearser("full")
+        .rehearse("import os, shutil\nshutil.rmtree('data'); os.remove('note'); n = 1", names := {})
+        .keep()
+    )
+    (workspace / "note").mkdir()
+    if entry == "file":
+        (workspace / "data").write_text("of the user")
+    else:
+        (workspace / "data").symlink_to(tmp_path)
+    states = {item.name: item.state for item in change.undo() if item.kind == "file"}
+    assert states == dict.fromkeys(["data/", "data/inner/", "data/inner/a.csv", "note"], "changed since")
+    assert "n" not in names
+    with pytest.raises(RehearsalError, match=r"as before"):
+        change.undo(force=["data/inner/a.csv"])
+    (workspace / "data").unlink()
+    (workspace / "note").rmdir()
+    change.undo()
+    assert (workspace / "data" / "inner" / "a.csv").read_text() == (workspace / "note").read_text() == "old"
+    assert stat.S_IMODE((workspace / "data" / "inner").stat().st_mode) == 0o700
+
+
 def test_the_budget_removes_the_oldest_changes(make):
     workspace, upper, backups = make()
     first = kept(workspace, upper, backups)

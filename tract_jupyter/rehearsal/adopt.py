@@ -181,6 +181,7 @@ def _keep_files(findings: Findings, backups: Backups, change_id: str) -> Journal
                 change.after,
                 change.is_folder,
                 is_created=change.action == "created",
+                mode=change.folder_mode,
             )
             for change in upper.changes
         ]

@@ -16,6 +16,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -40,6 +41,7 @@ _ID: Final = re.compile(r"[0-9a-f]{16}")
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER_MODE: Final = 0o777
+_OWN: Final = 0o700  # files are restored in the folder
 _UNSUPPORTED: Final = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP}
 
 
@@ -58,6 +60,7 @@ class FileRecord:
         is_folder: True for an empty folder that was made or removed.
         is_created: True if it did not exist before.
         at: The state that the workspace has now, as far as the change knows.
+        mode: Permission bits of a removed folder.
     """
 
     path: str
@@ -66,6 +69,7 @@ class FileRecord:
     is_folder: bool = False
     is_created: bool = False
     at: Side = "before"
+    mode: int = _FOLDER_MODE
 
     def state(self, side: Side) -> FileState | None:
         """Return the state of one side."""
@@ -321,9 +325,10 @@ class Backups:
         with ExitStack() as stack:
             *parents, name = path.split("/")
             folder = workspace
-            for parent in [*parents, name] if file.is_folder else parents:
+            chain = [(parent, _FOLDER_MODE) for parent in parents]
+            for parent, mode in [*chain, (name, file.mode)] if file.is_folder else chain:
                 with suppress(FileExistsError):
-                    os.mkdir(parent, _FOLDER_MODE, dir_fd=folder)
+                    os.mkdir(parent, mode | _OWN, dir_fd=folder)
                 folder = os.open(parent, _FOLDER, dir_fd=folder)
                 stack.callback(os.close, folder)
             if not file.is_folder and state is not None:
@@ -470,6 +475,7 @@ def _record(data: dict[str, Any]) -> JournalRecord:
             is_folder=bool(one["is_folder"]),
             is_created=bool(one["is_created"]),
             at=one["at"],
+            mode=int(one["mode"]),
         )
         for one in data["files"]
     ]
@@ -534,7 +540,7 @@ def _parent_of(workspace: int, path: str) -> Iterator[int | None]:
         for parent in path.split("/")[:-1]:
             try:
                 folder = os.open(parent, _FOLDER, dir_fd=folder)
-            except FileNotFoundError:
+            except (FileNotFoundError, NotADirectoryError):
                 yield None
                 return
             stack.callback(os.close, folder)
@@ -623,6 +629,20 @@ def _clean(workspace: int, file: FileRecord, side: Side, temporary: str) -> None
         os.fsync(folder)
 
 
+def is_blocked(workspace: int, path: str) -> bool:
+    """Return True if another kind of entry has the place of a file, of a folder (`/` at the end) or of its parents."""
+    parts = path.rstrip("/").split("/")
+    for count in range(1, len(parts) + 1):
+        try:
+            mode = os.stat("/".join(parts[:count]), dir_fd=workspace, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return False
+        is_folder = count < len(parts) or path.endswith("/")
+        if not (stat.S_ISDIR(mode) if is_folder else stat.S_ISREG(mode)):
+            return True
+    return False
+
+
 def _exists(folder: int, name: str) -> bool:
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -681,7 +701,7 @@ def rescue(backups: Backups, record: JournalRecord, numbers: Sequence[int]) -> N
     try:
         for number in numbers:
             file = record.files[number]
-            now = None if file.is_folder else state_below(workspace, file.path)
+            now = None if file.is_folder else _state_at(workspace, file.path)
             if now is None or now == file.state(file.at):
                 continue
             store_below(backups, workspace, file.path, now)

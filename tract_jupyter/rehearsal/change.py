@@ -214,11 +214,13 @@ class Change:
         detail = "restored" if file.exists(side) else "removed"
         if self._backups is None or not self._backups.has(file.state(side)):
             state, detail = "impossible", "its content was removed to save space"
-        elif not file.is_folder and self._now(file) != file.state(file.at):
+        elif self._now(file) != file.state(file.at):
             state, detail = "changed since", "its content changed since"
         return UndoItem("file", shown_path(file.path), state, detail, file.path)
 
     def _now(self, file: FileRecord) -> Any:
+        from tract_jupyter.rehearsal.backups import is_blocked
+
         if self._record is None:
             return None
         try:
@@ -226,7 +228,9 @@ class Change:
         except OSError:
             return None
         try:
-            return state_below(workspace, file.path)
+            if is_blocked(workspace, file.path):
+                return "another kind of entry"
+            return None if file.is_folder else state_below(workspace, file.path)
         except OSError:
             return "unreadable"
         finally:

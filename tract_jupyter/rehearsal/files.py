@@ -80,6 +80,7 @@ class FileChange:
         before: The state in the workspace. None if there was no file.
         after: The state in the copy. None if the code deleted the file.
         is_folder: True for a new or a deleted empty folder.
+        folder_mode: Permission bits of a deleted folder.
         problem: The reason why it cannot be kept.
         is_late: True if the file in the workspace changed while the rehearsal ran.
     """
@@ -89,6 +90,7 @@ class FileChange:
     before: FileState | None = None
     after: FileState | None = None
     is_folder: bool = False
+    folder_mode: int = 0o777
     problem: str = ""
     is_late: bool = False
 
@@ -287,7 +289,8 @@ class _Reader:
                     self._delete(f"{path}/{each}", each, inner)
             finally:
                 os.close(inner)
-            self._add(FileChange(f"{path}/", "deleted", is_folder=True))
+            mode = stat.S_IMODE(below.st_mode)
+            self._add(FileChange(f"{path}/", "deleted", is_folder=True, folder_mode=mode))
             return
         before, problem = self._before(name, lower, below)
         self._add(FileChange(path, "deleted", before, problem=problem, is_late=self._is_late(below)))
