@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import random
 import sys
+from array import array
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
@@ -51,6 +53,25 @@ def test_a_change_in_place_gives_a_new_object_to_all_names(adopt):
     assert list(frame.columns) == ["a"]
     change.undo()
     assert namespace["df"] is namespace["view"] is namespace["held"]["k"][0] is frame
+
+
+def test_changes_in_place_of_objects_without_a_safe_form_are_effects(workspace):
+    (workspace.parent / "m").write_bytes(b"ab")
+    namespace = {
+        "m": np.memmap(workspace.parent / "m", "u1", "c", shape=2), "r": np.rec.array([(1, 2)], names="a,b"), "a": array("i", [1]), "v": memoryview(bytearray(b"ab")),
+        "s": io.StringIO("abc"),
+    }  # fmt: skip
+    for name, code in {
+        "m": "m[0] = 9",
+        "r": "r.a[0] = 9",
+        "a": "a[0] = 9",
+        "v": "v[0] = 9",
+        "s": "s.write('zz')",
+    }.items():
+        (effect,) = findings_of(code, namespace, workspace).variables
+        assert (effect.name, effect.action) == (name, "changed")
+        assert effect.problem
+    assert findings_of("m, r, a, v, s", namespace, workspace).variables == []
 
 
 def test_names_of_one_object_are_named(workspace):

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import keyword
 import re
+from array import array
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import partial
@@ -54,6 +55,8 @@ _MOST_OBJECTS: Final = 20_000
 _MOST_OPAQUE: Final = 5_000
 _SCALARS: Final = frozenset({str, int, float, bool, complex, bytes, NoneType, type(...)})
 _STILL: Final = (ModuleType, type, BuiltinFunctionType, CodeType)
+_SUBCLASSES: Final = frozenset({"matrix", "recarray", "memmap"})  # of numpy's array
+_LARGEST_SUBCLASS: Final = 64 * 1024**2  # bytes of one that is read
 _SHARED: Final = ("Index", "Array", "Categorical")  # of pandas, which shares or copies them as it likes
 _OPAQUE_LIBRARIES: Final = frozenset(
     {"matplotlib", "IPython", "ipywidgets", "sqlite3", "_sqlite3", "duckdb", "logging", "_io"}
@@ -381,13 +384,9 @@ class _Digester(Encoder):
         if isinstance(value, GeneratorType):
             frame = value.gi_frame
             return [*identity, -1 if frame is None else frame.f_lasti]
-        library = _library(value)
-        if library == "matplotlib":
-            return [*identity, _artists(value)]
-        if library in {"_io", "io"}:
-            return [*identity, _position(value)]
-        if library in _OPAQUE_LIBRARIES:
-            return identity
+        mark = _mark(value)
+        if mark is not None:
+            return [*identity, *mark]
         parts = self._content(value)
         return ["opaque", self.parts(parts), kind, id(value)]
 
@@ -407,6 +406,21 @@ class _Digester(Encoder):
         return content
 
 
+def _mark(value: Any) -> list[Any] | None:
+    """Return a mark of the content of a library's object. None for an object whose attributes are its content."""
+    library = _library(value)
+    if isinstance(value, array | memoryview):
+        return [xxhash.xxh3_128_hexdigest(value.tobytes())]
+    if library == "numpy" and type(value).__name__ in _SUBCLASSES:
+        is_read = value.nbytes <= _LARGEST_SUBCLASS
+        return [str(value.shape), xxhash.xxh3_128_hexdigest(value.tobytes()) if is_read else ""]
+    if library == "matplotlib":
+        return [_artists(value)]
+    if library in {"_io", "io"}:
+        return [_position(value)]
+    return [] if library in _OPAQUE_LIBRARIES else None
+
+
 def _artists(value: Any) -> int:
     children = getattr(value, "get_children", None)
     if children is None:
@@ -420,4 +434,5 @@ def _position(value: Any) -> list[Any]:
     if closed:
         return [True]
     text = getvalue() if getvalue is not None else b""
+    text = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return [False, value.tell() if value.seekable() else 0, xxhash.xxh3_128_hexdigest(text)]
