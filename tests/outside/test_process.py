@@ -75,7 +75,7 @@ def test_a_killed_kernel_leaves_no_process(log, tmp_path):
 
 def test_broken_output_is_bounded_and_ends_the_agent():
     inbox = Inbox()
-    code = "import sys; print('{\"a\": 1}'); print('[' * 100_000); sys.stderr.write('e' * 1_000_000); "
+    code = "import sys; print('{\"a\": 1}'); print('[' * 99); sys.stderr.write('e' * 1_000_000); "
     code += f"sys.stdout.write('x' * {LONGEST_LINE + 10}); sys.stdout.flush()"
     process = AgentProcess([sys.executable, "-S", "-c", code], Path.cwd(), os.environ, inbox)
     first, second = inbox.take(20), inbox.take(20)
@@ -85,6 +85,20 @@ def test_broken_output_is_bounded_and_ends_the_agent():
     assert len(second.why) < 1_000
     process.close()
     assert not process.is_running
+
+
+@pytest.mark.parametrize("depth", [150, 980, 100_000])
+def test_a_deep_message_ends_the_agent(depth):
+    inbox = Inbox()
+    code = (
+        f"print('{{\"a\":' + '[' * 50 + ']' * 50 + '}}'); print('[' * {depth} + ']' * {depth}); print('[]')"
+    )
+    process = AgentProcess([sys.executable, "-S", "-c", code], Path.cwd(), os.environ, inbox)
+    assert isinstance(inbox.take(20), AgentMessage)
+    left = inbox.take(20)
+    assert isinstance(left, AgentLeft)
+    assert left.why.startswith("it sent a message with more than 100 nested levels.")
+    process.close()
 
 
 def test_a_full_inbox_waits_for_its_reader():

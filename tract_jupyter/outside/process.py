@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 LONGEST_LINE: Final = 16_000_000
 """Maximum number of bytes of one message."""
+_DEEPEST: Final = 100
+"""Maximum number of nested levels of one message. The store takes a few more."""
 _CHUNK: Final = 1 << 16
 _TAIL: Final = 4_000
 _QUOTED: Final = 600
@@ -178,7 +180,7 @@ class AgentProcess:
             stdout.close()
 
     def _read_lines(self) -> None:
-        """Put each line into the inbox. Stop at the end, or at a line that is too long."""
+        """Put each line into the inbox. Stop at the end, or at a line that is too long or too deep."""
         stdout = self._process.stdout
         parts: list[bytes] = []
         size = 0
@@ -187,6 +189,8 @@ class AgentProcess:
             for line in lines:
                 self._take(b"".join([*parts, line]))
                 parts, size = [], 0
+                if self._problem:
+                    return
             parts.append(rest)
             size += len(rest)
             if size > LONGEST_LINE:
@@ -199,9 +203,14 @@ class AgentProcess:
             return
         try:
             data = json.loads(line)
-        except (ValueError, RecursionError):
-            data = None
-        if isinstance(data, dict):
+            is_deep = _is_deep(data)
+        except ValueError:
+            data, is_deep = None, False
+        except RecursionError:
+            data, is_deep = None, True
+        if is_deep:
+            self._problem = f"it sent a message with more than {_DEEPEST} nested levels"
+        elif isinstance(data, dict):
             self._inbox.put(AgentMessage(data), len(line))
         else:
             self._tail = (self._tail + line[:200] + b"\n")[-_TAIL:]
@@ -210,3 +219,18 @@ class AgentProcess:
         text = printable(self._tail.decode(errors="replace")).strip()
         quoted = f" It wrote: {text if len(text) <= _QUOTED else '…' + text[-_QUOTED:]}" if text else ""
         return f"{self._problem or 'its process ended'}.{quoted}"
+
+
+def _is_deep(data: Any) -> bool:
+    """Return True if JSON data has too many nested levels."""
+    level = [data]
+    for _ in range(_DEEPEST):
+        level = [
+            part
+            for one in level
+            if isinstance(one, dict | list)
+            for part in (one.values() if isinstance(one, dict) else one)
+        ]
+        if not level:
+            return False
+    return True
