@@ -106,6 +106,7 @@ def test_opencode_sends_no_arguments_and_the_request_says_so(chat, known, user, 
         ("nonsense", None),
         ([], None),
         ([ONCE, NO], "yes"),
+        ([ONCE, {**ONCE, "kind": "allow_always"}], None),
     ],
 )
 def test_only_an_option_that_allows_once_is_ever_chosen(chat, known, log, options, chosen):
@@ -118,6 +119,43 @@ def test_only_an_option_that_allows_once_is_ever_chosen(chat, known, log, option
     answers = [one["result"]["outcome"] for one in log.entries() if one.get("id") == "x" and "result" in one]
     assert [one.get("optionId") for one in answers] == [chosen]
     assert chosen or answers[0]["outcome"] == "cancelled"
+
+
+def test_every_argument_is_in_view_as_the_agent_sent_it_last(chat, known, user):
+    both = {"file_path": "a.txt", "path": "b.txt", "content": "one", "newText": "two", "old_string": ["x"]}
+    two = {"command": "ls", "cmd": "rm c.txt"}
+    begun = call("c3", rawInput={"file_path": "d.txt", "content": "th"})
+    whole = call("c3", rawInput={"file_path": "d.txt", "content": "three"})
+    odd = call("c4", kind="execute", rawInput={"command": "echo \ud800", "n": float("nan")})
+    steps = [
+        ["ask", {"call": call("c1", rawInput=both)}], ["ask", {"call": call("c2", kind="execute", rawInput=two)}],
+        ["call", begun], ["ask", {"call": whole}], ["ask", {"call": odd}],
+    ]  # fmt: skip
+    chat(known(prompts=[steps]))
+    views = [str([*request.code, *request.tables]) for request in user.requests]
+    assert all(text in views[0] for text in ("a.txt", "b.txt", "one", "two", "'x'"))
+    assert all(text in views[1] for text in ("!ls", "rm c.txt"))
+    assert "+three" in user.requests[2].code[0].code
+    assert "nan" in views[3]
+
+
+def test_a_request_with_the_id_of_an_ended_call_is_another_call(chat, known, user):
+    about = call(kind="execute", rawInput={"command": "ls"})
+    chat(
+        known(
+            prompts=[
+                [
+                    ["call", about],
+                    ["ask", {"call": about}],
+                    ["ask", {"call": {"toolCallId": "c1", "title": "rm x"}}],
+                ]
+            ]
+        )
+    )
+    first, second = user.requests
+    assert first.code[0].code == "!ls"
+    assert not second.code
+    assert "It does not say with which arguments." in second.why
 
 
 def test_a_title_hides_nothing_and_a_python_file_has_findings(chat, known, user):
@@ -141,9 +179,13 @@ def test_paths_outside_of_the_folder_are_named(chat, known, user, folder):
     assert f"outside of the folder: {folder.parent / 'other.txt'}, /etc/passwd" in request.why
 
 
-def test_a_notebook_file_is_refused_with_a_remedy_and_no_question(chat, known, user, log):
-    about = call(content=[{**DIFF, "path": "Birds.IPYNB"}])
-    prompts = [[["ask", {"call": about}]], [["text", "In a cell then."]]]
+def test_a_notebook_file_is_refused_with_a_remedy_and_no_question(chat, known, user, log, folder):
+    (folder / "birds.txt").symlink_to("birds.ipynb")
+    asks = [
+        ["ask", {"call": call(path, content=[{**DIFF, "path": path}])}]
+        for path in ("Birds.IPYNB", "birds.txt")
+    ]
+    prompts = [asks, [["text", "In a cell then."]]]
     response, _ = chat(known(prompts=prompts, log=log.place))
     assert not user.requests
     assert response.text == "In a cell then."

@@ -13,6 +13,7 @@ import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import ToolCall, canonical_json, one_line
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ class SeenCall:
         acp_id: the agent's id of the call.
         call_id: our id of the call.
         data: the joined fields of its messages.
+        announced: the diffs of the last message that has some.
         is_committed: True if it is in the history.
         is_answered: True if its answer is in the history.
         answer: the commit of an answer that said that the call still ran; empty for none.
@@ -62,7 +64,7 @@ class SeenCall:
     number: int
     prefix: str = field(default_factory=lambda: secrets.token_hex(3))
     data: dict[str, Any] = field(default_factory=dict)
-    changes: tuple[FileChange, ...] = ()
+    announced: tuple[FileChange, ...] = ()
     is_committed: bool = False
     is_answered: bool = False
     is_begun: bool = False
@@ -77,8 +79,7 @@ class SeenCall:
 
     def merge(self, update: Mapping[str, Any]) -> None:
         """Add the fields of a message. An empty value does not replace an earlier one."""
-        content = update.get("content")
-        self.changes = tuple(_changes_in(content)) or self.changes
+        self.announced = tuple(_changes_in(update.get("content"))) or self.announced
         for name, value in update.items():
             if name == "_meta":
                 self.data["_meta"] = {
@@ -87,7 +88,11 @@ class SeenCall:
                 }
             elif value not in (None, {}, [], ""):
                 self.data[name] = value
-        self.changes = self.changes or tuple(_changes_of(self.raw))
+
+    @property
+    def changes(self) -> tuple[FileChange, ...]:
+        """The changes of files that its diffs announce, or else its last arguments."""
+        return self.announced or tuple(_changes_of(self.raw))
 
     @property
     def raw(self) -> Any:
@@ -138,20 +143,18 @@ class SeenCall:
 
     def command(self, settings: AgentSettings) -> str:
         """Return the shell command of the call; empty if it is another call, or unknown."""
-        raw = self.raw if isinstance(self.raw, dict) else {}
-        value = raw.get("command", raw.get("cmd"))
-        if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
-            return shlex.join(value)
-        if isinstance(value, str) and value.strip():
-            return value
+        _, command = _command_in(self.raw)
+        if command:
+            return command
         return self.title if settings.title_is_command and self.kind == "execute" else ""
 
     def rest(self, command: str) -> dict[str, Any]:
         """Return the arguments that neither the changes nor the command show."""
         raw = self.raw if isinstance(self.raw, dict) else {} if self.raw is None else {"input": self.raw}
-        hidden = {"command", "cmd"} if command and ("command" in raw or "cmd" in raw) else set()
+        name, told = _command_in(raw)
+        hidden = {name} if told and told == command else set()
         if self.changes and tuple(_changes_of(raw)) == self.changes:
-            hidden = {*_PATHS, *_BEFORE, *_AFTER}
+            hidden |= {_name_in(raw, names) for names in (_PATHS, _BEFORE, _AFTER)} - {""}
         return bounded({name: value for name, value in raw.items() if name not in hidden})
 
     def is_of_server(self, name: str, settings: AgentSettings) -> bool:
@@ -200,14 +203,19 @@ def bounded(arguments: Mapping[str, Any]) -> dict[str, Any]:
     text = canonical_or_repr(arguments)
     if len(text) > _LONGEST_ARGUMENTS:
         return {"cut": f"{text[:_LONGEST_ARGUMENTS]} … ({len(text):,} characters)"}
-    return dict(sound_data(dict(arguments)))
+    data = dict(sound_data(dict(arguments)))
+    try:
+        canonical_json(data)
+    except ContentError:  # such as NaN, which some agents send
+        return {"input": text}
+    return data
 
 
 def canonical_or_repr(value: Any) -> str:
     """Return JSON data as a text. Numbers that JSON does not have are allowed."""
     try:
         return sound(canonical_json(value))
-    except Exception:  # noqa: BLE001 # such as NaN, which some agents send
+    except ContentError:  # such as NaN
         return sound(repr(value))
 
 
@@ -232,13 +240,24 @@ def _changes_of(raw: Any) -> Iterator[FileChange]:
     """Yield the change that arguments describe, such as a path and a text."""
     if not isinstance(raw, dict):
         return
-    path, before, after = (_first(raw, names) for names in (_PATHS, _BEFORE, _AFTER))
+    names = [_name_in(raw, some) for some in (_PATHS, _BEFORE, _AFTER)]
+    path, before, after = (raw[name] if name else None for name in names)
     if path is not None and after is not None:
         yield FileChange(sound(path), None if before is None else sound(before), sound(after))
 
 
-def _first(raw: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
-    return next((raw[name] for name in names if isinstance(raw.get(name), str)), None)
+def _name_in(raw: Mapping[str, Any], names: tuple[str, ...]) -> str:
+    """Return the first of the names whose argument is a text; empty for none."""
+    return next((name for name in names if isinstance(raw.get(name), str)), "")
+
+
+def _command_in(raw: Any) -> tuple[str, str]:
+    """Return the name and the text of the argument that is a shell command; empty for none."""
+    name = "command" if isinstance(raw, dict) and "command" in raw else "cmd"
+    value = raw.get(name) if isinstance(raw, dict) else None
+    if isinstance(value, list) and value and all(isinstance(one, str) for one in value):
+        return name, sound(shlex.join(value))
+    return (name, sound(value)) if isinstance(value, str) and value.strip() else ("", "")
 
 
 def _texts_in(content: Any) -> Iterator[str]:

@@ -30,6 +30,11 @@ class ExpectedFile(NamedTuple):
     contents: tuple[str, ...]
 
     @property
+    def is_unchanged(self) -> bool:
+        """True if the file has its content of the time of the request."""
+        return read_text(self.path) == self.before
+
+    @property
     def has_difference(self) -> bool:
         """True if the file has another content now. An agent describes a removal as a change to an empty text."""
         if "" in self.contents and not os.path.lexists(self.path):
@@ -40,6 +45,14 @@ class ExpectedFile(NamedTuple):
 def absolute(path: str, folder: Path) -> Path:
     """Return the path that an agent means. Links are not followed."""
     return Path(os.path.abspath(folder / path))  # noqa: PTH100 # a link is not followed
+
+
+def real(path: str, folder: Path) -> Path:
+    """Return the file that an agent changes by a path. Links are followed as far as possible."""
+    try:
+        return absolute(path, folder).resolve()
+    except (OSError, ValueError, RuntimeError):  # such as a text that is no path
+        return absolute(path, folder)
 
 
 def shown(path: Path, folder: Path) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import PendingStatus, counted, one_line
-from tract_jupyter.outside.files import absolute, diff_of, expected, read_text, shown
+from tract_jupyter.outside.files import absolute, diff_of, expected, read_text, real, shown
 from tract_jupyter.review import CodeBlock, Pending, Subject, ValueRow, ValueTable
 
 if TYPE_CHECKING:
@@ -77,7 +77,11 @@ class PendingAgentRequest(Pending):
         arguments = self.fields["arguments"]
         if self.fields["kind"] in {"edit", "delete", "move"} or self.fields["tool"] == "NotebookEdit":
             paths += [value for value in arguments.values() if isinstance(value, str)]
-        return next((path for path in paths if path.strip().lower().endswith(".ipynb")), "")
+        return next((path for path in paths if self._is_notebook(path)), "")
+
+    def _is_notebook(self, path: str) -> bool:
+        is_named = path.strip().lower().endswith(".ipynb")
+        return is_named or real(path, self._folder).suffix.lower() == ".ipynb"
 
     def expected(self) -> list[ExpectedFile]:
         """Return the contents that its files may have after it."""
@@ -126,7 +130,7 @@ class PendingAgentRequest(Pending):
         return " ".join(parts)
 
     def _outside(self) -> list[str]:
-        paths = [absolute(change.path, self._folder).resolve() for change in self.changes]
+        paths = [real(change.path, self._folder) for change in self.changes]
         return [str(path) for path in paths if not path.is_relative_to(self._folder.resolve())]
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
@@ -172,15 +176,22 @@ def once(options: Any, kind: str) -> str | None:
     """Return the id of the option that allows or rejects once. One that covers more is never chosen.
 
     Args:
-        options: the options of the agent's request.
+        options: the options of the agent's request. One that shares its id with another is not clear.
         kind: `allow_once` or `reject_once`.
     """
     found = [
         one for one in options if isinstance(one, dict) and one.get("kind") == kind and one.get("optionId")
     ] if isinstance(options, list) else []  # fmt: skip
+    found = [
+        one for one in found if [_option_id(other) for other in options].count(str(one["optionId"])) == 1
+    ]
     if kind == "allow_once":
         found = [one for one in found if not _ALWAYS.search(f"{one['optionId']} {one.get('name')}")]
     return str(found[0]["optionId"]) if found else None
+
+
+def _option_id(option: Any) -> str:
+    return str(option.get("optionId")) if isinstance(option, dict) else ""
 
 
 def outcome_for(pending: Pending, options: Any) -> dict[str, Any]:
