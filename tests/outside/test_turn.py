@@ -154,6 +154,30 @@ def test_files_without_a_request_and_another_content_are_warnings(chat, known, f
     assert unasked.text.startswith("other.txt.")
 
 
+def test_another_content_of_a_failed_or_repeated_call_and_after_a_call_is_a_warning(chat, known, folder):
+    def asks(call_id, path, *does):
+        about = call(call_id, content=[{"type": "diff", "path": path, "oldText": None, "newText": "1"}])
+        return ["ask", {"call": about, "does": does}]
+
+    def failed(call_id):
+        return ["progress", {"toolCallId": call_id, "status": "failed"}]
+
+    steps = [
+        asks("c3", "good.txt", ["write", "good.txt", "1"]),
+        asks("c1", "failed.txt", ["write", "failed.txt", "2"], failed("c1")),
+        asks("c2", "unchanged.txt", failed("c2")),
+        asks("c3", "again.txt", ["write", "again.txt", "2"]),
+        ["write", "good.txt", "2"],
+    ]  # fmt: skip
+    _, events = chat(known(prompts=[steps]))
+    titles = notes(events)
+    assert ("failed.txt differs from the change that you approved.", True) in titles
+    assert ("again.txt differs from the change that you approved.", True) in titles
+    assert not [title for title, _ in titles if "unchanged.txt" in title]
+    unasked = next(one for one in of(TurnNoted, events) if one.title == "Files changed without a request.")
+    assert unasked.text.startswith("good.txt.")
+
+
 def stopped_while(tract, agent, is_ready, text="Do it."):
     """Run a turn in a thread, stop it once it is ready, and return the seconds until it ended."""
     ended = []
@@ -278,9 +302,11 @@ def test_a_command_line_decides_by_itself_and_the_row_says_so(chat, tract):
 
 def test_too_many_calls_or_too_much_text_end_the_turn_and_the_session_goes_on(chat, known, log):
     calls, big = [["calls", 501]], [["large", 1_000_000]] * 6
-    agent = known(prompts=[calls, big, [["text", "Here."]]], log=log.place)
-    with pytest.raises(OutsideAgentError, match="sent more than 500 calls in one turn"):
-        chat(agent, "One.")
+    same = [["call", call(status="completed")]] * 501
+    agent = known(prompts=[calls, same, big, [["text", "Here."]]], log=log.place)
+    for text in ("One.", "Same."):
+        with pytest.raises(OutsideAgentError, match="sent more than 500 calls in one turn"):
+            chat(agent, text)
     with pytest.raises(OutsideAgentError, match="sent more than 5,000,000 characters"):
         chat(agent, "Two.")
     assert chat(agent, "Three.")[0].text == "Here."

@@ -106,6 +106,7 @@ class _Work:
     """The counters of a turn, for its response."""
 
     prompts: int = 0
+    seen: int = 0
     calls: int = 0
     notes: int = 0
     text: int = 0
@@ -128,8 +129,6 @@ class OutsideTurn:
 
     Attributes:
         on_delta: gets each piece of a reply; None for no receiver.
-        shown_files: the paths whose changes the user saw and approved.
-        ran_commands: True if the user approved something whose changes are not known.
     """
 
     def __init__(
@@ -144,7 +143,8 @@ class OutsideTurn:
         tract: Any,
     ) -> None:
         self.on_delta: Callable[[Delta], object] | None = None
-        self.shown_files: set[str] = set()
+        self._shown: set[str] = set()
+        self._compared: dict[str, ExpectedFile] = {}
         self._session = session
         self._prompt = list(prompt)
         self._repository = repository
@@ -168,6 +168,11 @@ class OutsideTurn:
         self._step_commit = ""
         self._work = _Work()
         self._is_over = threading.Event()
+
+    @property
+    def shown_files(self) -> set[str]:
+        """The paths whose changes the user saw and approved, without files that changed again after their call."""
+        return self._shown - {name for name, one in self._compared.items() if one.has_difference}
 
     @property
     def ran_commands(self) -> bool:
@@ -323,12 +328,13 @@ class OutsideTurn:
             self._unknown("tool call without an id", dict(update))
             return None
         known = self._calls.get(acp_id)
-        if known is not None and known.is_answered and update.get("sessionUpdate") == "tool_call":
-            known = None  # the agent uses an id again
+        if known is not None and known.is_answered and update.get("sessionUpdate") != "tool_call_update":
+            known = None  # a new call or a request: the agent uses an id again
         if known is None:
-            if len(self._calls) >= _MOST_CALLS:
+            if self._work.seen >= _MOST_CALLS:
                 raise self._too_much(f"more than {_MOST_CALLS:,} calls")
-            known = self._calls[acp_id] = SeenCall(acp_id, len(self._calls) + 1)
+            self._work.seen += 1
+            known = self._calls[acp_id] = SeenCall(acp_id, self._work.seen)
         return known
 
     def _too_much(self, what: str) -> OutsideAgentError:
@@ -343,9 +349,9 @@ class OutsideTurn:
         """Ask the user about a request for permission."""
         data = params if isinstance(params, dict) else {}
         about = data.get("toolCall")
-        call = self._call(about) if isinstance(about, dict) else None
-        is_open = len(self._open) < _MOST_OPEN
-        if call is None or not is_open or data.get("sessionId") != self._session.session_id:
+        is_ours = data.get("sessionId") == self._session.session_id and len(self._open) < _MOST_OPEN
+        call = self._call({**about, "sessionUpdate": ""}) if is_ours and isinstance(about, dict) else None
+        if call is None:
             self._session.answer(request_id, CANCELLED)
             return
         call.merge(about)  # type: ignore[arg-type] # a dict, as there is a call
@@ -430,7 +436,7 @@ class OutsideTurn:
             )
             return
         self._expected[call.call_id] = pending.expected()
-        self.shown_files |= {shown(one.path, self._session.folder) for one in self._expected[call.call_id]}
+        self._shown |= {shown(one.path, self._session.folder) for one in self._expected[call.call_id]}
         if not pending.changes:
             self._work.ran_commands = True
         self._begin(call)
@@ -507,8 +513,7 @@ class OutsideTurn:
         text = call.outcome() or ("It failed, without a text." if failed else "")
         self._commit_answer(call, answer or CallAnswer(text, is_error=failed, made=1))
         self._observer.step_over(self._step_commit)
-        if not failed:
-            self._compare(call.call_id)
+        self._compare(call.call_id, has_failed=failed)
 
     def _commit_answer(self, call: SeenCall, answer: CallAnswer) -> CommitInfo:
         self._check_branch()
@@ -554,10 +559,14 @@ class OutsideTurn:
 
     # --- the end
 
-    def _compare(self, call_id: str) -> None:
-        """Compare the files of an ended call with the changes that the user approved."""
+    def _compare(self, call_id: str, *, has_failed: bool) -> None:
+        """Compare the files of an ended call with the changes that the user approved. A failed one may leave them."""
         for one in self._expected.pop(call_id, []):
-            name = one_line(shown(one.path, self._session.folder), 120)
+            path = shown(one.path, self._session.folder)
+            name = one_line(path, 120)
+            self._compared.pop(path, None)
+            if has_failed and one.is_unchanged:
+                continue
             if not one.contents:
                 self._note(
                     f"{name} was not compared.",
@@ -570,6 +579,8 @@ class OutsideTurn:
                     "The agent wrote another content, or another program changed the file meanwhile.",
                     is_warning=True,
                 )
+            else:
+                self._compared[path] = one
 
     def _claim(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Return the usage that the agent claims for a prompt."""
