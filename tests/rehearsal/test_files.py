@@ -107,6 +107,15 @@ def test_files_of_installed_packages_cannot_be_kept(upper, workspace, monkeypatc
     }  # fmt: skip
 
 
+def test_an_open_database_cannot_be_kept(upper, workspace):
+    """A connection of the kernel would read and write the replaced file."""
+    write_files(workspace, {"a.db": "1", "a.db-wal": "log", "b.db": "1"})
+    write_files(upper, {"a.db": "2", "a.db-shm": "2", "b.db": "2"})
+    problem = "it is an SQLite database that is open"
+    found = {path: effect.problem for path, effect in effects_of(upper, workspace).items()}
+    assert found == {"a.db": problem, "a.db-shm": problem, "b.db": ""}
+
+
 def test_a_deleted_folder_is_listed_by_files(upper, workspace):
     write_files(workspace, {"old/a.txt": "a", "old/in/b.txt": "b"})
     write_files(upper, {"old": None})
@@ -173,12 +182,14 @@ def test_names_that_are_no_text_are_named(upper, workspace):
     (effect,) = effects_of(upper, workspace).values()
     assert effect.problem == "its name is not valid text"
     assert effect.path.isprintable()
+    assert "a\nb" not in effect.diff
 
 
 def test_a_name_with_a_line_break_is_shown_on_one_line(upper, workspace):
     write_files(upper, {"a\nb.txt": "x"})
     (effect,) = effects_of(upper, workspace).values()
     assert effect.path.isprintable()
+    assert "a\nb" not in effect.diff
 
 
 def test_too_many_files_are_refused(upper, workspace, monkeypatch):

@@ -483,7 +483,7 @@ def _diff(path: str, before: str, after: str) -> tuple[str, str]:
     old, new = before.splitlines(), after.splitlines()
     if len(old) * len(new) > 4_000_000:  # noqa: PLR2004 # a second
         return "", f"{counted(len(old), 'line')} → {counted(len(new), 'line')}"
-    name = printable(path)
+    name = shown_path(path)
     if old == new:
         return "", "other bytes in the same lines"
     lines = list(difflib.unified_diff(old, new, name, name, lineterm="", n=2))

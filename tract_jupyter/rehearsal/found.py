@@ -198,6 +198,8 @@ def find_effects(
                 change.problem = change.problem or "it belongs to an installed package"
             elif is_hidden_in_home(change.path, workspace):
                 change.problem = change.problem or "it is a hidden file of your home folder"
+            elif _is_open_database(change.path, workspace):
+                change.problem = change.problem or "it is an SQLite database that is open"
         findings.files = list(file_effects(findings.upper, workspace, read_columnar))
         for change in findings.upper.changes:
             state = change.after
@@ -207,6 +209,15 @@ def find_effects(
                 ["file", change.path.encode("utf-8", "surrogateescape").hex(), change.action, parts],
             )
     return findings
+
+
+def _is_open_database(path: str, workspace: Path) -> bool:
+    """Return True for a database in WAL mode, or its log, that a connection uses now.
+
+    A connection of the kernel would continue with the replaced file.
+    """
+    database = path.removesuffix("-wal").removesuffix("-shm")
+    return (workspace / f"{database}-wal").exists()
 
 
 class _Receiver:
