@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import ssl
 import stat
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 import anyio
 import httpx2
@@ -105,6 +106,25 @@ def test_a_request_without_the_token_or_from_a_web_page_is_refused(served, metho
     for path in ("/", "/mcp/", "/mcp/x", "/tools", "/../mcp"):
         assert status(BEARER, path=path) == 404
     assert status(BEARER) not in {401, 403, 404, 421}
+
+
+def test_silent_connections_of_other_programs_do_not_keep_clients_out(served, monkeypatch):
+    from tract_jupyter.toolkit.mcp import connections
+
+    monkeypatch.setattr(connections, "_MOST_SILENT", 8)
+    with ExitStack() as stack:
+        others = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 30)) for _ in range(30)
+        ]
+        for other in others[:8]:
+            with suppress(OSError):  # it is closed already
+                other.sendall(b"POST /mcp HTTP/1.1\r\nHost: x\r\n")
+        assert post(served, body=LIST, headers=[BEARER]) not in {401, 503}
+        monkeypatch.setattr(connections, "_SILENT_SECONDS", 0.05)
+        last = stack.enter_context(socket.create_connection(("127.0.0.1", served.port), 30))
+        for closed in (others[0], last):
+            with suppress(ConnectionResetError):
+                assert closed.recv(100) == b""
 
 
 def test_a_large_request_is_refused_before_it_is_read(served):

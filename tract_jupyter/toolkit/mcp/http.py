@@ -172,6 +172,8 @@ class HttpServer:
         import uvicorn
         from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
+        from tract_jupyter.toolkit.mcp.connections import HttpConnection
+
         service = self._make()
         manager = StreamableHTTPSessionManager(
             service.server,
@@ -181,7 +183,7 @@ class HttpServer:
         )
         app: Any = Guard(manager.handle_request, self._token, self.port)  # type: ignore[arg-type] # starlette's types
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="off", ws="none", interface="asgi3",
+            app, http=HttpConnection, log_config=None, access_log=False, lifespan="off", ws="none", interface="asgi3",
             proxy_headers=False, server_header=False, limit_concurrency=_MOST_CONNECTIONS,
             timeout_graceful_shutdown=1,
         )  # fmt: skip
