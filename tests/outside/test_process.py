@@ -87,6 +87,15 @@ def test_broken_output_is_bounded_and_ends_the_agent():
     assert not process.is_running
 
 
+def test_an_agent_that_ends_its_guard_is_ended_with_its_group():
+    code = "import os, time; os.kill(os.getppid(), 9); print('{\"pid\": %d}' % os.getpid(), flush=True); time.sleep(60)"
+    inbox = Inbox()
+    process = AgentProcess([sys.executable, "-S", "-c", code], Path.cwd(), os.environ, inbox)
+    pid = inbox.take(20).data["pid"]
+    process.close()
+    assert is_gone(pid, 5)
+
+
 @pytest.mark.parametrize("depth", [150, 980, 100_000])
 def test_a_deep_message_ends_the_agent(depth):
     inbox = Inbox()

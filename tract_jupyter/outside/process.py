@@ -136,7 +136,9 @@ class AgentProcess:
         if not self._ends_within(0 if self._problem else _GRACE_SECONDS):
             with contextlib.suppress(OSError):
                 self._process.terminate()  # the guard ends all
-        if not self._ends_within(_END_SECONDS):
+        if (
+            not self._ends_within(_END_SECONDS) or self._process.returncode < 0
+        ):  # such as a guard that the agent ended
             with contextlib.suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._ends_within(1.0)
