@@ -37,8 +37,9 @@ CONTENTS: Final = {
         "docs/chat", "docs/rehearsal", "docs/review", "docs/undo", "docs/your_tools", "docs/serve", "docs/scripts",
         "docs/models", "docs/headless", "docs/context", "docs/define", "docs/agents", "docs/outside_agents",
         "docs/orchestrator", "docs/policies", "docs/runs", "docs/cassettes", "docs/administrators",
+        "docs/coming_from_jupyter_ai", "docs/coming_from_claude_code", "docs/coming_from_langgraph",
     ),
-    "Explanation": ("docs/security", "docs/loop", "docs/faq", "docs/comparison"),
+    "Explanation": ("docs/security", "docs/reviewed", "docs/loop", "docs/faq", "docs/comparison"),
     "Reference": (
         "docs/front_ends", "docs/api", "docs/rules", "docs/analysis", "docs/providers", "docs/runs_fields",
         "docs/templates", "docs/glossary", "CHANGELOG",
