@@ -95,12 +95,18 @@ class OutsideAgents:
         self._default = ""
         self._chosen: dict[str, tuple[AgentSettings, tuple[str, ...]]] = {}
         self._sessions: dict[str, _Running] = {}
+        self._turns: list[_Turn] = []
         self._lock = threading.Lock()
 
     @property
     def default(self) -> str:
         """The agent of `use`; empty for none."""
         return self._default
+
+    @property
+    def is_in_turn(self) -> bool:
+        """True while an agent works on a message."""
+        return bool(self._turns)
 
     @property
     def running(self) -> tuple[str, ...]:
@@ -182,11 +188,14 @@ class OutsideAgents:
             message = _Message(text, files, before, held.lease.question or "")
             turn = _Turn(self, agent, settings, message, observer, stop)
             with self._generation.turns.answering():
+                self._turns.append(turn)
                 try:
                     return observer.observe(turn)
                 except StoppedEarlyError as stopped:
                     held.lease.has_failed = True
                     return stopped.response
+                finally:
+                    self._turns.remove(turn)
 
     # --- for the turn
 

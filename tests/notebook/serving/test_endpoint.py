@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import stat
 import time
 from contextlib import ExitStack, asynccontextmanager
@@ -15,10 +17,11 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 
+from tests.outside.conftest import command
 from tests.toolkit.servers import until
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import McpStartError
-from tract_jupyter.toolkit import KernelProxy, find_kernel
+from tract_jupyter.toolkit import KernelProxy, ServedKernel, find_kernel
 
 pytestmark = [pytest.mark.kernel, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -278,6 +281,24 @@ def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
     notebook.decide()
     assert data(run)["result"] == "1"
     assert "m" in claude.call("variables").structured_content
+
+
+def test_a_call_after_the_turn_of_its_agent_runs_in_line_with_the_cells(notebook, tmp_path):
+    log = tmp_path / "log.jsonl"
+    fake = command(prompts=[[["text", "Done."]]], log=str(log))
+    notebook.run("%load_ext tract_jupyter")
+    assert "Done." in notebook.run(f"%%tract_chat --agent {shlex.quote(fake)}\nWork.")
+    notebook.run(NO_REHEARSALS)
+    sent = [json.loads(line) for line in log.read_text().splitlines()]
+    (server,) = next(one["params"]["mcpServers"] for one in sent if one.get("method") == "session/new")
+    token = server["headers"][0]["value"].removeprefix("Bearer ")
+    kernel = ServedKernel(server["url"], token, "", "", 0)
+    with start_blocking_portal() as portal:
+        client = over_http(kernel, Implementation(name="fake", version="1"))
+        with portal.wrap_async_context_manager(client) as connected:
+            run = Agent(portal, connected).run("import threading\nthreading.current_thread().name")
+            notebook.decide()
+            assert data(run)["result"] == "'MainThread'"
 
 
 def test_the_effects_of_a_rehearsal_are_kept(notebook, agent):

@@ -46,8 +46,8 @@ class KernelEndpoint:
 
     Args:
         notebook: the state of this kernel.
-        is_of_turn: True for an agent that works in a turn of a cell. Approved code then runs during that cell, as a
-            model's script does, and not after it.
+        is_of_turn: True for an agent that works in a turn of a cell. During its turn, approved code runs during that
+            cell, as a model's script does, and not after it.
 
     Raises:
         AdminLimitError: the administrator's limits do not allow outside agents.
@@ -99,14 +99,17 @@ class KernelEndpoint:
             _show(result)
         return result
 
+    def _in_turn(self, work: Callable[[], T], /) -> T:
+        return work() if self._notebook.tract.outside.is_in_turn else self._in_line(work)
+
     def _copied_context(self) -> contextvars.Context:
         return self._context.copy()
 
     def _service(self) -> McpService:
         from tract_jupyter.notebook.serving.tools import PROFILE, SERVED
-        from tract_jupyter.toolkit import McpService, Surroundings, at_once
+        from tract_jupyter.toolkit import McpService, Surroundings
 
-        in_line = at_once if self._is_of_turn else self._in_line
+        in_line = self._in_turn if self._is_of_turn else self._in_line
         surroundings = Surroundings(self._copied_context, in_line, SERVED)
         return McpService(self._notebook.tract, PROFILE, None, surroundings)
 
