@@ -228,8 +228,12 @@ def test_the_request_of_our_own_tool_is_answered_by_us_for_exactly_our_server(ch
 
     calls = [claude("kernel_1f2e", "dynamic"), claude("kernel_1f2e", "project"), claude("kernel", "dynamic")]
     calls.append(call("t", title="mcp__kernel_1f2e__run_code", rawInput={"server": "kernel_1f2e"}))
+    calls.append({**claude("kernel_1f2e", "dynamic"), "toolCallId": "d", "content": [DIFF]})
+    calls.append(
+        call("s", rawInput={"server": "kernel_1f2e", "command": "rm x"}, _meta={"is_mcp_tool_approval": True})
+    )
     chat(known(prompts=[[["ask", {"call": one}] for one in calls]], log=log.place))
-    assert len(user.requests) == 3
+    assert len(user.requests) == 5
     assert log.sent("session/new")[0]["mcpServers"] == [
         {"type": "http", "name": "kernel_1f2e", "url": "http://127.0.0.1:1/mcp",
          "headers": [{"name": "Authorization", "value": "Bearer x"}]}

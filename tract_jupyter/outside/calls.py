@@ -161,7 +161,10 @@ class SeenCall:
         """Return True if the call is one of a tool of this MCP server, which the agent got from us.
 
         Only fields that the agent's program fills count. Its model writes arguments, and the titles of most agents.
+        A call with a diff is another one.
         """
+        if self.announced:
+            return False
         if settings.title_is_tool and self.kind == "other" and not (self.raw or self.changes):
             return re.fullmatch(rf"{re.escape(name)}_\w+", self.title) is not None
         meta = self.data.get("_meta", {})
@@ -170,7 +173,8 @@ class SeenCall:
         if isinstance(server, dict):
             return bool(server.get("name") == name and server.get("source") == "dynamic")
         raw = self.raw if isinstance(self.raw, dict) else {}
-        return bool(meta.get("is_mcp_tool_approval") is True and raw.get("server") == name)
+        is_ours = meta.get("is_mcp_tool_approval") is True and raw.get("server") == name
+        return is_ours and not _command_in(raw)[0]
 
     def texts(self) -> str:
         """Return the texts of its content, such as arguments that are sent as text."""
