@@ -10,7 +10,7 @@ import pytest
 
 from tests.outside.conftest import command, writing
 from tract_jupyter.exceptions import OutsideAgentError
-from tract_jupyter.outside import LONGEST_LINE, AgentLeft, AgentMessage, AgentProcess, Inbox
+from tract_jupyter.outside import LONGEST_LINE, AgentLeft, AgentMessage, AgentProcess, MessageQueue
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the list of processes")
 
@@ -74,7 +74,7 @@ def test_a_killed_kernel_leaves_no_process(log, tmp_path):
 
 
 def test_broken_output_is_bounded_and_ends_the_agent():
-    inbox = Inbox()
+    inbox = MessageQueue()
     code = "import sys; print('{\"a\": 1}'); print('[' * 99); sys.stderr.write('e' * 1_000_000); "
     code += f"sys.stdout.write('x' * {LONGEST_LINE + 10}); sys.stdout.flush()"
     process = AgentProcess([sys.executable, "-S", "-c", code], Path.cwd(), os.environ, inbox)
@@ -89,7 +89,7 @@ def test_broken_output_is_bounded_and_ends_the_agent():
 
 def test_an_agent_that_ends_its_guard_is_ended_with_its_group():
     code = "import os, time; os.kill(os.getppid(), 9); print('{\"pid\": %d}' % os.getpid(), flush=True); time.sleep(60)"
-    inbox = Inbox()
+    inbox = MessageQueue()
     process = AgentProcess([sys.executable, "-S", "-c", code], Path.cwd(), os.environ, inbox)
     pid = inbox.take(20).data["pid"]
     process.close()
@@ -98,7 +98,7 @@ def test_an_agent_that_ends_its_guard_is_ended_with_its_group():
 
 @pytest.mark.parametrize("depth", [150, 980, 100_000])
 def test_a_deep_message_ends_the_agent(depth):
-    inbox = Inbox()
+    inbox = MessageQueue()
     code = (
         f"print('{{\"a\":' + '[' * 50 + ']' * 50 + '}}'); print('[' * {depth} + ']' * {depth}); print('[]')"
     )
@@ -111,7 +111,7 @@ def test_a_deep_message_ends_the_agent(depth):
 
 
 def test_a_full_inbox_waits_for_its_reader():
-    inbox = Inbox()
+    inbox = MessageQueue()
     inbox.put("big", 60_000_000)
     import threading
 

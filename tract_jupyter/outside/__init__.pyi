@@ -1,7 +1,7 @@
 from .agents import AGENTS as AGENTS
 from .agents import AgentSettings as AgentSettings
 from .agents import settings_of as settings_of
-from .inbox import Inbox as Inbox
+from .message_queue import MessageQueue as MessageQueue
 from .outside import OutsideAgents as OutsideAgents
 from .process import LONGEST_LINE as LONGEST_LINE
 from .process import AgentLeft as AgentLeft

@@ -30,7 +30,7 @@ _BEFORE: Final = ("old_string", "oldString", "old_str", "oldText")
 _AFTER: Final = ("new_string", "newString", "new_str", "newText", "content", "file_text")
 
 
-class FileChange(NamedTuple):
+class AnnouncedChange(NamedTuple):
     """A change of a file that the agent announces.
 
     Attributes:
@@ -64,7 +64,7 @@ class SeenCall:
     number: int
     prefix: str = field(default_factory=lambda: secrets.token_hex(3))
     data: dict[str, Any] = field(default_factory=dict)
-    announced: tuple[FileChange, ...] = ()
+    announced: tuple[AnnouncedChange, ...] = ()
     is_committed: bool = False
     is_answered: bool = False
     is_begun: bool = False
@@ -90,7 +90,7 @@ class SeenCall:
                 self.data[name] = value
 
     @property
-    def changes(self) -> tuple[FileChange, ...]:
+    def changes(self) -> tuple[AnnouncedChange, ...]:
         """The changes of files that its diffs announce, or else its last arguments."""
         return self.announced or tuple(_changes_of(self.raw))
 
@@ -232,22 +232,24 @@ def _items(content: Any) -> Iterator[dict[str, Any]]:
     yield from (one for one in content if isinstance(one, dict)) if isinstance(content, list) else ()
 
 
-def _changes_in(content: Any) -> Iterator[FileChange]:
+def _changes_in(content: Any) -> Iterator[AnnouncedChange]:
     """Yield the diffs in the content of a call."""
     for one in _items(content):
         path, before, after = one.get("path"), one.get("oldText"), one.get("newText")
         if one.get("type") == "diff" and isinstance(path, str) and isinstance(after, str):
-            yield FileChange(sound(path), sound(before) if isinstance(before, str) else None, sound(after))
+            yield AnnouncedChange(
+                sound(path), sound(before) if isinstance(before, str) else None, sound(after)
+            )
 
 
-def _changes_of(raw: Any) -> Iterator[FileChange]:
+def _changes_of(raw: Any) -> Iterator[AnnouncedChange]:
     """Yield the change that arguments describe, such as a path and a text."""
     if not isinstance(raw, dict):
         return
     names = [_name_in(raw, some) for some in (_PATHS, _BEFORE, _AFTER)]
     path, before, after = (raw[name] if name else None for name in names)
     if path is not None and after is not None:
-        yield FileChange(sound(path), None if before is None else sound(before), sound(after))
+        yield AnnouncedChange(sound(path), None if before is None else sound(before), sound(after))
 
 
 def _name_in(raw: Mapping[str, Any], names: tuple[str, ...]) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from tract_jupyter.models import one_line
 
 if TYPE_CHECKING:
-    from tract_jupyter.outside.calls import FileChange
+    from tract_jupyter.outside.calls import AnnouncedChange
 
 _LARGEST: Final = 10_000_000
 _NAME: Final = 120
@@ -70,7 +70,7 @@ def read_text(path: Path) -> str | None:
         return None
 
 
-def expected(change: FileChange, folder: Path) -> ExpectedFile:
+def expected(change: AnnouncedChange, folder: Path) -> ExpectedFile:
     """Return the content that a file has after a change. The replaced text may be a part of the file."""
     path = absolute(change.path, folder)
     now = read_text(path)
@@ -84,7 +84,7 @@ def expected(change: FileChange, folder: Path) -> ExpectedFile:
     return ExpectedFile(path, now, tuple(dict.fromkeys([once, now.replace(change.before, change.after)])))
 
 
-def diff_of(change: FileChange, folder: Path) -> str:
+def diff_of(change: AnnouncedChange, folder: Path) -> str:
     """Return the change as a unified diff of the whole file, or of the announced texts if these are not in the file."""
     target = expected(change, folder)
     name = one_line(shown(target.path, folder), _NAME)

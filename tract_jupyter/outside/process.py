@@ -20,7 +20,7 @@ from tract_jupyter.models import printable
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from tract_jupyter.outside.inbox import Inbox
+    from tract_jupyter.outside.message_queue import MessageQueue
 
 LONGEST_LINE: Final = 16_000_000
 """Maximum number of bytes of one message."""
@@ -90,7 +90,9 @@ class AgentProcess:
         OutsideAgentError: the program cannot be started.
     """
 
-    def __init__(self, command: Sequence[str], folder: Path, env: Mapping[str, str], inbox: Inbox) -> None:
+    def __init__(
+        self, command: Sequence[str], folder: Path, env: Mapping[str, str], inbox: MessageQueue
+    ) -> None:
         self._inbox = inbox
         self._tail = b""
         self._problem = ""

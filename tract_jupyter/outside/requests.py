@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tract_jupyter.outside.agents import AgentSettings
-    from tract_jupyter.outside.calls import FileChange, SeenCall
+    from tract_jupyter.outside.calls import AnnouncedChange, SeenCall
     from tract_jupyter.outside.files import ExpectedFile
 
 OUTSIDE_AGENT: Final = "outside_agent"
@@ -143,7 +143,7 @@ class PendingAgentRequest(Pending):
             code = f"%%bash\n{command}" if "\n" in command else f"!{command}"
             yield self.tract.operations.advice.code_block("Shell command", code)
 
-    def _change_block(self, change: FileChange) -> CodeBlock:
+    def _change_block(self, change: AnnouncedChange) -> CodeBlock:
         name = one_line(shown(absolute(change.path, self._folder), self._folder), _SHORT)
         note = ""
         if change.path.endswith(".py"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from tract_jupyter.exceptions import OutsideAgentError
 from tract_jupyter.models import one_line
-from tract_jupyter.outside.inbox import Inbox
+from tract_jupyter.outside.message_queue import MessageQueue
 from tract_jupyter.outside.process import AgentLeft, AgentMessage, AgentProcess, environment
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class AgentSession:
         _check_folder(settings, folder)
         self.folder = folder
         self.server = server if settings.takes_kernel else None
-        self.inbox = Inbox()
+        self.inbox = MessageQueue()
         self.session_id = ""
         self.mode = ""
         self.commands: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any, Final
 _MOST_BYTES: Final = 64_000_000
 
 
-class Inbox:
+class MessageQueue:
     """A queue for one reader. A sender of messages waits while too many bytes are in it.
 
     Attributes:
