@@ -22,7 +22,6 @@ PAIRWISE = {
 }  # fmt: skip
 """Variants among which each two of a dialect, a way to be sent and a way to be asked come together."""
 OWN = ",".join(one["id"] for one in json.loads((FOLDER / "loop_scenarios.json").read_text(encoding="utf-8")))
-QUICK = "happy,parallel,corrections,refusals,limits,repeats,hostile,large_results,code_mode"
 
 
 def failing(tmp_path, *options):
@@ -37,13 +36,6 @@ def failing(tmp_path, *options):
     rows = json.loads(found.read_text())
     assert rows
     return {row["id"]: (row["label"], row["fails"]) for row in rows if row["fails"]}
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("dialect", DIALECTS)
-def test_quick_ones(dialect, tmp_path):
-    assert failing(tmp_path, *DIALECTS[dialect], "--how", "whole", "--only", QUICK, "--skip", OWN) == {}
 
 
 def differing(*options):
