@@ -121,8 +121,14 @@ class Outside:
             "score": Path("/proc/self/oom_score_adj").read_text(),
             "package": (Path(sys.modules["tract_jupyter"].__file__).parent / "evil.py").exists(),
             "sibling": self.sibling.poll(),
-            "queues": Path("/proc/sysvipc/shm").read_text() + Path("/proc/sysvipc/sem").read_text(),
+            "queues": [self._has_key(kind) for kind in ("shm", "sem", "msg")],
             "received": [self._received(listener) for listener in self.listeners],
+        }
+
+    def _has_key(self, kind):
+        """Return True if there is a System V object with the key of the attempts. Other processes have others."""
+        return str(self.key) in {
+            line.split()[0] for line in Path(f"/proc/sysvipc/{kind}").read_text().splitlines()
         }
 
     @staticmethod
