@@ -326,6 +326,7 @@ def test_descriptors_and_children_are_freed(rehearser):
 def test_the_copied_files_are_freed_with_the_rehearsal(rehearser):
     make = rehearser()
     rehearsal = make.rehearse("open('f', 'wb').write(bytes(1000))", {})
+    gc.collect()  # of earlier tests
     before = open_files()
     del rehearsal
     gc.collect()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import sys
 from dataclasses import dataclass
 from typing import Final
 
@@ -70,14 +71,16 @@ class CopyMeter:
 
     def exceeded(self, first: int) -> str:
         """Return the limit that a process and all processes below it exceed, as a short text; empty if none."""
-        processes = self._tree(first)
-        if len(processes) > self._limits.processes:
+        parents = self._tree(first)
+        if len(parents) > self._limits.processes:
             return f"more than {self._limits.processes} processes"
-        grown = 0
-        for process in processes:
+        grown, used = 0, {0: sys.maxsize}
+        for process, parent in parents.items():
             status = _sizes(self._read(f"{process}/status"))
-            used = status.get("RssAnon", 0) + status.get("RssShmem", 0)
-            grown += max(0, used - self._start.setdefault(process, used))
+            used[process] = status.get("RssAnon", 0) + status.get("RssShmem", 0)
+            # a new process shares the memory of its parent, and may have grown before it is seen
+            start = self._start.setdefault(process, min(used[process], used[parent]))
+            grown += max(0, used[process] - start)
         if grown > self._limits.memory:
             return f"more than {self._limits.memory // _MB:,} MB of memory"
         return ""
@@ -95,12 +98,17 @@ class CopyMeter:
         finally:
             os.close(descriptor)
 
-    def _tree(self, first: int) -> list[int]:
+    def _tree(self, first: int) -> dict[int, int]:
+        """Return the parent of each process, parents first. That of the first one is 0."""
+        parents = {first: 0}
         processes = [first]
         for process in processes:  # grows
             for thread in self._threads(process):
-                processes += map(int, self._read(f"{process}/task/{thread}/children").split())
-        return processes
+                children = map(int, self._read(f"{process}/task/{thread}/children").split())
+                new = [child for child in children if child not in parents]
+                parents.update(dict.fromkeys(new, process))
+                processes += new
+        return parents
 
     def _threads(self, process: int) -> list[str]:
         try:
