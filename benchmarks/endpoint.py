@@ -1,4 +1,4 @@
-"""Latencies of `%tract serve`: calls over HTTP and through the proxy, reads beside a cell, and the stop button."""
+"""Latencies of `%tract serve`: calls over HTTP and through the proxy, reads while a cell runs, and Stop."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _rows(manager: KernelManager, client: BlockingKernelClient) -> Iterator[Row]
     yield Row("run_code through the proxy, more than in the kernel", proxy["run_code"] - direct, "ms", 60)
     client.execute("import time\nend = time.time() + 20\nwhile time.time() < end: pass")
     sleep(1)
-    yield Row("variables beside a cell that computes, the slowest", anyio.run(_slowest_read), "ms", 200)
+    yield Row("variables while a cell runs, the slowest", anyio.run(_slowest_read), "ms", 200)
     manager.interrupt_kernel()
     yield Row("from Stop to the answer of run_code", anyio.run(_stop, manager), "ms", 200)
 

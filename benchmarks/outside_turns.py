@@ -55,7 +55,7 @@ class Turn:
 
     Attributes:
         action: its name in `ACTIONS`.
-        requests: what the user saw of each request.
+        requests: the title and the content of each request.
         changed: the changed files, with their new contents; None for a removed one.
         ran_in_kernel: True if the kernel's variables changed.
         text: the last text of the agent.
@@ -74,7 +74,7 @@ class Turn:
 
 
 class _User:
-    """Approves or rejects everything, and notes what was shown."""
+    """Approves or rejects everything, and keeps the content of the requests."""
 
     def __init__(self, *, approves: bool) -> None:
         self.turn = Turn("")
@@ -98,12 +98,12 @@ def reason_for(action: str) -> str:
 
 
 def play(
-    tract: Any, agent: str, folder: str, beside: str, steps: Mapping[str, list[Step]], *, approves: bool
+    tract: Any, agent: str, folder: str, marks: str, steps: Mapping[str, list[Step]], *, approves: bool
 ) -> str:
-    """Let an agent try each action in a turn of its own. Return the turns as JSON."""
+    """Let an agent try each action in one turn. Return the turns as JSON."""
     user = _User(approves=approves)
     tract.reviewer.channel = personal_channel("benchmark")(user.decide)
-    places, refused = (Path(folder), Path(beside)), Path(settings_of(agent).project_file)
+    places, refused = (Path(folder), Path(marks)), Path(settings_of(agent).project_file)
     turns = []
     for action, script in steps.items():
         user.turn = turn = Turn(action)

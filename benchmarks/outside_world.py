@@ -37,7 +37,7 @@ secret = 41
 notebook = get_ipython()._tract_jupyter.notebook
 tract.outside.server = notebook.serve_turn
 tract.outside.use({agent!r}, env={names!r})
-print("RESULT" + play(tract, {agent!r}, {folder!r}, {beside!r}, json.loads({steps!r}), approves={approves!r}))
+print("RESULT" + play(tract, {agent!r}, {folder!r}, {marks!r}, json.loads({steps!r}), approves={approves!r}))
 """
 
 
@@ -69,15 +69,15 @@ class NameServer:
 
 
 def run(agent: str, *, approves: bool) -> dict[str, Any]:
-    """Run all actions of an agent, and return what happened."""
+    """Run all actions of an agent, and return their results."""
     bring_loopback_up()
     names, model = NameServer(), ScriptedModel()
     with tempfile.TemporaryDirectory(prefix="tract_outside_") as place:
         root = Path(place).resolve()
-        home, folder, beside = root / "home", root / "work", root / "beside"
-        for one in (home, folder, beside):
+        home, folder, marks = root / "home", root / "work", root / "marks"
+        for one in (home, folder, marks):
             one.mkdir()
-        write_project(folder, beside)
+        write_project(folder, marks)
         os.environ |= {
             "HOME": str(home),
             "JUPYTER_DATA_DIR": str(root / "jupyter"),
@@ -94,7 +94,7 @@ def run(agent: str, *, approves: bool) -> dict[str, Any]:
         ):
             os.environ.pop(name, None)
         code = _PLAY.format(
-            agent=agent, names=list(PASSED), folder=str(folder), beside=str(beside), approves=approves,
+            agent=agent, names=list(PASSED), folder=str(folder), marks=str(marks), approves=approves,
             steps=json.dumps(steps_of(agent, folder)),
         )  # fmt: skip
         result = _in_kernel(code, folder)

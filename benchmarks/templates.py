@@ -1,4 +1,4 @@
-"""Hostile templates: reading and rendering one ends within a second, whatever it and its data are."""
+"""Hostile templates: each is read and rendered within a second."""
 
 from __future__ import annotations
 

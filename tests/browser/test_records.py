@@ -86,7 +86,7 @@ def test_a_saved_record_is_small_and_says_all_of_it_without_a_kernel(open_lab):
     for output in saved.cells[2].outputs:
         html = output.data["text/html"]
         style = html[: html.index("</style>")]
-        assert len(style) <= 6_200
+        assert len(style) <= 6_000
     lab.reopen()
     record = lab.output(2).locator("[data-testid=tract-record]").nth(1)
     assert record.locator("summary").first.inner_text().startswith(("Ran", "done"))

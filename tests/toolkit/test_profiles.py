@@ -78,7 +78,7 @@ def test_the_words_say_whose_context_it_is(tract):
     assert not any(re.search(r"\bagent|\byour", text) for text in full.values())
     texts = [*SELF.values(), *SUPERVISOR.values(), *full.values()]
     assert len(set(texts)) == len(texts)
-    assert all(text.endswith(".") and "\n" not in text and len(text) < 420 for text in texts)
+    assert all(text.endswith(".") and "\n" not in text and len(text) < 350 for text in texts)
 
 
 def test_a_models_tools_take_few_tokens(tract):

@@ -74,11 +74,11 @@ class _ScriptTools:
         notebook_id: Whose = MAIN,
         backend: WhereToRun = "sandbox",
     ) -> Any:
-        """Run Python code: a script that defines functions, loops, counts, filters, and makes calls as tools.NAME(...).
+        """Run Python code that defines functions, loops, counts, filters, and calls tools.NAME(...).
 
-        It returns the printed text and the last expression; variables stay. The sandbox runs it at once, without files,
-        network or packages; the contained copy at once, with packages, but nothing stays; the kernel after approval.
-        Calls that write need approval. Not to look for a tool: tools_search.
+        It returns printed text and the last value; variables stay. The sandbox runs it at once, without files, network
+        or packages; a contained copy with packages, once; the kernel after approval. Writing needs approval. Not to
+        look for a tool: tools_search.
         """
         scripts = self._scripts()
         run = scripts.prepare(code, backend=backend, notebook_id=notebook_id, author=actor)

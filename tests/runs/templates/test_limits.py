@@ -72,7 +72,7 @@ def test_filters_take_linear_time(part, name):
 
 
 LENGTH = 100_000
-MOST_SECONDS = 15.0  # of CPU; a busy machine takes several times the second that `benchmarks templates` shows
+MOST_SECONDS = 1.0
 PARTS = st.sampled_from([
     "{{", "}}", "{%", "%}", "-", " ", "    ", "\n", "x", "1", ".", ",", "|", ":", "(", ")", "[", "['x'", "'", '"', "..", "==", "and ", "not ",
     "{{ a }}", "{{ big | size }}", "{{ list | sort | join }}", "{{ maps | where: 'a', 1 | size }}", "{{ 9 | times: 9 }}", "{{ 'now' | date: '%c' }}",
@@ -86,12 +86,15 @@ LOOPS = st.sampled_from([("", ""), ("{% for i in (1..9999) %}", "{% endfor %}"),
 
 
 def assert_is_quick(source, data=DATA):
-    """Read and render a template, and see that it ends."""
+    """Read and render a template, and see that it ends in time. Other processes only slow it down: the best of three counts."""
+    assert any(cpu_seconds(source, data) < MOST_SECONDS for _ in range(3))
+
+
+def cpu_seconds(source, data):
     started = time.process_time()
     with suppress(TemplateError):
         parse(source).render(data)
-    seconds = time.process_time() - started
-    assert seconds < MOST_SECONDS
+    return time.process_time() - started
 
 
 @pytest.mark.slow

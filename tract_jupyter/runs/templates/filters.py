@@ -504,6 +504,9 @@ def _date(scope: TemplateScope, value: Any, form: Any = "%Y-%m-%d") -> Any:
     check_format(pattern)
     is_now = isinstance(value, str) and value.lower() in {"now", "today"}
     moment = read_time(scope.now if is_now else value) if pattern else None
+    scope.budget.step(
+        2 + 2 * pattern.count("%")
+    )  # reading a date, and each part of it, takes as long as several steps
     return value if moment is None else write_time(moment, pattern)
 
 

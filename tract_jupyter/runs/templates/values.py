@@ -172,7 +172,7 @@ class TemplateLimits:
     """
 
     steps: int = 200_000
-    work: int = 20_000_000
+    work: int = 8_000_000
     output: int = MAX_TEXT
 
 
