@@ -67,7 +67,8 @@ def test_a_model_that_may_look_asks_once_and_an_undo_restores_the_file(lab_serve
     lab.theme(LIGHT)
     lab.page.set_viewport_size({"width": 700, "height": 900})
     screenshot(lab, "effects-700", clean)
-    assert row.evaluate("one => one.scrollWidth <= one.clientWidth")
+    fits = "one => one.scrollWidth <= one.clientWidth"  # JupyterLab sets the width a little later
+    assert lab.page.wait_for_function(fits, arg=row.element_handle(), timeout=10_000)
     lab.page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
     row.focus()
     lab.page.keyboard.press("Control+Enter")

@@ -46,3 +46,8 @@ def test_a_selector_with_a_list_within_a_list_is_kept_or_left_out_as_one():
     assert "tract-blink" not in styles  # the caret of a turn that is written
     heads = [line.partition("{")[0] for line in styles.removeprefix("<style>").split("\n")]
     assert not [head for head in heads if not head.startswith((".tract", "[data-jp-theme", "@"))]
+
+
+def test_a_rule_about_a_part_comes_with_the_part():
+    assert ":has(> .long)" not in styled(ROW)
+    assert ":has(> .long)" in styled(Html(str(ROW).replace('"name"', '"said-b long"')))

@@ -42,15 +42,15 @@ _TAGS = re.compile(r"<([a-z][a-z0-9]*)")
 _ATTRIBUTES = re.compile(r"\s([a-z][a-z-]*)(?==[\"']|[\s>])")
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _RULE = re.compile(r"([^{}]+)\{((?:[^{}]|\{[^{}]*\})*)\}")
-_ANY_OF = re.compile(r":(?:is|where)\(([^()]*)\)")
-_NOT = re.compile(r":not\([^()]*\)")
+_ANY_OF = re.compile(r":(?:has|is|where)\(([^()]*)\)")
+_NOT = re.compile(r":not\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
 _ATTRIBUTE = re.compile(r"\[([\w-]+)[^\]]*\]")
 _PSEUDO = re.compile(r"::?[\w-]+(?:\([^()]*\))?")
 _CLASS = re.compile(r"\.([\w-]+)")
 _TAG = re.compile(r"(?<![\w.#-])[a-z][\w-]*")
 _VARIABLE = re.compile(r"var\((--[\w-]+)")
 _ANIMATION = re.compile(r"animation:\s*([\w-]+)")
-_OUTSIDE = frozenset({"data-jp-theme-light", "open"})  # set by the surrounding page or the user
+_OUTSIDE = frozenset({"data-jp-theme-light", "hidden", "open"})  # set by the surrounding page or the user
 
 
 class _Rule(NamedTuple):
