@@ -9,14 +9,20 @@ import contextlib
 import ctypes
 import gc
 import mmap
+import os
 import re
+import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    _Buffer = ctypes.Array[ctypes.c_char]
+
 _BUDGET: Final = 2 * 1024**3  # bytes that are compared: the searched memory times the number of texts
 _AT_ONCE: Final = 256 * 1024  # bytes that stay in the processor's cache while all texts are searched
+_MOST_THREADS: Final = 4
 _PAGE: Final = mmap.PAGESIZE
 _WORD: Final = 8  # bytes of a size, and of an entry of `pagemap`
 _WINDOW: Final = 256  # pages whose headers are read at once
@@ -57,24 +63,37 @@ def overwrite(texts: list[bytes], budget: int = _BUDGET) -> None:
         libc.mallopt(_TRIM_THRESHOLD, _NEVER)  # no memory may disappear while it is searched
     was_enabled = gc.isenabled()
     gc.disable()
-    for part in _chosen(_mappings(), budget // len(buffers)):
-        _overwrite_in(part, buffers, libc)
+    _overwrite_in(list(_chosen(_mappings(), budget // len(buffers))), buffers, libc)
     if was_enabled:
         gc.enable()
     for buffer in buffers:
         ctypes.memset(buffer, 0, len(buffer))
 
 
-def _overwrite_in(part: _Part, buffers: Sequence[ctypes.Array[ctypes.c_char]], libc: ctypes.CDLL) -> None:
+def _overwrite_in(parts: Sequence[_Part], buffers: Sequence[_Buffer], libc: ctypes.CDLL) -> None:
+    """Overwrite the buffers' bytes in some parts of the memory, in several threads: a search has no GIL."""
+    places = iter([(start, part.end) for part in parts for start in range(part.start, part.end, _AT_ONCE)])
     own = {ctypes.addressof(buffer) for buffer in buffers}
-    for start in range(part.start, part.end, _AT_ONCE):
-        for buffer in buffers:
-            size = len(buffer)
-            place, end = start, min(part.end, start + _AT_ONCE + size - 1)
-            while found := libc.memmem(place, end - place, buffer, size):
-                place = found + size
-                if found not in own:
-                    ctypes.memset(found, ord("*"), size)
+
+    def search() -> None:
+        for start, end in places:  # the iterator of a list gives each item to one thread
+            for buffer in buffers:
+                size = len(buffer)
+                place, last = start, min(end, start + _AT_ONCE + size - 1)
+                while found := libc.memmem(place, last - place, buffer, size):
+                    place = found + size
+                    if found not in own:
+                        ctypes.memset(found, ord("*"), size)
+
+    threads = [
+        threading.Thread(target=search) for _ in range(min(_MOST_THREADS, len(os.sched_getaffinity(0))))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+        while Path(f"/proc/self/task/{thread.native_id}").exists():  # its last instructions
+            os.sched_yield()
 
 
 def _chosen(mappings: Sequence[Sequence[_Part]], budget: int) -> Iterator[_Part]:
