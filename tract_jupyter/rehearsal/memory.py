@@ -157,8 +157,9 @@ def _large_block(start: int, last: int, end: int) -> tuple[int, int]:
         end: The end of the mapping.
     """
     step = _PAGE // _WORD
-    for first in range(start, last, _WINDOW * _PAGE):
-        count = min(_WINDOW, (last - first) // _PAGE)
+    last_header = min(last, end - _LARGE)
+    for first in range(start, last_header, _WINDOW * _PAGE):
+        count = min(_WINDOW, (last_header - first) // _PAGE)
         words = memoryview((ctypes.c_uint64 * (count * step)).from_address(first)).cast("B").cast("Q")
         for page, header in enumerate(words[1::step].tolist()):
             if header % _PAGE == _OWN_MAPPING and header > _LARGE and words[page * step] == 0:
