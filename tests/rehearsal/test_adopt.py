@@ -74,6 +74,58 @@ def test_changes_in_place_of_objects_without_a_safe_form_are_effects(workspace):
     assert findings_of("m, r, a, v, s", namespace, workspace).variables == []
 
 
+_PARTS = """
+def counter():
+    n = 0
+    def count():
+        nonlocal n
+        n += 1
+    return count
+count = counter()
+def f(x, seen=[], *, more={}): seen.append(x); more[x] = 1
+def g(): g.calls = 1
+class Bird:
+    legs = 2
+    eggs = []
+    def grow(self): type(self).legs += 1
+    @classmethod
+    def lay(cls): cls.eggs.append(1)
+bird = Bird()
+lay = bird.lay
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "changed"),
+    [
+        ("count()", ["count"]),
+        ("f(3)", ["f"]),
+        ("f(3, [], more={})", []),
+        ("g()", ["g"]),
+        ("g.__code__ = count.__code__.replace(co_freevars=())", ["g"]),
+        ("Bird.legs = 3", ["Bird", "lay"]),
+        ("bird.grow()", ["Bird", "lay"]),
+        ("lay()", ["Bird", "lay"]),
+        ("Bird.eggs.append(2)", ["Bird", "lay"]),
+        ("Bird.legs, bird.eggs, count, f, g, lay", []),
+        ("own_settings.COLORS.append('red')", ["own_settings"]),
+        ("own_settings.SIZE = 2", ["own_settings"]),
+        ("own_settings.SIZE, own_settings.COLORS", []),
+    ],
+)
+def test_changed_parts_of_functions_classes_and_modules_are_effects(code, changed, workspace, monkeypatch):
+    module = type(sys)("own_settings")
+    module.__file__ = str(workspace / "own_settings.py")
+    module.SIZE, module.COLORS = 1, []
+    monkeypatch.setitem(sys.modules, "own_settings", module)
+    monkeypatch.chdir(workspace)
+    namespace = {"__name__": "__main__", "own_settings": module}
+    exec(_PARTS, namespace)
+    effects = findings_of(code, namespace, workspace).variables
+    assert sorted(one.name for one in effects) == changed
+    assert all(one.problem for one in effects)
+
+
 def test_names_of_one_object_are_named(workspace):
     frame = pd.DataFrame({"a": [1, 2]})
     effects = {

@@ -5,11 +5,14 @@ from __future__ import annotations
 import ast
 import contextlib
 import keyword
+import os
 import re
+import sys
 from array import array
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import (
     BuiltinFunctionType,
     CodeType,
@@ -25,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final
 import xxhash
 
 from tract_jupyter.analysis import parse, transform
+from tract_jupyter.rehearsal.files import is_installed
 from tract_jupyter.rehearsal.values import Encoder, Node, UnsafeValueError
 
 if TYPE_CHECKING:
@@ -229,7 +233,7 @@ def _words_of(value: Any) -> Iterator[str]:
     if not isinstance(value, (*_STILL, FunctionType, MethodType)):
         functions = [type(value)]
     for each in functions:
-        if isinstance(each, type) and each.__module__ == "__main__":
+        if _is_of_notebook(each):
             functions += [
                 one
                 for one in vars(each).values()
@@ -260,7 +264,11 @@ def _reachable(value: Any) -> Iterator[int]:
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_OBJECTS:
         each = waiting.popleft()
-        if type(each) in _SCALARS or isinstance(each, _STILL) or id(each) in seen:
+        if (
+            type(each) in _SCALARS
+            or id(each) in seen
+            or (isinstance(each, _STILL) and not _is_of_notebook(each))
+        ):
             continue
         seen.add(id(each))
         if type(each) is not tuple:
@@ -298,8 +306,8 @@ def _parts_of_object(value: Any) -> Iterable[Any]:
         return ([] if is_owned else [base]) + (value.ravel().tolist() if _has_objects(value) else [])
     if library in _OPAQUE_LIBRARIES or library in {"pandas", "polars", "pyarrow"}:
         return []
-    state = _state(value)
-    return state.values()
+    kind = [type(value)] if _is_of_notebook(type(value)) else []
+    return [*kind, *_state(value).values()]
 
 
 def _has_objects(value: Any) -> bool:
@@ -308,7 +316,43 @@ def _has_objects(value: Any) -> bool:
 
 def is_fixed(value: Any) -> bool:
     """Return True if the identity of a value is its state: a digest shows no more."""
-    return type(value) in _SCALARS | {re.Pattern} or isinstance(value, (*_STILL, FunctionType, MethodType))
+    if isinstance(value, (*_STILL, FunctionType, MethodType)):
+        return not _attributes(value)
+    return type(value) in _SCALARS | {re.Pattern}
+
+
+def _attributes(value: Any) -> list[Any]:
+    """Return the parts of a function, class or module that code can replace. Libraries are left out."""
+    if isinstance(value, MethodType):
+        return [value.__self__, value.__func__]
+    if isinstance(value, FunctionType):
+        more = (
+            [value.__defaults__, value.__kwdefaults__] if value.__defaults__ or value.__kwdefaults__ else []
+        )
+        return [*_cells(value), *more, *_names_and_values(vars(value))]
+    is_own = isinstance(value, ModuleType | type) and _is_own(value)
+    return _names_and_values(vars(value)) if is_own else []
+
+
+def _names_and_values(variables: Mapping[str, Any]) -> list[Any]:
+    return [one for name, each in variables.items() if name[:2] != "__" for one in (name, each)]
+
+
+def _is_of_notebook(value: Any) -> bool:
+    return isinstance(value, type) and value.__module__ == "__main__"
+
+
+def _is_own(value: ModuleType | type) -> bool:
+    """Return True for a class of the notebook, and for a module or class of a file in the working folder."""
+    if _is_of_notebook(value):
+        return True
+    module = value if isinstance(value, ModuleType) else sys.modules.get(value.__module__)
+    path = getattr(module, "__file__", None)
+    if not isinstance(path, str):
+        return False
+    folder = os.path.realpath(".")
+    path = os.path.realpath(path)
+    return path.startswith(folder + os.sep) and not is_installed(path[len(folder) + 1 :], Path(folder))
 
 
 def _library(value: Any) -> str:
@@ -379,8 +423,12 @@ class _Digester(Encoder):
         self._opaque += 1
         kind = f"{type(value).__module__}.{type(value).__qualname__}"
         identity = ["opaque", [], kind, id(value)]
-        if isinstance(value, (*_STILL, FunctionType, MethodType)) or self._opaque > _MOST_OPAQUE:
+        if self._opaque > _MOST_OPAQUE:
             return identity
+        if isinstance(value, (*_STILL, FunctionType, MethodType)):
+            more = [value.__code__] if isinstance(value, FunctionType) else []
+            parts = self.parts(_attributes(value) + more)
+            return ["opaque", parts, kind, id(value)] if parts else identity
         if isinstance(value, GeneratorType):
             frame = value.gi_frame
             return [*identity, -1 if frame is None else frame.f_lasti]
