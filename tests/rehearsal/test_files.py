@@ -57,6 +57,26 @@ def test_a_change_of_the_mode_is_an_effect(upper, workspace):
     assert "rights of another user" in effects_of(upper, workspace)["run.sh"].problem
 
 
+def test_changed_permissions_of_a_folder_and_changed_attributes_cannot_be_kept(upper, workspace):
+    for folder in (workspace, upper):
+        write_files(folder, {"data/a.txt": "a", "b.txt": "b"})
+        (folder / "data").chmod(0o755)
+    assert effects_of(upper, workspace) == {}
+    (upper / "data").chmod(0o700)
+    write_files(upper, {"new.txt": "c"})
+    try:
+        for name in ("b.txt", "new.txt"):
+            os.setxattr(upper / name, "user.color", b"red")
+    except OSError:
+        pytest.skip("this file system has no extended attributes")
+    effects = effects_of(upper, workspace)
+    assert effects.keys() == {"data/", "b.txt", "new.txt"}
+    assert effects["data/"].problem == "its new permissions cannot be kept"
+    assert (
+        effects["b.txt"].problem == effects["new.txt"].problem == "its new extended attributes cannot be kept"
+    )
+
+
 def test_a_changed_file_always_has_a_detail(upper, workspace):
     write_files(
         workspace,

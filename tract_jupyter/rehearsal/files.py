@@ -48,6 +48,7 @@ _LONGEST_LINE: Final = 300
 _EXECUTABLE: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 _SPECIAL: Final = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _OPAQUE: Final = ("user.overlay.opaque", "trusted.overlay.opaque")
+_OVERLAY: Final = "user.overlay."
 _WHITEOUT: Final = ("user.overlay.whiteout", "trusted.overlay.whiteout")
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -255,6 +256,9 @@ class _Reader:
                     return
             if beside is None and not _names(inner):
                 self._add(FileChange(f"{path}/", "created", is_folder=True))
+            elif beside is not None and _permissions(inner) != _permissions(beside):
+                problem = "its new permissions cannot be kept"
+                self._add(FileChange(f"{path}/", "changed", is_folder=True, problem=problem))
             self.folder(f"{path}/", inner, beside, depth + 1)
 
     def _file(
@@ -271,13 +275,16 @@ class _Reader:
                 self._add(FileChange(path, action, problem=f"it is larger than {size_text(LARGEST)}"))
                 return
             after = state_of(descriptor)
+            attributes = _attributes(descriptor)
         finally:
             os.close(descriptor)
         before, problem = self._before(name, lower, below)
+        if attributes != _attributes_at(name, lower):
+            problem = problem or "its new extended attributes cannot be kept"
+        elif before is not None and (before.sha256, before.mode) == (after.sha256, after.mode):
+            return  # opened for writing, and not changed
         if after.mode & _SPECIAL:
             problem = problem or "it would run with the rights of another user"
-        if before is not None and (before.sha256, before.mode) == (after.sha256, after.mode):
-            return  # opened for writing, and not changed
         self._add(FileChange(path, action, before, after, problem=problem, is_late=self._is_late(below)))
 
     def _delete(self, path: str, name: str, lower: int) -> None:
@@ -336,6 +343,30 @@ def _has_mark(descriptor: int, names: tuple[str, ...]) -> bool:
             os.getxattr(descriptor, name)
             return True
     return False
+
+
+def _permissions(folder: int) -> int:
+    return stat.S_IMODE(os.fstat(folder).st_mode)
+
+
+def _attributes(descriptor: int) -> dict[str, bytes]:
+    """Return the extended attributes of a file that a user can set, without those of the overlay."""
+    with suppress(OSError):
+        names = [name for name in os.listxattr(descriptor) if name.startswith("user.")]
+        return {name: os.getxattr(descriptor, name) for name in names if not name.startswith(_OVERLAY)}
+    return {}
+
+
+def _attributes_at(name: str, folder: int | None) -> dict[str, bytes]:
+    if folder is None:
+        return {}
+    with suppress(OSError):
+        descriptor = os.open(name, _FILE, dir_fd=folder)
+        try:
+            return _attributes(descriptor)
+        finally:
+            os.close(descriptor)
+    return {}
 
 
 def _kind(mode: int) -> str:
