@@ -613,7 +613,7 @@ class Parts:
             self._repository.agent_id,
             CassetteDeck() if self._deck is None else self._deck(),
             place,
-            lambda: self.models.secrets(),  # noqa: PLW0108 # mutual reference
+            lambda: [*self.models.secrets(), *(self.outside.secrets() if "outside" in self.__dict__ else ())],
             now_text,
             set_clock,
             f"tract_jupyter {__version__}",

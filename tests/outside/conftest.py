@@ -92,8 +92,8 @@ def known(monkeypatch):
 
     def add(name="fake", *, settings=None, **script):
         one = AgentSettings(
-            name=name, title=name.capitalize(), command=tuple(shlex.split(command(**script))),
-            **{"mode": "default", **(settings or {})},
+            name=name, title=name.capitalize(),
+            **{"command": tuple(shlex.split(command(**script))), "mode": "default", **(settings or {})},
         )  # fmt: skip
         monkeypatch.setattr(table, "AGENTS", (one,))
         return name

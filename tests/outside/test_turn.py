@@ -103,6 +103,7 @@ def test_unknown_kinds_and_floods_are_kept_in_a_bounded_number_of_rows(chat, kno
     steps = [
         ["update", "hologram", {"size": 3}], ["notify", "theirs/news", {"a": 1}], ["raw", "not json"], ["raw", "[1]"],
         ["request", "fs/read_text_file", {"path": "/etc/passwd"}],
+        *([["update", "plan", {"entries": [{"content": str(number)}]}] for number in range(2_000)]),
         ["flood", "hologram", 3_000, {}], ["flood", "agent_message_chunk", 3_000, {"content": {"type": "text", "text": "x"}}],
     ]  # fmt: skip
     response, events = chat(known(prompts=[steps]))
@@ -112,6 +113,10 @@ def test_unknown_kinds_and_floods_are_kept_in_a_bounded_number_of_rows(chat, kno
         f"The agent sent {kind!r}." for kind in ("hologram", "theirs/news", "fs/read_text_file")
     ]
     assert len(titles) < 40
+    plans = [note.text for note in of(TurnNoted, events) if note.key == "plan"]
+    assert plans[0] == "○ 0"
+    assert plans[-1] == "○ 1999"
+    assert len(plans) < 12  # two in a second
     assert "The agent sent 2,984 more messages of unknown kinds." in titles or any(
         "more messages" in one for one in titles
     )

@@ -39,6 +39,7 @@ from .providers import served_models as served_models
 from .readable import ReadableClient as ReadableClient
 from .readable import why_unreadable as why_unreadable
 from .recording import CassettePlace as CassettePlace
+from .recording import SentRequest as SentRequest
 from .registry import Models as Models
 from .reply import CONTEXT_FULL as CONTEXT_FULL
 from .reply import CUT as CUT

@@ -235,6 +235,12 @@ class Cassette:
         return CassetteReport(*counts, tape.unused, head, tape.content.head)
 
     @property
+    def tape(self) -> Recorder | Player | None:
+        """The recording or replay that this thread uses now."""
+        tape = self.deck.tape
+        return None if tape is None or tape.is_paused else tape
+
+    @property
     def is_recording(self) -> bool:
         """True while traffic is recorded."""
         return isinstance(self.deck.tape, Recorder)
@@ -285,7 +291,7 @@ class Cassette:
             send: sends the request. It receives a function for the pieces of the reply.
             on_delta: called with each piece.
         """
-        tape = self._tape
+        tape = self.tape
         if isinstance(tape, Player):
             return tape.request(sent(), self._asker, on_delta)
         return send(on_delta) if tape is None else tape.request(sent(), self._asker, send, on_delta)
@@ -293,7 +299,7 @@ class Cassette:
     def asking(self, ask: Callable[..., Any]) -> LLMClient:
         """Return a client for a function that replies instead of a model."""
         client: LLMClient = SimpleNamespace(chat=ask)
-        return client if self._tape is None else _RecordedClient(self, client)
+        return client if self.tape is None else _RecordedClient(self, client)
 
     def call(
         self,
@@ -317,7 +323,7 @@ class Cassette:
             read: converts such data to a result.
             again: a replay makes the call again.
         """
-        tape = self._tape
+        tape = self.tape
         if tape is None:
             return make()
         fields: dict[str, Any] = {"tool": tool, "actor": actor, "arguments": json_data(dict(arguments))}
@@ -334,7 +340,7 @@ class Cassette:
             kind: names the value. Values of one kind are served in their order, so parallel work needs several kinds.
             make: makes it, as JSON data.
         """
-        tape = self._tape
+        tape = self.tape
         return make() if tape is None else tape.draw(kind, make)
 
     def draw_id(self, options: Mapping[str, Any], make: Callable[[], str]) -> str:
@@ -343,18 +349,12 @@ class Cassette:
 
     def stand_in(self, operation: str) -> ModelConnection | None:
         """Return a model for a replay without a configured model. None without a replay or without such a request."""
-        tape = self._tape
+        tape = self.tape
         if not isinstance(tape, Player) or not (operation == "chat" or tape.has_requests(operation)):
             return None
         return ModelConnection("", client=RecordedModel())
 
     # ---
-
-    @property
-    def _tape(self) -> Recorder | Player | None:
-        """The recording or replay that this thread uses now."""
-        tape = self.deck.tape
-        return None if tape is None or tape.is_paused else tape
 
     @property
     def _asker(self) -> str:

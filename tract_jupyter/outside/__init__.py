@@ -4,7 +4,7 @@
 * `turn`: one turn: messages become commits and events. `calls`: tool calls, joined from several messages.
   `requests`: a request of an agent as a request of the gate. `files`: diffs, and the comparison with them.
 * `session`: the handshake, and the mode that asks. `process`: the program and its messages. `guard`: its parent
-  process, which ends it with the kernel. `message_queue`: the messages in order.
+  process, which ends it with the kernel. `message_queue`: the messages in order. `traffic`: the messages on a cassette.
 
 An agent acts with its own tools. The gate holds as far as the agent asks. Knows `loop`, `toolkit`, `review`,
 `rehearsal`, `context`, `llm` and `prompts`.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import re
-import secrets
 import shlex
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -50,6 +49,8 @@ class SeenCall:
 
     Attributes:
         acp_id: the agent's id of the call.
+        number: its place in the turn.
+        prefix: makes our id unique.
         call_id: our id of the call.
         data: the joined fields of its messages.
         announced: the diffs of the last message that has some.
@@ -62,7 +63,7 @@ class SeenCall:
 
     acp_id: str
     number: int
-    prefix: str = field(default_factory=lambda: secrets.token_hex(3))
+    prefix: str
     data: dict[str, Any] = field(default_factory=dict)
     announced: tuple[AnnouncedChange, ...] = ()
     is_committed: bool = False

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _MOST_BYTES: Final = 64_000_000
 
@@ -34,6 +37,12 @@ class MessageQueue:
         """Append a note of this process at once."""
         with self._changed:
             self._append(item, 0)
+
+    def insert(self, items: Sequence[object]) -> None:
+        """Put items before all others, in their order."""
+        with self._changed:
+            self._items.extendleft((item, 0) for item in reversed(items))
+            self._changed.notify_all()
 
     def _append(self, item: object, size: int) -> None:
         if not self.is_closed:

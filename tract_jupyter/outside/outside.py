@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.concurrency import Stopped, StopSignal, Worker
 from tract_jupyter.exceptions import (
-    CassetteError,
     OutsideAgentError,
     RehearsalError,
     TractError,
@@ -19,6 +19,7 @@ from tract_jupyter.models import ChatResponse, TurnOutcome, admin_limits, digest
 from tract_jupyter.outside.agents import command_of, settings_of
 from tract_jupyter.outside.files import shown
 from tract_jupyter.outside.session import AgentSession
+from tract_jupyter.outside.traffic import AgentTraffic
 from tract_jupyter.outside.turn import SESSION, OutsideTurn, prompt_content
 from tract_jupyter.rehearsal import watch_files
 from tract_jupyter.toolkit import changed_context
@@ -137,6 +138,11 @@ class OutsideAgents:
         self._default = agent
         return settings
 
+    def secrets(self) -> list[str]:
+        """Return the values of the variables that the user named for an agent, for masking."""
+        names = {name for _, some in self._chosen.values() for name in some}
+        return [os.environ[name] for name in names if name in os.environ]
+
     def stop(self) -> tuple[str, ...]:
         """End the processes of all agents, and use the model again. Return the names of the agents.
 
@@ -167,16 +173,11 @@ class OutsideAgents:
         Raises:
             OutsideAgentError: the agent cannot be started, cannot be made to ask, or left.
             AdminLimitError: the administrator's limits do not allow outside agents.
-            CassetteError: a cassette is active. It does not record outside agents.
+            CassetteError: a cassette is replayed, and does not have this turn.
             TractError: the message cannot be committed.
         """
         admin_limits().check_outside_agents()
         settings, _ = self._chosen.get(agent) or (settings_of(agent), ())
-        cassette = self._cassette()
-        if cassette.is_recording or cassette.is_replaying:
-            raise CassetteError(
-                "A cassette does not record the turns of outside agents. End it with t.cassette.stop() first."
-            )
         loop, before = self._loop(), self._repository.refs.position.commit_hash
         files = self._repository.files.load(attachments)
         with loop.signal() as stop, loop.asking(TurnRequest(), text, name, files, needs_model=False) as held:
@@ -216,8 +217,9 @@ class OutsideAgents:
             return running
         self._close(agent)
         _, names = self._chosen.get(agent) or (settings, ())
-        session = AgentSession(settings, self._folder(), names, server)
-        session.check = stop.check
+        traffic = AgentTraffic(self._cassette(), settings.name)
+        session = AgentSession(settings, self._folder(), names, server, traffic)
+        session.stop = stop
         running = _Running(session, server, why_not)
         with self._lock:
             self._sessions[agent] = running
@@ -232,10 +234,18 @@ class OutsideAgents:
     def ended(self, running: _Running) -> None:
         """Note what the session knows after a turn. If the agent still works, wait for its end in another thread."""
         running.known = self._digest(self._repository.refs.position.commit_hash)
-        if running.session.has_left:
-            running.session.close()
-        elif running.session.is_prompting:
-            running.settling = Worker(lambda: running.session.settle(_SETTLE_SECONDS), "tract-agent-settle")
+        session = running.session
+        if session.has_left:
+            session.close()
+        elif (
+            session.is_prompting and session.traffic.is_active
+        ):  # a replay could not repeat the late messages
+            session.traffic.flush()
+            running.settling = Worker(session.close, "tract-agent-settle")
+        elif session.is_prompting:
+            session.stop = StopSignal()
+            running.settling = Worker(lambda: session.settle(_SETTLE_SECONDS), "tract-agent-settle")
+        session.traffic.flush()
 
     def turn(
         self, running: _Running, prompt: list[dict[str, Any]], observer: TurnObserver, stop: StopSignal
@@ -261,6 +271,8 @@ class OutsideAgents:
         """Return the kernel's server for an agent, or the reason why it gets none."""
         if self.server is None:
             return None, ""
+        if self._cassette().tape is not None:
+            return None, "a cassette is active, and a replay cannot repeat the agent's calls"
         if not settings.takes_kernel:
             return None, settings.why_no_kernel
         try:
@@ -352,13 +364,13 @@ class _Running:
 
     def is_usable(self, stop: StopSignal, server: KernelServer | None) -> bool:
         """Return True if the agent runs, knows this server, and works on no prompt. Wait for a cancelled one."""
-        self.session.check = stop.check
+        self.session.stop = stop
         while self.settling is not None and self.settling.is_running:
             stop.check()
             self.settling.join(0.05)
         self.settling = None
         is_idle = self.session.process.is_running and not self.session.is_prompting
-        return is_idle and self._server == server
+        return is_idle and self.session.traffic.is_current and self._server == server
 
 
 class _Turn:
@@ -403,9 +415,7 @@ class _Turn:
         )
         turn = agents.turn(running, prompt, self._observer, self._stop)
         turn.on_delta = self.on_delta
-        for item in running.before:
-            running.session.inbox.post(item)
-        running.before.clear()
+        turn.earlier, running.before = running.before, []
         watched = watch_files(running.session.folder, agents.backups)
         try:
             return turn.run()

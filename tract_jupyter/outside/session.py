@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from tract_jupyter.concurrency import Stopped, StopSignal
 from tract_jupyter.exceptions import OutsideAgentError
 from tract_jupyter.models import one_line
 from tract_jupyter.outside.message_queue import MessageQueue
 from tract_jupyter.outside.process import AgentLeft, AgentMessage, AgentProcess, environment
+from tract_jupyter.outside.traffic import ReplayedProcess, TurnStopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tract_jupyter.outside.agents import AgentSettings
+    from tract_jupyter.outside.traffic import AgentTraffic
 
     Listener = Callable[[Any], object]
 
@@ -59,6 +61,7 @@ class AgentSession:
         folder: the working folder.
         names: the variables of this process that the user named for the agent.
         server: the MCP server of the kernel; None for none.
+        traffic: passes its messages through the cassette. A replay starts no program.
 
     Attributes:
         inbox: the agent's messages, and our notes.
@@ -67,17 +70,22 @@ class AgentSession:
         commands: the slash commands that the agent announced.
         is_prompting: True while a prompt has no response.
         has_left: True if the agent has ended by itself.
-        check: called while a request waits. It raises to end the wait.
+        stop: ends the wait for a response.
 
     Raises:
         OutsideAgentError: its program is not installed or cannot be started, or the folder makes it run programs.
     """
 
     def __init__(
-        self, settings: AgentSettings, folder: Path, names: Sequence[str], server: KernelServer | None
+        self,
+        settings: AgentSettings,
+        folder: Path,
+        names: Sequence[str],
+        server: KernelServer | None,
+        traffic: AgentTraffic,
     ) -> None:
-        self.settings = _found(settings)
-        _check_folder(settings, folder)
+        self.settings = settings
+        self.traffic = traffic
         self.folder = folder
         self.server = server if settings.takes_kernel else None
         self.inbox = MessageQueue()
@@ -86,7 +94,7 @@ class AgentSession:
         self.commands: tuple[str, ...] = ()
         self.is_prompting = False
         self.has_left = False
-        self.check: Callable[[], object] = lambda: None
+        self.stop = StopSignal()
         self._names = tuple(names)
         self._ids = count(1)
         self._capabilities: Mapping[str, Any] = {}
@@ -96,7 +104,13 @@ class AgentSession:
         self._last = 0
         self._methods: list[dict[str, Any]] = []
         self._env = environment(settings.environment, self._names)
-        self.process = AgentProcess(self.settings.command, folder, self._env, self.inbox)
+        self.process = self._start()
+
+    def _start(self) -> AgentProcess | ReplayedProcess:
+        if self.traffic.is_replay:
+            return ReplayedProcess(self.traffic, self.inbox)
+        _check_folder(self.settings, self.folder)
+        return AgentProcess(_found(self.settings), self.folder, self._env, self.inbox)
 
     # --- the session
 
@@ -142,10 +156,11 @@ class AgentSession:
         self._methods = [one for one in result.get("authMethods") or () if isinstance(one, dict)]
 
     def _authenticate(self, listen: Listener) -> None:
-        method = next(
+        method_of_key = next(
             (id_ for name, id_ in self.settings.authenticates_with.items() if self._env.get(name)), None
         )
-        if method is not None:
+        method = self.traffic.draw("login", lambda: method_of_key or "")
+        if method:
             self.call("authenticate", {"methodId": method}, listen, _CALL_SECONDS)
 
     def _session_params(self) -> dict[str, Any]:
@@ -218,8 +233,7 @@ class AgentSession:
         number = self._last = self.send(method, params)
         until = None if seconds is None else time.monotonic() + seconds
         while until is None or time.monotonic() < until:
-            self.check()
-            item = self.inbox.take(_HEARTBEAT)
+            item = self._take()
             if isinstance(item, AgentMessage) and _answers(item.data, number):
                 return self._result(method, item.data)
             if isinstance(item, AgentLeft):
@@ -232,11 +246,27 @@ class AgentSession:
                 raise OutsideAgentError(f"{self.settings.title} was stopped.")
         raise OutsideAgentError(f"{self.settings.title} did not answer {method} within {seconds:g} seconds.")
 
+    def _take(self) -> Any:
+        """Return the next item of the inbox; None if there is none yet.
+
+        Raises:
+            Stopped: the turn was stopped, now or when the cassette was recorded.
+        """
+        if self.stop.is_set():
+            self.traffic.took(TurnStopped(self.stop.reason))
+            raise Stopped
+        item = self.inbox.take(_HEARTBEAT)
+        self.traffic.took(item)
+        if isinstance(item, TurnStopped):
+            self.stop.set(item.why)
+            raise Stopped
+        return item
+
     def settle(self, seconds: float) -> None:
         """Wait for the response to a cancelled prompt, and answer requests. Without a response, end the agent."""
         until = time.monotonic() + seconds
         while time.monotonic() < until and not self.inbox.is_closed:
-            item = self.inbox.take(_HEARTBEAT)
+            item = self._take()
             self.note(item)
             if isinstance(item, AgentLeft):
                 break
@@ -256,21 +286,25 @@ class AgentSession:
     def send(self, method: str, params: Mapping[str, Any]) -> int:
         """Send a request without waiting. Return its number."""
         number = next(self._ids)
-        self.process.send({"id": number, "method": method, "params": params})
+        self._send({"id": number, "method": method, "params": params})
         return number
 
     def notify(self, method: str, params: Mapping[str, Any]) -> None:
         """Send a notification."""
-        self.process.send({"method": method, "params": params})
+        self._send({"method": method, "params": params})
 
     def answer(self, request: Any, result: Mapping[str, Any]) -> None:
         """Answer a request of the agent."""
-        self.process.send({"id": request, "result": result})
+        self._send({"id": request, "result": result})
 
     def refuse(self, request: Any, method: str) -> None:
         """Answer a request that is not supported."""
         error = {"code": _NO_METHOD, "message": f"{method} is not supported"}
-        self.process.send({"id": request, "error": error})
+        self._send({"id": request, "error": error})
+
+    def _send(self, message: Mapping[str, Any]) -> None:
+        self.traffic.sent(message)
+        self.process.send(message)
 
     def note(self, item: object) -> None:
         """Take over the mode and the commands that a message reports."""
@@ -294,6 +328,7 @@ class AgentSession:
 
     def close(self) -> None:
         """End the process. Takes 4 seconds at most."""
+        self.traffic.flush()
         self.process.close()
 
     def _note_modes(self, result: Mapping[str, Any]) -> None:
@@ -343,13 +378,13 @@ def _answers(data: Mapping[str, Any], number: int) -> bool:
     return "method" not in data and data.get("id") == number
 
 
-def _found(settings: AgentSettings) -> AgentSettings:
+def _found(settings: AgentSettings) -> tuple[str, ...]:
     program, *rest = settings.command
     path = shutil.which(program)
     if path is None:
         how = f" Install it with: {settings.install}" if settings.install else ""
         raise OutsideAgentError(f"The program {one_line(program, 80)!r} was not found.{how}")
-    return replace(settings, command=(path, *rest))
+    return (path, *rest)
 
 
 def _check_folder(settings: AgentSettings, folder: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import secrets
 import threading
+import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -58,6 +60,7 @@ _MOST_CALLS: Final = 500
 _MOST_TEXT: Final = 5_000_000
 _MOST_OPEN: Final = 30
 _MOST_PROMPTS: Final = 10
+_PLAN_SECONDS: Final = 0.5
 _BRIEF: Final = 2_000
 _STILL_RUNNING: Final = "The call still ran when the agent made its next call."
 _NO_USER: Final = "no user was available to decide"
@@ -74,6 +77,20 @@ _ENDINGS: Final[Mapping[str, tuple[TurnOutcome, str]]] = {
     "max_turn_requests": (TurnOutcome.LIMIT, "the agent reached its limit of requests; send another message"),
     "refusal": (TurnOutcome.REFUSED, "the agent's model declined to answer; rephrase the message"),
 }
+
+
+_SAME: Final = "same"
+_OTHER: Final = "other"
+_UNKNOWN_TEXT: Final = "unknown"
+_DIFFERENCES: Final[Mapping[str, tuple[str, str]]] = {
+    _UNKNOWN_TEXT: (
+        "{} was not compared.", "The text that the agent replaces was not in the file when you decided."
+    ),
+    _OTHER: (
+        "{} differs from the change that you approved.",
+        "The agent wrote another content, or another program changed the file meanwhile.",
+    ),
+}  # fmt: skip
 
 
 class DecidedNote(NamedTuple):
@@ -114,6 +131,15 @@ class _Work:
     claimed_usd: float = 0.0
 
 
+@dataclass(eq=False)
+class _Plan:
+    """The plan of the agent, and the time after which it may be shown again."""
+
+    text: str = ""
+    shown: str = ""
+    next_at: float = 0.0
+
+
 class OutsideTurn:
     """A turn of an outside agent.
 
@@ -129,6 +155,7 @@ class OutsideTurn:
 
     Attributes:
         on_delta: gets each piece of a reply; None for no receiver.
+        earlier: items that came before the turn.
     """
 
     def __init__(
@@ -143,6 +170,7 @@ class OutsideTurn:
         tract: Any,
     ) -> None:
         self.on_delta: Callable[[Delta], object] | None = None
+        self.earlier: Sequence[object] = ()
         self._shown: set[str] = set()
         self._compared: dict[str, ExpectedFile] = {}
         self._session = session
@@ -153,6 +181,7 @@ class OutsideTurn:
         self._observer = observer
         self._stop = stop
         self._tract = tract
+        self._prefix = session.traffic.draw("turn", lambda: secrets.token_hex(3))
         self._branch = repository.refs.position.branch
         self._text: list[str] = []
         self._thought: list[str] = []
@@ -167,6 +196,7 @@ class OutsideTurn:
         self._last_text = ""
         self._step_commit = ""
         self._work = _Work()
+        self._plan = _Plan()
         self._is_over = threading.Event()
 
     @property
@@ -187,7 +217,7 @@ class OutsideTurn:
             OutsideAgentError: the agent left, or it changed its mode.
             TractError: something cannot be stored. Everything until then is stored.
         """
-        self._session.check = self._stop.check
+        self._session.stop = self._stop
         try:
             outcome, note = self._run_prompts()
         except Stopped:
@@ -203,6 +233,8 @@ class OutsideTurn:
     def _run_prompts(self) -> tuple[TurnOutcome, str]:
         """Send the prompt, and the reasons of rejections as further prompts."""
         prompt: list[Mapping[str, Any]] = self._prompt
+        for item in self.earlier:
+            self._take(item)
         while True:
             self._work.prompts += 1
             self._request_begins()
@@ -212,6 +244,7 @@ class OutsideTurn:
             self._session.is_prompting = False
             self._finish_open()
             self._commit_step(self._claim(result))
+            self._show_plan(at_once=True)
             reasons, self._reasons = self._reasons, []
             if not reasons or self._work.prompts >= _MOST_PROMPTS:
                 outcome, note = _ENDINGS.get(str(result.get("stopReason")), _ENDINGS["end_turn"])
@@ -226,6 +259,16 @@ class OutsideTurn:
             self._decided(item.request)
         elif isinstance(item, AgentMessage):
             self._take_message(item)
+
+        self._show_plan()
+
+    def _show_plan(self, *, at_once: bool = False) -> None:
+        """Show the newest plan, a few times in a second at most."""
+        plan, now = self._plan, time.monotonic()
+        if plan.text == plan.shown or (now < plan.next_at and not at_once):
+            return
+        plan.shown, plan.next_at = plan.text, now + _PLAN_SECONDS
+        self._note("Plan", plan.text, key="plan")
 
     def _take_message(self, message: AgentMessage) -> None:
         data = message.data
@@ -255,7 +298,7 @@ class OutsideTurn:
         elif kind in {"tool_call", "tool_call_update"}:
             self._take_call(update)
         elif kind == "plan":
-            self._note("Plan", _plan_text(update.get("entries")), key="plan")
+            self._plan.text = _plan_text(update.get("entries"))
         elif kind == "usage_update":
             self._work.claimed_usd += self._session.spend(update.get("cost"))
         elif kind not in _QUIET:
@@ -334,7 +377,7 @@ class OutsideTurn:
             if self._work.seen >= _MOST_CALLS:
                 raise self._too_much(f"more than {_MOST_CALLS:,} calls")
             self._work.seen += 1
-            known = self._calls[acp_id] = SeenCall(acp_id, self._work.seen)
+            known = self._calls[acp_id] = SeenCall(acp_id, self._work.seen, self._prefix)
         return known
 
     def _too_much(self, what: str) -> OutsideAgentError:
@@ -556,30 +599,24 @@ class OutsideTurn:
                 if not call.is_answered:
                     text = ended_running(why) if call.is_begun else not_run(why)
                     self._answer(call, CallAnswer(text, is_error=True, made=int(call.is_begun)))
+            self._show_plan(at_once=True)
 
     # --- the end
 
     def _compare(self, call_id: str, *, has_failed: bool) -> None:
         """Compare the files of an ended call with the changes that the user approved. A failed one may leave them."""
-        for one in self._expected.pop(call_id, []):
+        for number, one in enumerate(self._expected.pop(call_id, [])):
             path = shown(one.path, self._session.folder)
-            name = one_line(path, 120)
             self._compared.pop(path, None)
-            if has_failed and one.is_unchanged:
-                continue
-            if not one.contents:
-                self._note(
-                    f"{name} was not compared.",
-                    "The text that the agent replaces was not in the file when you decided.",
-                    is_warning=True,
-                )
-            elif one.has_difference:
-                self._note(
-                    f"{name} differs from the change that you approved.",
-                    "The agent wrote another content, or another program changed the file meanwhile.",
-                    is_warning=True,
-                )
-            else:
+
+            def compare(one: ExpectedFile = one) -> str:
+                return _comparison(one, has_failed=has_failed)
+
+            found = self._session.traffic.draw(f"{call_id} {number}", compare)
+            if found in _DIFFERENCES:
+                title, text = _DIFFERENCES[found]
+                self._note(title.format(one_line(path, 120)), text, is_warning=True)
+            elif found == _SAME:
                 self._compared[path] = one
 
     def _claim(self, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -646,6 +683,15 @@ def prompt_content(
             raise OutsideAgentError(
                 f"{session.settings.title} takes no {media_type}, so nothing was sent. Leave out {name}."
             )
+
+
+def _comparison(one: ExpectedFile, *, has_failed: bool) -> str:
+    """Compare a file with the change that the user approved."""
+    if has_failed and one.is_unchanged:
+        return ""
+    if not one.contents:
+        return _UNKNOWN_TEXT
+    return _OTHER if one.has_difference else _SAME
 
 
 def _plan_text(entries: Any) -> str:

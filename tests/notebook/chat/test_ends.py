@@ -13,8 +13,8 @@ import pytest
 from tests.review.fakes import FakeChannel, answering
 from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter.concurrency import BY_PERSON
-from tract_jupyter.loop import CallEnded, ReplyStored
-from tract_jupyter.models import ToolCall
+from tract_jupyter.loop import CallEnded, ReplyStored, TurnEnded
+from tract_jupyter.models import ToolCall, TurnOutcome
 from tract_jupyter.notebook.chat import AskedQuestion, TractSource, TurnLog, stored_view
 from tract_jupyter.prompts import ended_running, not_run, refused
 from tract_jupyter.review import Decision
@@ -191,3 +191,13 @@ def test_a_script_that_was_left_is_named_and_waits_for_nothing(blocked):
     assert (review.inbox(), review.ledger.count_waiting()) == ([], 0)
     blocked.end()
     assert (review.inbox(), review.ledger.count_waiting()) == ([], 0)
+
+
+def test_a_turn_that_failed_before_any_work_does_not_say_that_work_stays(chat, talk):
+    log = TurnLog(TractSource(talk), go_on="%%tract_chat")
+    log.add(TurnEnded(TurnOutcome.ERROR, "The program 'claude-agent-acp' was not found."))
+    (note,) = log.view().parts
+    assert note.said == "The program 'claude-agent-acp' was not found. %%tract_chat continues the turn."
+    log = chat("Hi", reply("Hello.", call("status")), reply("Bye."))
+    log.add(TurnEnded(TurnOutcome.ERROR, "The connection was lost"))
+    assert "The connection was lost. Completed work stays. " in log.view().parts[-1].said

@@ -482,10 +482,15 @@ class TurnLog:
             remedy = (
                 f"{STAYS[:1].upper()}{STAYS[1:]}."
                 if self._keeps_answer
-                else f"Completed work stays. {self.go_on} continues the {self.named}."
+                else f"{'Completed work stays. ' if self._has_work else ''}{self.go_on} continues the {self.named}."
             )
             title = f"The {self.named} did not finish."
             self.note(title, f"{event.note.rstrip('.')}. {remedy}", "no")
+
+    @property
+    def _has_work(self) -> bool:
+        """True if there is a reply or a call."""
+        return self._replies > 0 or any(isinstance(part, CallPart) for part in self._parts)
 
     def _keep_growing(self) -> None:
         """Keep the text of an unfinished reply on display."""
