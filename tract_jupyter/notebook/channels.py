@@ -132,11 +132,14 @@ class NotebookChannel(Channel):
         front_end: FrontEnd,
         recorded: RecordedDecisions | None = None,
         changed: Callable[[], None] = lambda: None,
+        at_cells: Callable[[Ticket], None] = lambda _: None,
     ) -> None:
         self._front_end = front_end
         self._recorded = recorded
         self._changed = changed
         """Called after a request was shown or has changed."""
+        self._at_cells = at_cells
+        """Shows a request at the cells that it is about."""
         self._shown: dict[str, list[_DisplayedTicket]] = {}
         """The places of each ticket. The last one takes the answer."""
         self._moved: set[str] = set()
@@ -228,6 +231,7 @@ class NotebookChannel(Channel):
             if pending_id not in self._shown or pending_id in self._moved:
                 self._moved.discard(pending_id)
                 self._put_up(ticket)
+            self._at_cells(ticket)
             self._changed()
 
     @contextmanager

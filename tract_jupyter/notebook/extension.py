@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 
 _ATTRIBUTE = "_tract_jupyter"
+_CELLS = "tract_jupyter.cells"
+"""The comm that a page opens for the cells of the notebook."""
 
 
 @dataclass
@@ -66,6 +68,10 @@ def load(shell: InteractiveShell) -> None:
     bars = ProgressBars(partial(progress_place, notebook.front_end))
     loaded.until_unloaded.enter_context(observing(bars))
     loaded.until_unloaded.enter_context(naming_cells(notebook.cell_name))
+    comms = getattr(getattr(shell, "kernel", None), "comm_manager", None)
+    if comms is not None:
+        comms.register_target(_CELLS, notebook.connect_page)
+        loaded.until_unloaded.callback(comms.unregister_target, _CELLS, notebook.connect_page)
     shell.register_magics(loaded.magics)
     register(shell)
     shell.configurables.append(config)  # type: ignore[arg-type] # IPython declares a list of shells

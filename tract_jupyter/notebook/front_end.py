@@ -110,3 +110,14 @@ class FrontEnd:
         except Exception:  # noqa: BLE001 # any error of the kernel means that nothing is known
             return {}
         return request
+
+
+def honour_the_front_ends_subshell(comm: Any) -> None:
+    """Let a click reach a kernel whose main thread is blocked.
+
+    ipykernel 7.4 sends the messages of a comm to the shell that last published on it, which is the blocked one. None
+    makes it use the subshell that the front end requested. The attribute is private. Without it, a panel does not
+    report `ready`, and the prompt replaces it.
+    """
+    if hasattr(comm, "_reply_subshell_for"):
+        comm._reply_subshell_for = None  # noqa: SLF001 # see above

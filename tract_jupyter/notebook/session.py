@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import ModelConnection, Models
     from tract_jupyter.notebook.agents.live import LiveTree
     from tract_jupyter.notebook.agents.watch import AgentWatch
+    from tract_jupyter.notebook.cells import NotebookCells
     from tract_jupyter.notebook.config import TractJupyter
     from tract_jupyter.notebook.serving import KernelAddress, KernelEndpoint, PublishedEndpoint
     from tract_jupyter.operations import Advice
@@ -185,6 +186,8 @@ class NotebookSession:
         """True if the running cell shows the continued conversation itself."""
         self._agents_folder = ""
         """The folder setting for agents' files that the tract uses."""
+        self._cells: NotebookCells | None = None
+        self._cells_lock = threading.Lock()
         self._lock = threading.Lock()
         config.observe(self._on_setting, config.LIVE)
         config.observe(self._on_store, "store")
@@ -212,6 +215,20 @@ class NotebookSession:
             self._turn_address = self._turn_endpoint.start()
         self._turn_endpoint.move_here()
         return self._turn_address
+
+    @property
+    def cells(self) -> NotebookCells:
+        """The cells of the notebook, created at the first use."""
+        from tract_jupyter.notebook.cells import NotebookCells
+
+        with self._cells_lock:
+            if self._cells is None:
+                self._cells = NotebookCells(self)
+            return self._cells
+
+    def connect_page(self, comm: Any, message: dict[str, Any]) -> None:
+        """Take the comm of a page that shows the cells."""
+        self.cells.pages.opened(comm, message)
 
     @property
     def agent_watch(self) -> AgentWatch:
@@ -405,7 +422,11 @@ class NotebookSession:
             self._use_model(tract)
         where = (self.lock_path, Trust(), _used, self._cell)
         recorded = RecordedDecisions(*where) if report is None else ReportedDecisions(report, *where)
-        tract.reviewer.channel = NotebookChannel(self.front_end, recorded, changed=self.waiting.refresh)
+        tract.reviewer.channel = NotebookChannel(
+            self.front_end, recorded, changed=self.waiting.refresh, at_cells=self.cells.show
+        )
+        for tool in self.cells.tools() if self.front_end.has_kernel else ():
+            tract.executor.add(tool)
         if replay is None:
             self._continued = self._earlier(tract) or None
             if self._continued and not self.shows_continued:

@@ -148,7 +148,7 @@ class DecisionContext(NamedTuple):
         return self.shown is not None and self.is_personal
 
 
-_PERSONAL = {"code", "panel", "prompt", "command", "inbox"}
+_PERSONAL = {"code", "panel", "cell", "prompt", "command", "inbox"}
 RECORDED = "recorded"
 """The channel of a recorded decision. It settles the same question if no user is available."""
 _SETTLED = frozenset({"grant", RECORDED, "timeout", "automatic", "call"})

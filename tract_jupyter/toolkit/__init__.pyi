@@ -22,6 +22,7 @@ from .callers import calling as calling
 from .callers import current_caller as current_caller
 from .callers import note_question as note_question
 from .callers import runs_for_model as runs_for_model
+from .definitions import NOTEBOOK as NOTEBOOK
 from .definitions import CallDetails as CallDetails
 from .definitions import ToolDefinition as ToolDefinition
 from .definitions import Traits as Traits

@@ -117,6 +117,9 @@ BUILT_IN: Final = "tract"
 OWN: Final = "user"
 """The owner of the tools that the user's code adds."""
 
+NOTEBOOK: Final = "notebook"
+"""The owner of the tools for the cells of the notebook. They act outside of the tract."""
+
 _LONGEST_DESCRIPTION: Final = 4_000
 
 
@@ -137,6 +140,8 @@ class CallDetails(NamedTuple):
 
     tables: tuple[ValueTable, ...] = ()
     blocks: tuple[CodeBlock, ...] = ()
+    shown: frozenset[str] = frozenset()
+    """The names of arguments that the tables and blocks show completely. The request does not show them again."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,7 @@ class ToolDefinition:
         description: the description for models and for help.
         parameters: validates arguments and returns the JSON Schema.
         handler: the function. It receives the validated arguments by name.
-        owner: the source of the tool: `tract` (built in), `operation:<name>`, `user`.
+        owner: the source of the tool: `tract` (built in), `operation:<name>`, `notebook`, `user`.
         version: distinguishes the code of tools that share one handler.
         told_actor: whether the handler receives the actor of the call as its first argument.
         told_choice: whether the handler receives the user's choice about the call as its second argument: an
@@ -201,12 +206,20 @@ class ToolDefinition:
     @property
     def acts_outside(self) -> bool:
         """True if a call may change something outside of the context."""
-        return not (self.traits.read_only or self.is_of_tract)
+        records_itself = (
+            self.owner == NOTEBOOK and self.asks_itself
+        )  # the script that it runs has the records
+        return not (self.traits.read_only or self.is_of_tract or records_itself)
 
     @property
     def is_of_tract(self) -> bool:
         """True if it is built in or fires an operation. The history records its effect."""
         return self.owner == BUILT_IN or self.owner.startswith("operation:")
+
+    @property
+    def _is_of_package(self) -> bool:
+        """True if its code is a part of this package, which does not change."""
+        return self.is_of_tract or self.owner == NOTEBOOK
 
     @property
     def is_built_in(self) -> bool:
@@ -230,7 +243,7 @@ class ToolDefinition:
         The code is the part of the user's code that the handler reaches (see docs/tools.md). Each access examines it
         again, because the user may redefine a helper. The code of this package does not change.
         """
-        if self.is_of_tract:
+        if self._is_of_package:
             return self._first_hash
         return digest([self._first_hash, code_identity(self.handler, with_objects=True).digest])
 
@@ -240,7 +253,7 @@ class ToolDefinition:
 
         If there is a doubt, no standing approval applies.
         """
-        return "" if self.is_of_tract else code_identity(self.handler).doubt
+        return "" if self._is_of_package else code_identity(self.handler).doubt
 
     @property
     def code_hash(self) -> str:
@@ -248,11 +261,13 @@ class ToolDefinition:
 
         It identifies the stored result of an earlier call.
         """
-        return self._first_hash if self.is_of_tract else self._hash(code_identity(self.handler).digest)
+        return self._first_hash if self._is_of_package else self._hash(code_identity(self.handler).digest)
 
     @cached_property
     def _first_hash(self) -> str:
         """The hash at the first access, with the contents of containers at that time."""
+        if self.owner == NOTEBOOK:
+            return self._hash("")
         return self._hash(code_identity(self.handler, with_state=True, with_objects=True).digest)
 
     def _hash(self, code: str) -> str:

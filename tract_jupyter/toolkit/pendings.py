@@ -449,19 +449,22 @@ class PendingToolCall(ToolQuestion):
         return offered if self.alternatives else offered - {"choose"}
 
     def tables(self) -> tuple[ValueTable, ...]:
-        """Return the arguments, without those that the details show as a text."""
-        texts = [block for block in self._call_details().blocks if block.language == "text"]
-        return tuple(
+        """Return the arguments, without those that the details show."""
+        details = self._call_details()
+        texts = [block for block in details.blocks if block.language == "text"]
+        tables = (
             replace(
                 table,
                 rows=tuple(
                     row
                     for row in table.rows
-                    if not any(text.is_value(row.name, self.fields.get(row.name)) for text in texts)
+                    if row.name not in details.shown
+                    and not any(text.is_value(row.name, self.fields.get(row.name)) for text in texts)
                 ),
             )
             for table in super().tables()
         )
+        return tuple(table for table in tables if table.rows or not details.shown)
 
     def more_tables(self) -> tuple[ValueTable, ...]:
         """Return the details of the tool, the caller's reasoning, and the alternatives."""

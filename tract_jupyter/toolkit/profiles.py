@@ -20,6 +20,8 @@ DISCOVERY: Final = ("tools_search", "tools_describe")
 """The tools that find tools."""
 CODE_MODE: Final = ("notebook_execute", *DISCOVERY)
 """The tools that a model sees if its scripts make the calls."""
+CELL_TOOLS: Final = ("notebook_read", "notebook_edit", "notebook_run_cell")
+"""The tools for the cells of the notebook. A model sees them also in code mode, so a request shows each edit."""
 AGENT_TOOLS: Final = (
     "agent_create", "agent_call", "agent_update", "agent_list", "agent_retire", "agent_promote"
 )  # fmt: skip
@@ -88,13 +90,20 @@ class ToolProfile:
     def as_code_mode(self) -> ToolProfile:
         """Return a profile that shows three tools, which run scripts and find tools. Scripts call the rest.
 
+        A profile with the tools that are not built in also shows the tools for cells, if there is a notebook.
+
         A model with this profile receives three schemas instead of all, and results of tools stay in its scripts.
         Locks, permission and review apply to the calls of scripts as to any other.
         """
-        visible = {name: ToolConfig() for name in CODE_MODE}
+        cells = [name for name in CELL_TOOLS if self._has_cells(name)]
+        visible = {name: ToolConfig() for name in (*CODE_MODE, *cells)}
         discovery = {name: ToolConfig() for name in DISCOVERY if name not in self.tool_configs}
         in_code = replace(self.in_code, tool_configs={**self.in_code.tool_configs, **discovery})
         return ToolProfile(f"{self.name}{_IN_CODE}", visible, callable_from_code=in_code)
+
+    def _has_cells(self, name: str) -> bool:
+        config = self.in_code.tool_configs.get(name)
+        return self.in_code.has_others if config is None else config.enabled
 
     def to_dict(self) -> dict[str, Any]:
         """Return the selection of tools as JSON data, without descriptions and without `callable_from_code`."""

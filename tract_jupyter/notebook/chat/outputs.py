@@ -192,7 +192,7 @@ def _free(widget: Any) -> None:
     ipykernel 7.4 handles them within a running asynchronous cell and does not say when it is done. The page waits for
     that, and sends no further change.
     """
-    from tract_jupyter.notebook.panels.panel import honour_the_front_ends_subshell
+    from tract_jupyter.notebook.front_end import honour_the_front_ends_subshell
 
     widgets = [widget]
     for inner in widgets:

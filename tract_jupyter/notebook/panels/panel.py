@@ -19,6 +19,7 @@ import traitlets
 from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.models import show_value
 from tract_jupyter.models.schema import type_text
+from tract_jupyter.notebook.front_end import honour_the_front_ends_subshell
 from tract_jupyter.notebook.panels.code import STATIC_STYLES
 from tract_jupyter.notebook.panels.effects import effects_html
 from tract_jupyter.notebook.panels.render import (
@@ -132,17 +133,6 @@ def read_seen(content: dict[str, Any]) -> frozenset[str]:
     """Return the keys of the content that was on display, as the script reports them."""
     seen = content.get("seen")
     return frozenset(key for key in seen if isinstance(key, str)) if isinstance(seen, list) else frozenset()
-
-
-def honour_the_front_ends_subshell(comm: Any) -> None:
-    """Let a click reach a kernel whose main thread is blocked.
-
-    ipykernel 7.4 sends the messages of a comm to the shell that last published on it, which is the blocked one. None
-    makes it use the subshell that the front end requested. The attribute is private. Without it, the panel does not
-    report `ready`, and the prompt replaces it.
-    """
-    if hasattr(comm, "_reply_subshell_for"):
-        comm._reply_subshell_for = None  # noqa: SLF001 # see above
 
 
 _KINDS: dict[Any, str] = {bool: "boolean", int: "integer", float: "number", str: "text"}

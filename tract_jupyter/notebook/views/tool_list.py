@@ -22,7 +22,7 @@ _LINE = 120
 _TEXT_LINE = 88
 _WHOLE = 4_000
 _OPEN = 12  # tools; a shorter list is not folded
-_GROUPS = {"tract": "Built in", "operation": "Operations", "user": "Yours"}
+_GROUPS = {"tract": "Built in", "operation": "Operations", "notebook": "Notebook", "user": "Yours"}
 
 
 @dataclass(frozen=True)

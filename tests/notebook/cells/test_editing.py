@@ -1,0 +1,161 @@
+"""A model edits cells: the request, the click, the edits on the page, and their undo."""
+
+from __future__ import annotations
+
+import json
+
+from tests.notebook.cells.page import digest
+from tests.review.fakes import answering
+
+
+def ids(page):
+    return [cell["id"] for cell in page.cells]
+
+
+def test_five_edits_are_one_request_and_an_undo_takes_them_back(page, tract, ask, read, decided):
+    seen = read()
+    before, order = page.sources, ids(page)
+    edits = [
+        {"action": "replace", "cell": "b", "based_on": seen["b"], "source": "def f():\n    return x + 1\n"},
+        {"action": "insert", "after": "a", "source": "import os\nos.remove('x')"},
+        {"action": "insert", "after": "a", "source": "# Birds", "kind": "markdown"},
+        {"action": "move", "cell": "c", "based_on": seen["c"], "after": None},
+        {"action": "delete", "cell": "a", "based_on": seen["a"]},
+    ]
+    user = decided(answering("approve"))
+    assert "'after' names cell a" in ask("notebook_edit", edits=edits)
+    assert not user.shown
+    edits[4] = {"action": "insert", "after": None, "source": "first"}
+    made = json.loads(ask("notebook_edit", edits=edits))["made"]
+    (request, _), *_ = user.shown
+    assert request.title == "Edit the notebook: 5 edits"
+    replaced, inserted, text, *_ = request.code
+    assert replaced.code == "@@ -1 +1 @@\n def f():\n-    return x\n+    return x + 1\n "
+    assert "TJ203" in [finding.code for finding in inserted.findings]
+    assert (text.language, text.code) == ("text", "# Birds")
+    assert [row.value for row in request.tables[0].rows][3] == "Move cell 3 (c) at the beginning"
+    assert "edits" not in [row.name for table in request.tables for row in table.rows]
+    new = [one["cell"] for one in made]
+    assert ids(page) == [new[4], "c", "a", new[1], new[2], "b"]
+    mark = page.cell("b")["tract"]
+    turn = tract.loop.turns()[-1]
+    assert mark == {
+        "model": "scripted-1", "turn": turn.question, "commit": mark["commit"], "decision": "approve (fake)",
+        "request": request.pending_id,
+    }  # fmt: skip
+    shown, hidden = page.last("show"), page.last("hide")
+    assert (shown["digest"], hidden["outcome"]) == (request.fingerprint, "approved")
+    assert shown["edits"][0]["hunks"] == [{"n": 0, "old": [1, 2], "new": [1, 2]}]
+    assert {(one["severity"], one["line"]) for one in shown["edits"][1]["findings"]} == {
+        ("low", 1),
+        ("medium", 2),
+    }
+    preview = tract.preview_undo(turn)
+    assert [(item.kind, item.state) for item in preview.items if item.kind == "call"] == [
+        ("call", "restorable")
+    ]
+    assert {item.state for item in tract.undo(turn).items} == {"restorable"}
+    assert (page.sources, ids(page), page.cell("b")["tract"]) == (before, order, None)
+
+
+def accept(page, *edits, **changes):
+    def step(_ticket):
+        shown = page.last("show")
+        page.say("decide", **{"request": shown["request"], "digest": shown["digest"], "choice": "accept",
+                              "edits": list(edits), **changes})  # fmt: skip
+
+    return step
+
+
+def test_a_click_at_a_cell_accepts_some_edits_and_hunks(page, tract, ask, read, decided):
+    page.cells[0]["source"] = "\n".join("abcdefghij")
+    seen = read()
+    edits = [
+        {"action": "replace", "cell": "a", "based_on": seen["a"], "source": "\n".join("AbcdefghiJ")},
+        {"action": "delete", "cell": "b", "based_on": seen["b"]},
+    ]
+    user = decided(accept(page, {"edit": "e1", "hunks": [1]}))
+    ask("notebook_edit", edits=edits)
+    assert page.sources == {"a": "\n".join("abcdefghiJ"), "b": "def f():\n    return x\n", "c": "print(f())"}
+    assert not [one for one in page.got if one["type"] == "refused"]
+    assert user.shown[-1][1] == "approved"
+    assert page.cell("a")["tract"]["decision"] == "approve (cell)"
+    user = decided(accept(page, choice="reject", reason="Not the birds."))
+    told = ask("notebook_edit", edits=[{"action": "insert", "source": "1"}])
+    assert "Not the birds." in told
+
+
+def test_the_edits_of_the_user_win(page, tract, ask, read, decided):
+    seen = read()
+    edit = {"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 2"}
+    user = decided(*[answering("approve")] * 3)
+    page.before_apply = lambda: page.cells[0].update(source="x = 1  # mine")  # while the request waits
+    told = ask("notebook_edit", edits=[edit, {"action": "insert", "source": "1"}])
+    assert "nothing was changed, because cell a or another one was changed" in told
+    assert page.sources == {"a": "x = 1  # mine", "b": "def f():\n    return x\n", "c": "print(f())"}
+    assert len([one for one in user.shown if one[1] == "pending"]) == 1
+    assert "the user changed cell a since you read it" in ask("notebook_edit", edits=[edit])
+    page.cells.pop(0)
+    assert "cell a does not exist any more" in ask("notebook_edit", edits=[edit])
+    assert (
+        len([one for one in user.shown if one[1] == "pending"]) == 1
+    )  # both were refused before any request
+    page.hello["read_only"] = True
+    page.say("hello", notebook="birds.ipynb", client="c1", **page.hello)
+    assert "read-only" in ask("notebook_edit", edits=[{"action": "insert", "source": "1"}])
+
+
+def test_an_undo_leaves_a_cell_that_the_user_changed(page, tract, ask, read, decided):
+    seen = read()
+    decided(answering("approve"))
+    ask("notebook_edit", edits=[{"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 2"}])
+    page.cells[0]["source"] = "x = 3"
+    turn = tract.loop.turns()[-1]
+    assert "failed" in {item.state for item in tract.undo(turn).items}
+    assert page.sources["a"] == "x = 3"
+    page.cells[0]["source"] = "x = 2"
+    assert {item.state for item in tract.undo(turn).items} == {"restorable"}
+    assert page.sources["a"] == "x = 1"
+
+
+IMPOSSIBLE = [
+    ({"action": "replace", "cell": "a", "based_on": "0" * 16, "source": "1"}, "was not read with this hash"),
+    ({"action": "delete", "cell": "zz", "based_on": digest("x = 1")[:16]}, "was not read with this hash"),
+    ({"action": "replace", "cell": "a", "based_on": digest("x = 1")[:8], "source": "1"}, "was not read"),
+    ({"action": "replace", "cell": "a", "source": "1"}, "needs 'based_on'"),
+    (
+        {"action": "replace", "cell": "a", "based_on": digest("x = 1"), "source": "x = 1"},
+        "the same as the old",
+    ),
+    ({"action": "delete", "cell": "a", "based_on": digest("x = 1"), "after": "b"}, "takes no 'after'"),
+    ({"action": "insert", "after": "zz", "source": "1"}, "'after' names cell zz"),
+    ({"action": "insert", "source": "x\ros.remove('y')"}, "a line break other than"),
+    ({"action": "insert", "source": "x" * 100_001}, "at most"),
+    ({"action": "insert", "source": "1", "metadata": {"tract": {}}}, "metadata"),
+    ({"action": "run", "cell": "a"}, "action"),
+]
+
+
+def test_an_impossible_edit_is_refused_without_a_request(page, ask, read, decided):
+    read()
+    user = decided()
+    for edit, why in IMPOSSIBLE:
+        assert why in ask("notebook_edit", edits=[edit])
+    assert "two edits change cell a" in ask(
+        "notebook_edit", edits=[IMPOSSIBLE[0][0] | {"based_on": digest("x = 1")}] * 2
+    )
+    assert not user.shown
+    assert page.sources == {"a": "x = 1", "b": "def f():\n    return x\n", "c": "print(f())"}
+
+
+def test_only_the_read_text_of_a_cell_can_be_edited(page, ask, read, decided):
+    user = decided()
+    edit = {"action": "replace", "cell": "a", "based_on": digest("x = 1"), "source": "1"}
+    assert "was not read with this hash" in ask("notebook_edit", edits=[edit])
+    page.cells[0]["source"] = "x" * 100_001
+    page.cells[1]["source"] = "key = 'sk-ant-api03-" + "aB3" * 30 + "AA'"
+    shown = {cell["id"]: cell for cell in json.loads(ask("notebook_read"))["cells"]}
+    assert "hash" not in shown["a"]
+    assert shown["a"]["note"] == "too long to edit here"
+    assert "source" not in shown["b"]
+    assert not user.shown

@@ -1,0 +1,255 @@
+"""The pages that show the notebook: one comm for each. The kernel asks, and checks each answer.
+
+The callbacks of a comm run in any thread, also while a cell runs. They only read a message and set an event. A page
+that does not answer is skipped until its next message: in ipykernel 6, messages wait until the running cell ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import threading
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from tract_jupyter.exceptions import ContentError, OperationError, TractError
+from tract_jupyter.models import one_line
+from tract_jupyter.notebook.cells.messages import VERSION, read_message
+from tract_jupyter.notebook.cells.notebook_file import read_file
+from tract_jupyter.notebook.front_end import honour_the_front_ends_subshell
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+    from pathlib import Path
+
+_logger = logging.getLogger(__name__)
+READ_SECONDS: Final = 3.0
+APPLY_SECONDS: Final = 10.0
+_MOST_PAGES: Final = 20
+_OUTPUT_CHARACTERS: Final = 2_000_000
+
+
+class Clicks(Protocol):
+    """The receiver of clicks at cells."""
+
+    def connected(self, page: Page) -> None:
+        """Take a new page."""
+        ...
+
+    def decide(self, message: dict[str, Any]) -> None:
+        """Take a click on a request. Raises `TractError` if it does not count."""
+        ...
+
+
+@dataclass(eq=False)
+class Page:
+    """One page. `notebook` is empty until its `hello`."""
+
+    comm: Any
+    notebook: str = ""
+    is_read_only: bool = False
+    abilities: frozenset[str] = frozenset()
+    is_greeted: bool = False
+    is_silent: bool = False
+
+    def send(self, kind: str, **content: Any) -> None:
+        """Send a message. A closed comm drops it."""
+        self.comm.send({"v": VERSION, "type": kind, **content})
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The cells at one moment, as `messages.PageCell`. Without a page they come from the file."""
+
+    cells: Sequence[dict[str, Any]]
+    page: Page | None = None
+
+    def cell(self, cell_id: str) -> dict[str, Any] | None:
+        """Return the cell with an id; None if there is none."""
+        return next((cell for cell in self.cells if cell["id"] == cell_id), None)
+
+
+@dataclass(eq=False)
+class _Question:
+    page: Page
+    kind: str
+    answered: threading.Event = field(default_factory=threading.Event)
+    answer: dict[str, Any] | None = None
+
+
+class CellPages:
+    """All pages of this kernel.
+
+    Args:
+        path: returns the path of the notebook; None if it is not known.
+        clicks: takes clicks.
+    """
+
+    def __init__(self, path: Callable[[], Path | None], clicks: Clicks) -> None:
+        self._path = path
+        self._clicks = clicks
+        self._pages: list[Page] = []
+        """The most recently heard page is the last one."""
+        self._questions: dict[str, _Question] = {}
+        self._lock = threading.Lock()
+
+    # --- messages of pages
+
+    def opened(self, comm: Any, message: dict[str, Any]) -> None:
+        """Take a comm that a page opened."""
+        honour_the_front_ends_subshell(comm)
+        page = Page(comm)
+        comm.on_close(lambda _message: self._drop(page))
+        comm.on_msg(partial(self._received, page))
+        with self._lock:
+            self._pages = [*self._pages[-_MOST_PAGES + 1 :], page]
+        if message.get("content", {}).get("data"):
+            self._received(page, message)
+
+    def _drop(self, page: Page) -> None:
+        with self._lock:
+            self._pages = [one for one in self._pages if one is not page]
+
+    def _received(self, page: Page, message: dict[str, Any]) -> None:
+        data = message.get("content", {}).get("data")
+        kind = data.get("type") if isinstance(data, dict) else ""
+        try:
+            self._take(page, read_message(data))
+        except TractError as error:
+            reason = one_line(str(error), 500)
+            page.send("refused", reason=reason, of=one_line(kind, 20) if isinstance(kind, str) else "")
+        except Exception:  # an error in a callback would only reach the kernel's log, without the page
+            _logger.exception("a message of a page failed")
+            page.send("refused", reason="the kernel failed; its log has the error", of="")
+
+    def _take(self, page: Page, message: dict[str, Any]) -> None:
+        kind = message["type"]
+        if not page.is_greeted and kind != "hello":
+            raise ContentError("the first message must be 'hello'")
+        page.is_silent = False
+        if kind == "hello":
+            page.notebook, page.is_read_only = message["notebook"], message["read_only"]
+            page.abilities, page.is_greeted = frozenset(message["abilities"]), True
+            page.send("welcome")
+            self._clicks.connected(page)
+        elif kind == "decide":
+            self._clicks.decide(message)
+        elif kind == "ask":
+            page.send(
+                "compose", cell=message["cell"], source=_PROMPTS[message["kind"]].format(message["cell"])
+            )
+        else:
+            self._answered(page, message)
+        with self._lock:
+            if page in self._pages:
+                self._pages = [*(one for one in self._pages if one is not page), page]
+
+    def _answered(self, page: Page, message: dict[str, Any]) -> None:
+        with self._lock:
+            question = self._questions.get(message["reply_to"])
+            if question is None or question.page is not page or question.kind != message["type"]:
+                raise ContentError("no open question has this 'reply_to'")
+            del self._questions[message["reply_to"]]
+        question.answer = message
+        question.answered.set()
+
+    # --- questions of the kernel
+
+    @property
+    def connected(self) -> Page | None:
+        """The page of this notebook that was heard last; None if there is none."""
+        path = self._path()
+        pages = [page for page in self._pages if page.is_greeted and not page.is_silent]
+        own = [page for page in pages if path is not None and _shows(page, path)]
+        return next(reversed(own or pages), None)
+
+    def everywhere(self, kind: str, **content: Any) -> None:
+        """Send a message to all pages."""
+        for page in tuple(self._pages):
+            if page.is_greeted:
+                page.send(kind, **content)
+
+    def read(self, which: Collection[str] | None = None, *, outputs: bool = False) -> Snapshot:
+        """Return the live cells of the page; without an answer, the saved ones.
+
+        Args:
+            which: their ids; None for all.
+            outputs: include outputs.
+
+        Raises:
+            OperationError: no page answers, and the file cannot be read.
+        """
+        page = self.connected
+        if page is not None and "read" in page.abilities:
+            limit = _OUTPUT_CHARACTERS // max(1, len(which or ()))
+            wanted: Any = "all" if which is None else list(which)
+            answer = self._ask(
+                page, "cells", READ_SECONDS, "read", which=wanted, outputs=outputs, limit=limit
+            )
+            if answer is not None:
+                return Snapshot(answer["cells"], page)
+            page.is_silent = True
+        cells = read_file(self._path())
+        return Snapshot([cell for cell in cells if which is None or cell["id"] in which])
+
+    def apply(self, page: Page, edits: Sequence[dict[str, Any]], mark: dict[str, str] | None) -> None:
+        """Let a page make approved edits: all of them, or none.
+
+        Args:
+            page: the page.
+            edits: the edits in the form of the protocol.
+            mark: the origin, for the metadata of the cells; None to remove it.
+
+        Raises:
+            OperationError: the page refused an edit, so it made none; or its answer is missing or contradicts itself.
+        """
+        answer = self._ask(page, "applied", APPLY_SECONDS, "apply", edits=edits, mark=mark)
+        if answer is None:
+            page.is_silent = True
+            raise OperationError(
+                f"the page did not confirm the edits within {APPLY_SECONDS:g} s, so they may have been made. Read the "
+                "cells"
+            )
+        states = {result["edit"]: result["state"] for result in answer["results"]}
+        refused = [edit for edit in edits if states.get(edit["edit"]) != "applied"]
+        is_complete = states.keys() == {edit["edit"] for edit in edits} and len(answer["results"]) == len(
+            edits
+        )
+        if not is_complete or 0 < len(refused) < len(edits):
+            raise OperationError("the page gave a contradictory answer about the edits. Read the cells again")
+        if refused:
+            wrong = next((one for one in refused if states[one["edit"]] != "stale"), refused[0])
+            why = _WHY[states[wrong["edit"]]].format(cell=wrong["cell"])
+            raise OperationError(f"nothing was changed, because {why}. Read the cells again")
+
+    def _ask(
+        self, page: Page, answer: str, seconds: float, kind: str, **content: Any
+    ) -> dict[str, Any] | None:
+        question_id, question = secrets.token_hex(8), _Question(page, answer)
+        with self._lock:
+            self._questions[question_id] = question
+        try:
+            page.send(kind, id=question_id, **content)
+            question.answered.wait(seconds)
+        finally:
+            with self._lock:
+                self._questions.pop(question_id, None)
+        return question.answer
+
+
+_WHY: Final = {
+    "stale": "cell {cell} or another one was changed since it was read",
+    "missing": "cell {cell}, or the cell before it, does not exist any more",
+    "read_only": "the notebook is read-only",
+}
+_ERROR: Final = "%%tract_chat\nThe cell {} raised an error. Read it with its outputs (notebook_read)"
+_PROMPTS: Final = {
+    "fix": f"{_ERROR}, find the cause, and propose a fix with notebook_edit.",
+    "explain": f"{_ERROR}, and explain the error. Change nothing.",
+}
+
+
+def _shows(page: Page, path: Path) -> bool:
+    """Return True if a page shows this notebook. Its path is relative to the folder of the server."""
+    return f"/{path.as_posix()}".endswith(f"/{page.notebook.lstrip('/')}") if page.notebook else False

@@ -1,0 +1,137 @@
+"""Requests about edits, shown at their cells. A click there is an answer like a click in a panel."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+from tract_jupyter.exceptions import ContentError, OperationError, TractError
+from tract_jupyter.models import PendingStatus, one_line
+from tract_jupyter.notebook.cells.edits import hunks, with_hunks
+from tract_jupyter.review import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from tract_jupyter.analysis import Finding
+    from tract_jupyter.notebook.cells.edits import Edit
+    from tract_jupyter.notebook.cells.pages import CellPages, Page
+    from tract_jupyter.review import Pending, Ticket
+
+EDIT_TOOL: Final = "notebook_edit"
+CHANNEL: Final = "cell"
+_MOST_DECIDED: Final = 100
+
+
+class CellRequests:
+    """The open requests about edits of this kernel.
+
+    Args:
+        plan: returns the checked edits of a call.
+        findings: returns the findings of code.
+        pages: returns the pages.
+    """
+
+    def __init__(
+        self,
+        plan: Callable[[Mapping[str, Any]], tuple[Edit, ...]],
+        findings: Callable[[str], tuple[Finding, ...]],
+        pages: Callable[[], CellPages],
+    ) -> None:
+        self._plan = plan
+        self._findings = findings
+        self._pages = pages
+        self._open: dict[str, Ticket] = {}
+        self._approved: dict[str, Pending] = {}
+
+    def show(self, ticket: Ticket) -> None:
+        """Show a request at its cells, or update or remove it there."""
+        pending = ticket.pending
+        if getattr(pending, "tool_name", "") != EDIT_TOOL:
+            return
+        if ticket.status.is_open:
+            self._open[pending.pending_id] = ticket
+            if self._pages().connected is not None:
+                with suppress(TractError):  # the user changed the arguments to invalid values
+                    self._pages().everywhere("show", **self._content(ticket))
+            return
+        if self._open.pop(pending.pending_id, None) is None:
+            return
+        if ticket.status is PendingStatus.APPROVED:
+            self._approved[pending.pending_id] = pending
+            while len(self._approved) > _MOST_DECIDED:
+                self._approved.pop(next(iter(self._approved)))
+        self._pages().everywhere("hide", request=pending.pending_id, outcome=ticket.status.value)
+
+    def connected(self, page: Page) -> None:
+        """Show the open requests on a new page."""
+        for ticket in tuple(self._open.values()):
+            with suppress(TractError):
+                page.send("show", **self._content(ticket))
+
+    def approval_of(self, values: Mapping[str, Any]) -> Pending | None:
+        """Return the approved request for the arguments of a call; None for a call without one."""
+        found = (one for one in self._approved.values() if getattr(one, "call_arguments", None) == values)
+        return next(found, None)
+
+    def decide(self, message: dict[str, Any]) -> None:
+        """Submit a click.
+
+        Raises:
+            ContentError: the request is not open, the click is about an earlier version of it, or an edit or a hunk
+                does not exist.
+        """
+        ticket = self._open.get(message["request"])
+        round_id = "" if ticket is None else ticket.round_id
+        if ticket is None or not ticket.is_asking(round_id):
+            raise ContentError("no open request has this id; it may be decided already")
+        if message["digest"] != ticket.request.fingerprint:
+            raise ContentError("the request has changed since it was shown; review it again")
+        if message["choice"] == "reject":
+            answer = Answer("reject", {"reason": message.get("reason") or ""}, round_id)
+        else:
+            answer = Answer("approve", self._accepted(ticket, message), round_id)
+        if not ticket.submit(answer, CHANNEL):
+            raise ContentError("another decision came first")
+
+    def _accepted(self, ticket: Ticket, message: dict[str, Any]) -> dict[str, Any]:
+        """Return the terms of an approval: none for all edits, or the accepted part of the edits."""
+        values: Mapping[str, Any] = getattr(ticket.pending, "call_arguments", {})
+        try:
+            edits = {edit.name: edit for edit in self._plan(values)}
+            chosen = {one["edit"]: one.get("hunks") for one in message["edits"]}
+            if not chosen or len(chosen) < len(message["edits"]) or not chosen.keys() <= edits.keys():
+                raise ContentError("accept names each accepted edit of the request once")
+            kept = [
+                written if chosen[name] is None else {**written, "source": with_hunks(edits[name], chosen[name] or ())}
+                for name, written in zip(edits, values["edits"], strict=True)
+                if name in chosen
+            ]  # fmt: skip
+            self._plan({"edits": kept})
+        except OperationError as error:
+            raise ContentError(str(error)) from None
+        return {} if kept == list(values["edits"]) else {"edits": {"edits": kept}}
+
+    def _content(self, ticket: Ticket) -> dict[str, Any]:
+        edits = self._plan(getattr(ticket.pending, "call_arguments", {}))
+        request = ticket.request
+        return {
+            "request": request.pending_id, "digest": request.fingerprint, "title": request.title,
+            "edits": [self._shown(edit) for edit in edits],
+        }  # fmt: skip
+
+    def _shown(self, edit: Edit) -> dict[str, Any]:
+        more = {"number": edit.number or None, "findings": list(self._notes(edit)), "hunks": _ranges(edit)}
+        return {**edit.to_page(), **more}
+
+    def _notes(self, edit: Edit) -> Iterator[dict[str, Any]]:
+        if edit.kind == "code" and edit.action in {"insert", "replace"}:
+            for one in self._findings(edit.new)[:_MOST_DECIDED]:
+                yield {"severity": one.level.value, "text": one_line(one.reason, 300), "line": one.span.line}
+
+
+def _ranges(edit: Edit) -> list[dict[str, Any]]:
+    if edit.action != "replace":
+        return []
+    changed = enumerate(hunks(edit.old, edit.new))
+    return [{"n": number, "old": list(one.old), "new": list(one.new)} for number, one in changed]

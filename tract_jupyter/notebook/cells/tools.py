@@ -1,0 +1,337 @@
+"""The tools that let a model read, edit and run the cells of the notebook."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+from tract_jupyter.exceptions import OperationError, TractError
+from tract_jupyter.models import canonical_json, counted, one_line
+from tract_jupyter.notebook.cells.edits import (
+    CellEdit,
+    Edit,
+    KnownTexts,
+    check_edits,
+    diff_text,
+)
+from tract_jupyter.notebook.cells.messages import source_hash
+from tract_jupyter.notebook.cells.outputs import cell_data, output_data, output_images
+from tract_jupyter.notebook.cells.pages import CellPages
+from tract_jupyter.notebook.cells.review import EDIT_TOOL, CellRequests
+from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
+from tract_jupyter.toolkit import NOTEBOOK, CallDetails, ToolDefinition, ToolResult, Traits, call_context
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tract_jupyter.analysis import Finding
+    from tract_jupyter.notebook.cells.pages import Snapshot
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.review import Ticket
+
+_MOST_CELLS: Final = 200
+_MOST_CHARACTERS: Final = 300_000
+_MOST_IMAGES: Final = 8
+_FROM_FILE: Final = (
+    "This is the saved file, so unsaved changes are not seen. Cells cannot be changed now. Code can be inserted in a "
+    "new cell."
+)
+_NEEDS_PAGE: Final = (
+    "only code can be inserted now, because no page with the JupyterLab extension answers. Propose the change as an "
+    "inserted code cell, or describe it to the user"
+)
+CellId = Annotated[str, "The id of the cell."]
+
+
+class NotebookCells:
+    """The cells of one notebook, and the tools for them.
+
+    Args:
+        notebook: the state of this kernel.
+    """
+
+    def __init__(self, notebook: NotebookSession) -> None:
+        self._notebook = notebook
+        self._known = KnownTexts()
+        self._requests = CellRequests(self._plan, self._findings, lambda: self.pages)
+        self.pages = CellPages(lambda: notebook.path, self._requests)
+        self._details_of = lru_cache(maxsize=8)(self._make_details)
+
+    def show(self, ticket: Ticket) -> None:
+        """Show a request at its cells, if it is about edits."""
+        self._requests.show(ticket)
+
+    def tools(self) -> list[ToolDefinition]:
+        """Return the tools of the notebook."""
+
+        def of_notebook(function: Any, **options: Any) -> ToolDefinition:
+            described = " ".join((function.__doc__ or "").split())
+            return ToolDefinition.from_function(function, description=described, owner=NOTEBOOK, **options)
+
+        return [
+            of_notebook(self.notebook_read, traits=Traits(read_only=True)),
+            of_notebook(
+                self.notebook_edit, needs_person=True, title=self._title, revert=self.take_back_edits,
+                check=lambda values, _actor: self._check(values), lane=lambda _: "cells",
+                details=lambda values, _actor: self._details_of(canonical_json(values["edits"])),
+            ),
+            of_notebook(
+                self.notebook_run_cell, told_actor=True, asks_itself=True, asks_always=lambda _: True,
+                lane=lambda _: "cells",
+            ),
+        ]  # fmt: skip
+
+    # --- reading
+
+    def notebook_read(
+        self,
+        cells: Annotated[list[str] | None, "The ids of the cells; null for a range."] = None,
+        first: Annotated[int, "The number of the first cell of the range, from 1."] = 1,
+        count: Annotated[int, "How many cells, at most 200."] = 50,
+        outputs: Annotated[bool, "True to include printed text, errors and images, shortened."] = False,  # noqa: FBT002
+    ) -> Any:
+        """Read cells of the user's notebook: source, id and hash, and their outputs on request.
+
+        Not for values of variables: notebook_execute. Not for the conversation: log.
+        """
+        if cells is None:
+            everything = self.pages.read()
+            chosen = [one for one in everything.cells if one["number"] >= max(first, 1)]
+            chosen = chosen[: min(max(count, 1), _MOST_CELLS)]
+            total, cells = len(everything.cells), [one["id"] for one in chosen]
+            found = self._with_outputs(everything, chosen) if outputs else everything
+        else:
+            total, cells = None, cells[:_MOST_CELLS]
+            found = self.pages.read(cells, outputs=outputs)
+            chosen = [one for one in found.cells if one["id"] in cells]
+        if outputs and found.page is not None:
+            chosen = list(found.cells)
+        return self._answer(found, chosen, cells, total, outputs=outputs)
+
+    def _with_outputs(self, everything: Snapshot, chosen: Sequence[Mapping[str, Any]]) -> Snapshot:
+        if everything.page is None:
+            return everything
+        return self.pages.read([one["id"] for one in chosen], outputs=True)
+
+    def _answer(
+        self,
+        found: Snapshot,
+        chosen: Sequence[Mapping[str, Any]],
+        wanted: Sequence[str],
+        total: int | None,
+        *,
+        outputs: bool,
+    ) -> ToolResult:
+        shown: list[dict[str, Any]] = []
+        size = 0
+        for cell in chosen:
+            if size > _MOST_CHARACTERS:
+                break
+            data = cell_data(cell, self._known)
+            texts = output_data(cell) if outputs else []
+            shown.append({**data, **({"outputs": texts} if texts else {})})
+            size += len(data.get("source", "")) + sum(map(len, texts))
+        images = [image for cell in chosen[: len(shown)] if outputs for image in output_images(cell)]
+        notes = [
+            _FROM_FILE if found.page is None else "",
+            f"Only {counted(len(shown), 'cell')} fit into one answer." if len(shown) < len(chosen) else "",
+            "There are no cells with the other ids." if len(chosen) < len(set(wanted)) else "",
+            "The notebook is read-only." if found.page is not None and found.page.is_read_only else "",
+        ]
+        note = " ".join(filter(None, notes))
+        answer = {
+            "cells": shown,
+            **({} if total is None else {"total": total}),
+            **({"note": note} if note else {}),
+        }
+        return ToolResult("notebook_read", success=True, output=answer, images=tuple(images[:_MOST_IMAGES]))
+
+    # --- editing
+
+    def notebook_edit(
+        self, edits: Annotated[list[CellEdit], "The edits, in order. All are made, or none."]
+    ) -> Any:
+        """Change the user's notebook: insert, replace, delete or move cells, after the user's approval.
+
+        Replace, delete and move need the hash from notebook_read. It runs nothing. Not to run code: notebook_run_cell.
+        """
+        values = {"edits": edits}
+        planned = self._plan(values)
+        live = self._check_live(planned)
+        if live.page is None:
+            return self._propose(planned)
+        placed, undo = _placed(planned, [cell["id"] for cell in live.cells])
+        self.pages.apply(live.page, [edit.to_page() for edit in placed], self._mark(values))
+        made = [
+            {"edit": edit.name, "action": edit.action, "cell": edit.cell, **self._new_text(edit)}
+            for edit in placed
+        ]
+        return ToolResult(
+            EDIT_TOOL, success=True, output={"made": made, "undo": undo}, told=json.dumps({"made": made})
+        )
+
+    def _new_text(self, edit: Edit) -> dict[str, str]:
+        """Remember the new text of a cell, which the model has written, and return its hash."""
+        if edit.action not in {"insert", "replace"}:
+            return {}
+        cell = {"id": edit.cell, "hash": source_hash(edit.new), "source": edit.new, "kind": edit.kind}
+        return {"hash": self._known.add({**cell, "number": edit.number})}
+
+    def take_back_edits(self, result: Any) -> dict[str, Any]:
+        """Take the edits of a call back.
+
+        Raises:
+            OperationError: no page answers, or a cell was changed since.
+        """
+        undo = result.get("undo") if isinstance(result, dict) else None
+        if not undo:
+            raise OperationError("the code was only proposed in a cell; delete the cell to take it back")
+        page = self.pages.connected
+        if page is None:
+            raise OperationError(
+                "no page with the JupyterLab extension answers; open the notebook, and try again"
+            )
+        self.pages.apply(page, undo, None)
+        return {"taken_back": len(undo)}
+
+    def _plan(self, values: Mapping[str, Any]) -> tuple[Edit, ...]:
+        return check_edits(values["edits"], self._known)
+
+    def _check(self, values: Mapping[str, Any]) -> None:
+        self._check_live(self._plan(values))
+
+    def _check_live(self, edits: Sequence[Edit]) -> Snapshot:
+        """Check that the cells are as the model read them, and return the live cells.
+
+        Raises:
+            OperationError: a cell was changed or deleted, the notebook is read-only, or no page can make the edits.
+        """
+        live = self.pages.read()
+        page = live.page
+        if page is None:
+            if any(edit.action != "insert" or edit.kind != "code" for edit in edits):
+                raise OperationError(_NEEDS_PAGE)
+            return live
+        if page.is_read_only or "edit" not in page.abilities:
+            raise OperationError("the notebook is read-only, so its cells cannot be changed. Tell the user")
+        for edit in edits:
+            cell = live.cell(edit.cell) if edit.cell else None
+            if edit.cell and cell is None:
+                raise OperationError(f"cell {edit.cell} does not exist any more. Read the cells again")
+            if cell is not None and cell["hash"] != source_hash(edit.old):
+                raise OperationError(
+                    f"the user changed cell {edit.cell} since you read it. Read it again, and keep the user's change"
+                )
+            if edit.after is not None and live.cell(edit.after) is None:
+                raise OperationError(f"'after' names cell {one_line(edit.after, 64)}, which does not exist")
+        return live
+
+    def _propose(self, edits: Sequence[Edit]) -> dict[str, Any]:
+        """Put inserted code into the next cell, without a page. There is only one such cell."""
+        self._notebook.shell.set_next_input("\n\n".join(edit.new.rstrip("\n") for edit in edits))
+        return {"proposed": "The code is in a new cell below the running one. The user decides if it runs."}
+
+    def _mark(self, values: Mapping[str, Any]) -> dict[str, str]:
+        """Return the origin of the edits for the metadata of the cells."""
+        notes, tract = call_context().notes, self._notebook.tract
+        turns = [] if notes is None else tract.loop.turns()
+        pending = self._requests.approval_of(values)
+        decision = None if pending is None else pending.decision
+        return {
+            "model": "" if notes is None else notes.model,
+            "turn": turns[-1].question if turns else "",
+            "commit": tract.head or "",
+            "decision": "" if decision is None else f"{decision.action} ({decision.channel})",
+            "request": "" if pending is None else pending.pending_id,
+        }
+
+    # --- the request
+
+    def _title(self, values: Mapping[str, Any]) -> str:
+        try:
+            edits = self._plan(values)
+        except TractError:
+            return "Edit the notebook"
+        return edits[0].title if len(edits) == 1 else f"Edit the notebook: {counted(len(edits), 'edit')}"
+
+    def _make_details(self, edits: str) -> CallDetails:
+        planned = self._plan({"edits": json.loads(edits)})
+        rows = tuple(
+            ValueRow(edit.name, edit.action, edit.title, one_line(edit.old or edit.new, 80))
+            for edit in planned
+        )
+        table = ValueTable("Edits", rows, "rows", heads=("Edit", "Change", "First line"))
+        blocks = tuple(self._block(edit) for edit in planned if edit.action != "move")
+        return CallDetails((table,), blocks, frozenset({"edits"}))
+
+    def _block(self, edit: Edit) -> CodeBlock:
+        is_code = edit.kind == "code"
+        if edit.action == "insert":
+            if is_code:
+                block: CodeBlock = self._notebook.advice.code_block(edit.title, edit.new)
+                return block
+            return CodeBlock(edit.title, edit.new, language="text")
+        found = self._findings(edit.new) if is_code and edit.action == "replace" else ()
+        text, findings = diff_text(edit, found)
+        return CodeBlock(edit.title, text, findings, language="diff")
+
+    def _findings(self, code: str) -> tuple[Finding, ...]:
+        return self._notebook.advice.analyze(code).findings
+
+    # --- running
+
+    def notebook_run_cell(
+        self, actor: str, /, cell: CellId, based_on: Annotated[str, "Its hash, as notebook_read returned it."]
+    ) -> Any:
+        """Run the code of a cell with the user's variables, after the user's approval. It is rehearsed if possible.
+
+        You get the result. The outputs below the cell stay. Not for new code: notebook_execute.
+        """
+        text = self._known.find(cell, based_on)
+        if text is None or text.kind != "code":
+            raise OperationError(
+                f"cell {one_line(cell, 64)} was not read as code with this hash here; read it with notebook_read"
+            )
+        live = self.pages.read([cell]).cell(cell)
+        if live is None or live["hash"] != source_hash(text.source):
+            raise OperationError(f"the user changed or deleted cell {cell} since you read it. Read it again")
+        execute = (call_context().executor or self._notebook.tract.executor).get("notebook_execute")
+        if execute is None:
+            raise OperationError("notebook_execute is not available, and it runs cells. Tell the user")
+        return execute.handler(actor, code=text.source, notebook_id="user", backend="kernel")
+
+
+def _placed(edits: Sequence[Edit], cells: Sequence[str]) -> tuple[list[Edit], list[dict[str, Any]]]:
+    """Return the edits with ids for new cells, and the edits that take them back, in order.
+
+    Several inserts after the same cell keep their order.
+    """
+    order, last, placed, undo = list(cells), dict[str | None, str](), list[Edit](), list[Edit]()
+    for edit in edits:
+        here = edit
+        if edit.action == "insert":
+            here = replace(edit, cell=secrets.token_hex(6), after=last.get(edit.after, edit.after))
+            last[edit.after] = here.cell
+        index = order.index(here.cell) if here.cell in order else 0
+        before = order[index - 1] if index else None
+        if edit.action in {"delete", "move"}:
+            order.remove(here.cell)
+        if edit.action in {"insert", "move"}:
+            order.insert(0 if here.after is None else order.index(here.after) + 1, here.cell)
+        placed.append(here)
+        undo.insert(0, _reverse(here, before))
+    return placed, [edit.to_page() for edit in undo]
+
+
+def _reverse(edit: Edit, before: str | None) -> Edit:
+    """Return the edit that takes another one back. `before` was the cell before its cell."""
+    action, after = {
+        "insert": ("delete", None),
+        "delete": ("insert", before),
+        "replace": ("replace", None),
+    }.get(edit.action, ("move", before))
+    old, new = (edit.old, edit.old) if edit.action == "move" else (edit.new, edit.old)
+    return replace(edit, action=action, after=after, old=old, new=new)  # type: ignore[arg-type] # a literal of the dict
