@@ -141,7 +141,7 @@ def read_message(data: object) -> dict[str, Any]:
         cell["id"] for cell in cells if not cell.get("cut") and cell["hash"] != source_hash(cell["source"])
     ]
     if wrong:
-        raise ContentError(f"the hash of cell {wrong[0]} is not that of its source")
+        raise ContentError(f"the hash of cell {wrong[0]} does not match its source")
     return message
 
 

@@ -86,7 +86,9 @@ class CellRequests:
         if ticket is None or not ticket.is_asking(round_id):
             raise ContentError("no open request has this id; it may be decided already")
         if message["digest"] != ticket.request.fingerprint:
-            raise ContentError("the request has changed since it was shown; review it again")
+            raise ContentError(
+                "this click is about an earlier version of the request; review the current one"
+            )
         if message["choice"] == "reject":
             answer = Answer("reject", {"reason": message.get("reason") or ""}, round_id)
         else:
