@@ -212,7 +212,11 @@ def result_of(method, params):
             "mcpCapabilities": {"http": True},
             "promptCapabilities": {"image": True, "embeddedContext": True},
         }
-        return {"protocolVersion": SCRIPT.get("version", 1), "agentCapabilities": can, "authMethods": []}
+        return {
+            "protocolVersion": SCRIPT.get("version", 1),
+            "agentCapabilities": can,
+            "authMethods": SCRIPT.get("login", []),
+        }
     if method == "session/new":
         STATE["servers"] = params["mcpServers"]
         return {"sessionId": "s1", **modes()}

@@ -120,6 +120,28 @@ def test_an_agent_that_is_not_logged_in_says_how(chat, known):
     errors = {"session/new": {"code": -32000, "message": "Authentication required"}}
     with pytest.raises(OutsideAgentError, match="Fake is not logged in. Log in with its own program"):
         chat(known(errors=errors))
+    with pytest.raises(OutsideAgentError, match="Fake is not logged in. Log in with its own program"):
+        chat(known(errors={"session/prompt": errors["session/new"]}))
+
+
+def test_a_login_in_a_terminal_is_one_row_with_its_command(chat, known, log, tract, monkeypatch):
+    login = [
+        {"id": "a", "name": "Subscription", "type": "terminal", "args": ["login", "--for; rm x"]},
+        {"id": "b", "name": "Console\u202e", "type": "terminal", "env": {"TO": "console"}},
+        {"id": "c", "name": "Key"}, {"id": "d", "type": "terminal", "args": "nonsense", "env": [1]}, "nonsense",
+    ]  # fmt: skip
+    errors = {"session/new": {"code": -32000, "message": "Authentication required"}}
+    agent = known(errors=errors, login=login, log=log.place)
+    tract.outside.use(agent, command="/usr/bin/env " + command(errors=errors, login=login, log=log.place))
+    with pytest.raises(OutsideAgentError) as refused:
+        chat(agent)
+    text = str(refused.value)
+    assert log.sent("initialize")[0]["clientCapabilities"]["auth"] == {"terminal": True}
+    assert "Run its command in a terminal, and send the message again: /usr/bin/env " in text
+    assert "login '--for; rm x' (Subscription); env TO=console /usr/bin/env" in text
+    assert "(d). Or name the variable of its key: %tract agent use fake --env NAME. It offers: Key." in text
+    assert "\u202e" not in text
+    assert not log.sent("authenticate")
 
 
 def test_another_version_of_the_protocol_is_refused(chat, known):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import time
 from itertools import count
@@ -29,8 +30,11 @@ _START_SECONDS: Final = 90.0
 _CALL_SECONDS: Final = 30.0
 _HEARTBEAT: Final = 0.05
 _BRIEF: Final = 300
+_LONGEST_COMMAND: Final = 2_000
+_MOST_METHODS: Final = 6
 _NO_METHOD: Final = -32601
 _NO_LOGIN: Final = -32000
+_NEED_LOGIN: Final = frozenset({"session/new", "session/load", "session/prompt", "authenticate"})
 _MOST_USD: Final = 1_000_000
 
 
@@ -142,7 +146,7 @@ class AgentSession:
         params = {
             "protocolVersion": _VERSION,
             "clientCapabilities": {
-                "fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False
+                "fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False, "auth": {"terminal": True},
             },
             "clientInfo": {"name": "tract_jupyter", "version": __version__},
         }  # fmt: skip
@@ -347,20 +351,38 @@ class AgentSession:
             result = data.get("result")
             return result if isinstance(result, dict) else {}
         code, message = (error.get("code"), error.get("message")) if isinstance(error, dict) else (0, error)
-        if code == _NO_LOGIN and method in {"session/new", "session/load", "authenticate"}:
+        is_about_login = method != "session/prompt" or "auth" in str(message).lower()
+        if code == _NO_LOGIN and method in _NEED_LOGIN and is_about_login:
             raise OutsideAgentError(self._how_to_log_in())
         detail = error.get("data") if isinstance(error, dict) else None
         text = one_line(f"{message}{f': {detail}' if detail else ''}", _BRIEF)
         raise OutsideAgentError(f"{self.settings.title} refused {method}: {text.rstrip('.')}.")
 
     def _how_to_log_in(self) -> str:
-        names = ", ".join(one_line(str(one.get("name") or one.get("id")), 60) for one in self._methods[:6])
+        methods = self._methods[:_MOST_METHODS]
+        commands = [one for one in methods if one.get("type") == "terminal"]
+        names = ", ".join(map(_name_of, (one for one in methods if one not in commands)))
         offers = f" It offers: {names}." if names else ""
+        name_key = f"name the variable of its key: %tract agent use {self.settings.name} --env NAME.{offers}"
+        if commands:
+            lines = "; ".join(f"{self._login_command(one)} ({_name_of(one)})" for one in commands)
+            return (
+                f"{self.settings.title} is not logged in. Run its command in a terminal, and send the message again: "
+                f"{lines}. Or {name_key}"
+            )
         program = self.settings.command[0].rpartition("/")[2]
         return (
-            f"{self.settings.title} is not logged in. Log in with its own program in a terminal ({program}), or name "
-            f"the variable of its key: %tract agent use {self.settings.name} --env NAME.{offers}"
+            f"{self.settings.title} is not logged in. Log in with its own program in a terminal ({program}), or "
+            f"{name_key}"
         )
+
+    def _login_command(self, method: Mapping[str, Any]) -> str:
+        """Return the command line of a login. The program is ours to choose, and its arguments are the agent's."""
+        given, variables = method.get("args"), method.get("env")
+        args = [str(one) for one in given] if isinstance(given, list) else []
+        env = [f"{name}={value}" for name, value in variables.items()] if isinstance(variables, dict) else []
+        words = [*(["env", *env] if env else []), *self.settings.command, *args]
+        return one_line(shlex.join(words), _LONGEST_COMMAND)
 
 
 def update_of(item: object, session_id: str) -> Mapping[str, Any]:
@@ -372,6 +394,10 @@ def update_of(item: object, session_id: str) -> Mapping[str, Any]:
         return {}
     update = params.get("update")
     return update if isinstance(update, dict) else {}
+
+
+def _name_of(method: Mapping[str, Any]) -> str:
+    return one_line(str(method.get("name") or method.get("id")), 60)
 
 
 def _answers(data: Mapping[str, Any], number: int) -> bool:
