@@ -342,7 +342,7 @@ class Tract(HookedContext):
             model: as for `models.use`, or the name of another model of the same client.
             prompt: the user message; it replaces the message at the step, or follows the reply there.
             options: as for `chat`: `profile` for other operations around the request, `tools`, `limits`,
-                `temperature`, ...
+                `temperature`, `agent` with a prompt, ...
 
         Returns:
             The fork. An error of the model is the outcome `error`.

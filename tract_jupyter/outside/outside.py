@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -41,6 +42,8 @@ _SETTLE_SECONDS: Final = 5.0
 _MOST_EARLIER: Final = 40_000
 _MOST_NAMED: Final = 10
 _MOST_BEFORE: Final = 1_000
+_MOST_SESSIONS: Final = 200
+_SESSION_EVENT: Final = "outside.session"
 _EARLIER: Final = (
     "The conversation so far, for your information:\n\n{text}\n\nThe message of the user:\n\n{message}"
 )
@@ -224,7 +227,8 @@ class OutsideAgents:
         with self._lock:
             self._sessions[agent] = running
         try:
-            is_loaded = session.open(running.listen, self._earlier_session(settings.name, message.before))
+            earlier = traffic.draw("session", lambda: self._earlier_session(settings.name, message.before))
+            is_loaded = session.open(running.listen, earlier)
         except BaseException:
             self._close(agent)
             raise
@@ -233,8 +237,11 @@ class OutsideAgents:
 
     def ended(self, running: _Running) -> None:
         """Note what the session knows after a turn. If the agent still works, wait for its end in another thread."""
+        session, database = running.session, self._repository.database
         running.known = self._digest(self._repository.refs.position.commit_hash)
-        session = running.session
+        data = {"session": session.session_id, "known": running.known}
+        with suppress(TractError), database.write() as connection:
+            self._repository.events.append(connection, _SESSION_EVENT, session.settings.name, data)
         if session.has_left:
             session.close()
         elif (
@@ -299,10 +306,18 @@ class OutsideAgents:
             if message.role == "assistant" and message.commit_hash is not None:
                 made = self._repository.commits.get(message.commit_hash).metadata.get(SESSION)
                 is_its = isinstance(made, dict) and made.get("agent") == name
-                return str(made.get("session") or "") if is_its and isinstance(made, dict) else ""
+                session = str(made.get("session") or "") if is_its and isinstance(made, dict) else ""
+                return session if self._knows_only(session, commit) else ""
             if message.role == "user":
                 return ""
         return ""
+
+    def _knows_only(self, session: str, commit: str | None) -> bool:
+        """Return True if the last turn of a session ended with this history. Undo and forks leave later messages."""
+        with self._repository.database.read() as connection:
+            events = self._repository.events.newest(connection, _SESSION_EVENT, _MOST_SESSIONS)
+        last = next((one.data for one in events if one.data.get("session") == session), None)
+        return last is not None and last.get("known") == self._digest(commit)
 
     def _transcript(self, commit: str | None) -> str:
         """Return the conversation as a text for an agent that does not know it."""

@@ -15,7 +15,9 @@ from tract_jupyter.exceptions import (
     BranchNotFoundError,
     ContentError,
     DetachedHeadError,
+    LLMConfigError,
     LLMError,
+    OutsideAgentError,
     RunError,
     TractError,
     UndecidedError,
@@ -177,7 +179,7 @@ class Forks:
         **options: Any,
     ) -> Fork:
         """Continue the conversation from one of its steps; see `Tract.fork`."""
-        _check(prompt, options)
+        _check(prompt, model, options)
         here = self._repository.refs.position
         if here.branch is None:
             raise DetachedHeadError("HEAD is detached, but a fork needs an original branch. Switch to one.")
@@ -185,7 +187,8 @@ class Forks:
         base, replaced = self._start(commit, has_prompt=prompt is not None)
         changed = _changed(model, prompt, options)
         with self._models.lent(model):
-            self._models.check("chat")
+            if options.get("agent") is None:
+                self._check_model()
             branch = self._branch(name, base)
             head = OwnHead(
                 branch,
@@ -211,6 +214,14 @@ class Forks:
         self._made.setdefault((here.branch, base), []).append(fork)
         return fork
 
+    def _check_model(self) -> None:
+        try:
+            self._models.check("chat")
+        except LLMConfigError as error:
+            raise LLMConfigError(
+                f"{error}. Or let an outside agent continue: t.fork(COMMIT, agent='claude', prompt='...')"
+            ) from None
+
     def _ask(
         self, name: str, base: str | None, changed: str, prompt: str | None, options: dict[str, Any]
     ) -> Fork:
@@ -220,6 +231,10 @@ class Forks:
         try:
             response = self._chat(prompt, **options)
         except (LLMError, RunError, UndecidedError) as error:
+            note = str(error)
+        except OutsideAgentError as error:
+            if not self._has_reply(base):  # such as an unknown agent
+                raise
             note = str(error)
         except TractError:  # the request itself is wrong
             raise
@@ -358,11 +373,16 @@ class Forks:
         return self._read(branch, base, base, ORIGINAL, outcome, "", text)
 
 
-def _check(prompt: object, options: dict[str, Any]) -> None:
+def _check(prompt: object, model: object, options: dict[str, Any]) -> None:
     if prompt is not None and not check_text(prompt, "prompt").strip():
         raise ContentError("the prompt is empty, so no fork was made; omit it to answer the context")
     if "text" in options:
         raise ContentError("a fork has no text; give the user's message as `prompt`")
+    if options.get("agent") is not None and (prompt is None or model is not None):
+        raise ContentError(
+            "An outside agent cannot repeat a request, and uses its own model, so no fork was made. Give a prompt, and "
+            "no model: t.fork(COMMIT, agent='claude', prompt='...')"
+        )
 
 
 def _changed(model: Any, prompt: str | None, options: dict[str, Any]) -> str:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.runs import ForkTable
 
-_USAGE: Final = "fork [COMMIT] [--model NAME] [--name NAME] [-- PROMPT]"
-_OPTIONS: Final = {"--model": "model", "--name": "name", "--": "prompt"}
+_USAGE: Final = "fork [COMMIT] [--model NAME] [--agent NAME] [--name NAME] [-- PROMPT]"
+_OPTIONS: Final = {"--model": "model", "--agent": "agent", "--name": "name", "--": "prompt"}
 
 
 def _fork(notebook: NotebookSession, words: list[str]) -> ForkTable:
@@ -32,8 +32,8 @@ def _fork(notebook: NotebookSession, words: list[str]) -> ForkTable:
 COMMANDS = (
     Command(
         _USAGE,
-        "continue from a commit with another model or prompt, on a branch; list the forks",
+        "continue from a commit with another model, agent or prompt, on a branch; list the forks",
         _fork,
-        (commit_words, "--model", "--name"),
+        (commit_words, "--model", "--agent", "--name"),
     ),
 )
