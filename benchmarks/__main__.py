@@ -34,7 +34,7 @@ GROUPS = (
     "rehearsal",
     "endpoint",
 )
-SEPARATE = ("outside_agents",)
+SEPARATE = ("outside_agents", "outside_waits")
 """Groups that run by name only: they install programs."""
 # smaller sizes for a run of all groups
 _SHORTER: dict[str, tuple[object, ...]] = {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = "TRACT_AGENTS_FOLDER"
 _NAMESPACES: Final = ("unshare", "-rnmpf", "--mount-proc", "--kill-child")
-_LONGEST_SECONDS: Final = 1_200
+_LONGEST_SECONDS: Final = 1_800
 _LAYOUT: Final = "  {:<9} {:>7} {:>9} {:>12} {:>8} {:>8} {:>8} {:>8} {:>6} {:>5}  {}"
 _HEAD: Final = (
     "agent",
@@ -44,7 +44,7 @@ _HEAD: Final = (
 
 def rows() -> Iterator[Row]:
     """Run all agents, print one line for each, and yield the sums."""
-    why_not = _why_no_namespaces()
+    why_not = why_no_namespaces()
     if why_not:
         print(f"  not measured: {why_not}")
         return
@@ -52,7 +52,10 @@ def rows() -> Iterator[Row]:
     print(_LAYOUT.format(*_HEAD), flush=True)
     unasked = wrong = left = 0
     for agent in AGENTS:
-        rejected, approved = (_run(agent, programs, decision) for decision in ("reject", "approve"))
+        rejected, approved = (
+            in_world(programs, "benchmarks.outside_world", agent, decision)
+            for decision in ("reject", "approve")
+        )
         result = _Result(agent, rejected, approved)
         print(_LAYOUT.format(*result.columns()), flush=True)
         for line in result.details:
@@ -88,7 +91,7 @@ def _version(folder: Path, package: str) -> bool:
         return False
 
 
-def _why_no_namespaces() -> str:
+def why_no_namespaces() -> str:
     """Return why this machine cannot separate the agents from the network; empty if it can."""
     if shutil.which("unshare") is None:
         return "the program unshare was not found"
@@ -96,13 +99,19 @@ def _why_no_namespaces() -> str:
     return "" if tried.returncode == 0 else f"namespaces are not allowed here ({tried.stderr.strip()})"
 
 
-def _run(agent: str, programs: Path, decision: str) -> dict[str, Any]:
-    """Run all actions of an agent in new namespaces, and return the result."""
+def in_world(programs: Path, module: str, *words: str) -> dict[str, Any]:
+    """Run a module in new namespaces with loopback only, and return the JSON object of its last line.
+
+    Args:
+        programs: the folder of the agents' programs.
+        module: its name.
+        words: its arguments.
+    """
     with tempfile.TemporaryDirectory() as place:
         names = Path(place, "resolv.conf")
         names.write_text("nameserver 127.0.0.1\n")
         inner = ["sh", "-c", 'mount --bind "$0" /etc/resolv.conf && exec "$@"', str(names)]
-        command = [*_NAMESPACES, *inner, sys.executable, "-m", "benchmarks.outside_world", agent, decision]
+        command = [*_NAMESPACES, *inner, sys.executable, "-m", module, *words]
         environment = {**os.environ, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
         done = subprocess.run(  # noqa: S603 # this package
             command, env=environment, capture_output=True, text=True, timeout=_LONGEST_SECONDS, check=False
@@ -110,7 +119,7 @@ def _run(agent: str, programs: Path, decision: str) -> dict[str, Any]:
     try:
         return dict(json.loads(done.stdout.splitlines()[-1]))
     except (ValueError, IndexError):
-        return {"error": f"{done.stdout[-500:]} {done.stderr[-1_500:]}", "turns": []}
+        return {"error": f"{done.stdout[-500:]} {done.stderr[-1_500:]}"}
 
 
 class _Result:

@@ -105,6 +105,27 @@ def steps_of(agent: str, folder: Path) -> dict[str, list[Step]]:
     return {"mcp": hello, **steps, "hook": hello, "settings": _shell(agent, COMMANDS["settings"], asks=False)}
 
 
+def shell_steps(agent: str, command: str) -> list[Step]:
+    """Return the steps that run a shell command with the agent's own tool."""
+    return _shell(agent, command)
+
+
+def tool_steps(agent: str, code: str, *, in_cell: bool) -> list[Step]:
+    """Return the steps that run code in the kernel, and that find the tool `result`.
+
+    Args:
+        agent: its name.
+        code: the code.
+        in_cell: True if the agent works in a turn of a cell. There the name of the server is random.
+    """
+    if agent == "claude":
+        select = "run_code result" if in_cell else "select:mcp__notebook__run_code,mcp__notebook__result"
+        return [_step("ToolSearch", query=select, max_results=20), _step("mcp__*__run_code", code=code)]
+    if agent == "codex":
+        return [_step("tool_search", query="run_code result", limit=20), _step("run_code", code=code)]
+    return [_step("*_run_code", code=code)]
+
+
 def _shell(agent: str, command: str, *, in_background: bool = False, asks: bool = True) -> list[Step]:
     more: dict[str, Any] = {"description": "a command"}
     if agent == "codex":

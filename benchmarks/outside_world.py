@@ -15,14 +15,19 @@ import sys
 import tempfile
 import threading
 import time
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from jupyter_client.manager import start_new_kernel
 
 from benchmarks.outside_scripts import PASSED, steps_of, write_home, write_project
 from benchmarks.outside_turns import reason_for
 from benchmarks.scripted_model import ScriptedModel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _SIOCSIFFLAGS: Final = 0x8914
 _UP: Final = 1
@@ -68,8 +73,28 @@ class NameServer:
             self._socket.sendto(head + question[12 : at + 5], sender)
 
 
-def run(agent: str, *, approves: bool) -> dict[str, Any]:
-    """Run all actions of an agent, and return their results."""
+@dataclass(frozen=True)
+class World:
+    """A place for one agent, in its own namespaces.
+
+    Attributes:
+        root: its folder, with the folders below.
+        folder: the project.
+        marks: gets a file for each program of the project that runs.
+        model: the scripted model.
+        names: the server of names.
+    """
+
+    root: Path
+    folder: Path
+    marks: Path
+    model: ScriptedModel
+    names: NameServer
+
+
+@contextmanager
+def world() -> Iterator[World]:
+    """Make a home folder and a project, and set the environment of this process to them."""
     bring_loopback_up()
     names, model = NameServer(), ScriptedModel()
     with tempfile.TemporaryDirectory(prefix="tract_outside_") as place:
@@ -77,10 +102,10 @@ def run(agent: str, *, approves: bool) -> dict[str, Any]:
         home, folder, marks = root / "home", root / "work", root / "marks"
         for one in (home, folder, marks):
             one.mkdir()
-        write_project(folder, marks)
         os.environ |= {
             "HOME": str(home),
             "JUPYTER_DATA_DIR": str(root / "jupyter"),
+            "JUPYTER_RUNTIME_DIR": str(root / "runtime"),
             "IPYTHONDIR": str(root / "ipython"),
         }
         os.environ |= write_home(home, folder, model.url)
@@ -93,15 +118,22 @@ def run(agent: str, *, approves: bool) -> dict[str, Any]:
             "CLAUDE_CONFIG_DIR",
         ):
             os.environ.pop(name, None)
+        yield World(root, folder, marks, model, names)
+
+
+def run(agent: str, *, approves: bool) -> dict[str, Any]:
+    """Run all actions of an agent, and return their results."""
+    with world() as here:
+        write_project(here.folder, here.marks)
         code = _PLAY.format(
-            agent=agent, names=list(PASSED), folder=str(folder), marks=str(marks), approves=approves,
-            steps=json.dumps(steps_of(agent, folder)),
+            agent=agent, names=list(PASSED), folder=str(here.folder), marks=str(here.marks), approves=approves,
+            steps=json.dumps(steps_of(agent, here.folder)),
         )  # fmt: skip
-        result = _in_kernel(code, folder)
+        result = _in_kernel(code, here.folder)
     for turn in result.get("turns", ()):
-        turn["got_reason"] = model.got(reason_for(turn["action"]))
-    tools = sorted({name for _, body in model.requests for name in _names(body)})
-    return {**result, "names": names.names, "requests": len(model.requests), "tools": tools}
+        turn["got_reason"] = here.model.got(reason_for(turn["action"]))
+    tools = sorted({name for _, body in here.model.requests for name in _names(body)})
+    return {**result, "names": here.names.names, "requests": len(here.model.requests), "tools": tools}
 
 
 def _names(body: dict[str, Any]) -> list[str]:

@@ -2,7 +2,8 @@
 
 A message of the user has the script, made by `scripted`: a list of steps. A step is `{"tool": NAME, "input": {...}}` or
 `{"text": TEXT}`. Step n is the reply after n results of tools. A tool may have several names, in the order of
-preference, because agents rename their tools.
+preference, because agents rename their tools. If a result says that its call waits, the model calls `result` until it
+does not.
 """
 
 from __future__ import annotations
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 Step = dict[str, Any]
 _SCRIPT: Final = re.compile(r"<<([A-Za-z0-9_-]+=*)>>")
+_WAITING: Final = re.compile(
+    r'"status[\\"]*: *[\\"]*(?:waiting|running)\b.*?id[\\"]*: *[\\"]*([0-9a-f]{16})', re.DOTALL
+)
+_RESULT_TOOL: Final = ["result", "*_result"]
 _NEXT_MESSAGE: Final = "The user rejected your call"
 OVER: Final = "That is all."
 _NOTHING: Final[Step] = {"text": "ok"}
@@ -57,14 +62,16 @@ def step_of(events: Iterator[tuple[str, str]], tools: Sequence[str]) -> Step:
     """Return the next step for a conversation.
 
     Args:
-        events: `("user", text)` and `("result", "")`, in order.
+        events: `("user", text)` and `("result", text)`, in order.
         tools: the names of the offered tools. If there are none, it is a request for a title or the like.
     """
     steps: list[Step] = []
-    done = 0
+    done, waits_for = 0, ""
     for kind, text in events:
         if kind == "result":
-            done += 1
+            found = _WAITING.findall(text)
+            waits_for = found[-1] if found else ""
+            done += not found
         elif found := _SCRIPT.findall(text):
             steps, done = json.loads(base64.urlsafe_b64decode(found[-1])), 0
         elif _NEXT_MESSAGE in text:
@@ -72,6 +79,8 @@ def step_of(events: Iterator[tuple[str, str]], tools: Sequence[str]) -> Step:
     if not tools or not steps:
         return _NOTHING
     step = dict(steps[done]) if done < len(steps) else {"text": OVER}
+    if waits_for:
+        step = {"tool": _RESULT_TOOL, "input": {"id": waits_for}}
     names: Any = step.get("tool", [])
     if isinstance(names, list) and names:
         step["tool"] = next((tool for name in names for tool in tools if fnmatch(tool, name)), names[0])
@@ -297,7 +306,8 @@ def _anthropic(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         content = message["content"]
         parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
         for part in parts if message["role"] == "user" else []:
-            yield ("result", "") if part["type"] == "tool_result" else ("user", part.get("text") or "")
+            is_result = part["type"] == "tool_result"
+            yield ("result", json.dumps(part)) if is_result else ("user", part.get("text") or "")
 
 
 def _responses(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -305,7 +315,7 @@ def _responses(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for item in [{"role": "user", "content": given}] if isinstance(given, str) else given or []:
         kind = item.get("type", "message")
         if kind.endswith("_output"):
-            yield "result", ""
+            yield "result", json.dumps(item)
         elif kind == "message" and item.get("role") == "user":
             yield "user", _texts(item.get("content"))
         elif not kind.endswith("_call"):  # such as the message for an agent of the agent
@@ -315,7 +325,7 @@ def _responses(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _chat(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for message in body.get("messages", []):
         if message["role"] == "tool":
-            yield "result", ""
+            yield "result", json.dumps(message)
         elif message["role"] == "user":
             yield "user", _texts(message["content"])
 
@@ -324,7 +334,7 @@ def _gemini(body: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for content in body.get("contents", []):
         for part in content.get("parts", []):
             if "functionResponse" in part:
-                yield "result", ""
+                yield "result", json.dumps(part)
             elif content.get("role") == "user" and "text" in part:
                 yield "user", part["text"]
 
