@@ -1,6 +1,7 @@
 """The mode that asks, the environment, sessions that are loaded, and the settings."""
 
 import json
+import subprocess
 
 import pytest
 
@@ -114,6 +115,52 @@ def test_a_command_line_replaces_the_program_and_keeps_the_mode(tract, log, know
     assert settings.mode == "default"
     assert tract.chat("Hello.", agent=agent).text == "Done."
     assert log.sent("session/set_mode")
+
+
+@pytest.fixture
+def adapter(tmp_path, log):
+    """The program of an agent, beside the program that it starts. Its shell would start `node`."""
+    package = tmp_path / "lib/node_modules/@openai/codex/bin"
+    package.mkdir(parents=True)
+    (package / "codex.js").touch()
+    program = tmp_path / "lib/node_modules/adapter/index.js"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nexec {command(prompts=[[['env']]], log=log.place)}\n")
+    program.chmod(0o755)
+    node = tmp_path / "bin/node"
+    node.parent.mkdir()
+    node.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    node.chmod(0o755)
+    link = node.with_name("adapter")
+    link.symlink_to(program)
+    return link
+
+
+def test_the_program_of_an_adapter_gets_its_options_unless_the_user_names_another(
+    tract, known, log, adapter, monkeypatch
+):
+    (codex,) = [one for one in AGENTS if one.name == "codex"]
+    agent = known(settings={"inner": codex.inner})
+    tract.outside.use(agent, command=str(adapter))
+    tract.chat("Hello.", agent=agent)
+    (env,) = log.entries("env")
+    path = f"{adapter.parent}:{env['PATH']}"
+    started = subprocess.run(
+        [env["CODEX_PATH"], "app-server", "-c", "a b"],
+        env={**env, "PATH": path},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    program, *options = started.stdout.decode().splitlines()
+    assert program.endswith("/node_modules/@openai/codex/bin/codex.js")
+    off = [f"features.{name}=false" for name in ("plugins", "apps", "remote_plugin")]
+    assert options == [*(word for one in off for word in ("-c", one)), "app-server", "-c", "a b"]
+
+    monkeypatch.setenv("CODEX_PATH", "/my/codex")
+    tract.outside.use(agent, command=str(adapter), env=["CODEX_PATH"])
+    tract.chat("Hello again.", agent=agent)
+    assert log.entries("env")[-1]["CODEX_PATH"] == "/my/codex"
+    assert codex.inner.variables(adapter.parent.parent / "elsewhere") == {}
 
 
 def test_an_agent_that_is_not_logged_in_says_how(chat, known):

@@ -6,10 +6,12 @@ This is data. An agent that is not here can be started with its command line. Th
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import OutsideAgentError
 from tract_jupyter.models import one_line
@@ -20,7 +22,34 @@ if TYPE_CHECKING:
 _SERVER: Final = "{server}"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _NAME: Final = 40
+_START_INNER: Final = Path(__file__).with_name("inner_program.sh")
 UNKNOWN: Final = "This agent decides by itself when to ask."
+
+
+class InnerProgram(NamedTuple):
+    """The program that an agent's adapter starts, with options that the adapter cannot give it.
+
+    Attributes:
+        path: its path below `node_modules`, beside the adapter.
+        variable: the variable that names another program to the adapter.
+        options: the options.
+    """
+
+    path: str
+    variable: str
+    options: str
+
+    def variables(self, adapter: Path) -> dict[str, str]:
+        """Return the variables that give it the options; empty if it is not beside the adapter."""
+        for place in adapter.resolve().parents:
+            program = place / "node_modules" / self.path
+            if program.is_file() and os.access(_START_INNER, os.X_OK):
+                return {
+                    self.variable: str(_START_INNER),
+                    "TRACT_INNER_PROGRAM": str(program),
+                    "TRACT_INNER_OPTIONS": self.options,
+                }
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +63,7 @@ class AgentSettings:
         install: the command that installs it.
         mode: the id of the mode in which it asks before it acts. Empty if its environment makes it ask.
         environment: the variables that make it ask, and that switch off project files and other network access.
+        inner: the program that its program starts, if that one needs more options; None otherwise.
         session_meta: the `_meta` of `session/new`, as JSON. `{server}` is the name of the kernel's MCP server.
         authenticates_with: the authentication method for each key, by the name of its variable.
         takes_kernel: False if the kernel is not offered to it. `why_no_kernel` has the reason.
@@ -57,6 +87,7 @@ class AgentSettings:
     install: str = ""
     mode: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    inner: InnerProgram | None = None
     session_meta: str = ""
     authenticates_with: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     takes_kernel: bool = True
@@ -113,6 +144,10 @@ _OPENCODE_TOOLS: Final = (
 _OPENCODE: Final = json.dumps({**dict.fromkeys(_OPENCODE_TOOLS, "ask"), "task": "deny"})
 """Each tool by its name, because a rule of the user for one tool is stronger than a rule for all. Subagents are off,
 because their questions are not passed on, and they would wait forever."""
+_NO_REGISTRY: Final = "http://127.0.0.1:9"
+"""OpenCode installs the package for its plugins at each start. Nothing listens here, so it does not."""
+_CODEX_OFF: Final = ("plugins", "apps", "remote_plugin")
+"""They look for news on the network when Codex starts, before it gets the settings of a session."""
 AGENTS: Final[tuple[AgentSettings, ...]] = (
     AgentSettings(
         name="claude",
@@ -136,16 +171,18 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         mode="read-only",
         environment={
             "INITIAL_AGENT_MODE": "read-only",
-            "CODEX_CONFIG": json.dumps(
-                {"features": {"plugins": False, "apps": False, "remote_plugin": False}}
-            ),
+            "CODEX_CONFIG": json.dumps({"features": dict.fromkeys(_CODEX_OFF, False)}),
         },
+        inner=InnerProgram(
+            "@openai/codex/bin/codex.js",
+            "CODEX_PATH",
+            " ".join(f"-c features.{one}=false" for one in _CODEX_OFF),
+        ),
         asks=("file changes", "commands that leave its sandbox", "MCP tools that write"),
         never_asks=("commands inside its read-only sandbox", "reads", "MCP tools that only read"),
         switched_off=("plugins", "apps"),
         project_file=".codex/config.toml",
-        hosts="the host of its model, and at its start chatgpt.com and github.com unless its own settings switch "
-        "plugins and apps off",
+        hosts="the host of its model, and with another command line chatgpt.com and github.com at its start",
         verified="codex-acp 2.6.0 on 2026-11-27",
     ),
     AgentSettings(
@@ -175,6 +212,7 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
             "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
             "OPENCODE_DISABLE_MODELS_FETCH": "1",
+            "npm_config_@opencode-ai:registry": _NO_REGISTRY,
         },
         title_is_tool=True,
         asks=("file changes", "shell commands", "reads", "MCP tools, without their arguments"),
@@ -182,9 +220,9 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
             "project settings, plugins and MCP servers",
             "permissions of the user",
             "subagents, because it does not pass their questions on",
-            "updates",
+            "updates, and the installation of its package for plugins",
         ),
-        hosts="the host of its model, and its package registry",
+        hosts="the host of its model",
         verified="opencode-ai 1.18.33 on 2026-11-27",
     ),
     AgentSettings(

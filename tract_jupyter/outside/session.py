@@ -107,14 +107,21 @@ class AgentSession:
         self._spent = 0.0
         self._last = 0
         self._methods: list[dict[str, Any]] = []
-        self._env = environment(settings.environment, self._names)
-        self.process = self._start()
+        command = self.settings.command if self.traffic.is_replay else _found(self.settings)
+        self._env = environment({**settings.environment, **self._inner(command)}, self._names)
+        self.process = self._start(command)
 
-    def _start(self) -> AgentProcess | ReplayedProcess:
+    def _start(self, command: Sequence[str]) -> AgentProcess | ReplayedProcess:
         if self.traffic.is_replay:
             return ReplayedProcess(self.traffic, self.inbox)
         _check_folder(self.settings, self.folder)
-        return AgentProcess(_found(self.settings), self.folder, self._env, self.inbox)
+        return AgentProcess(command, self.folder, self._env, self.inbox)
+
+    def _inner(self, command: Sequence[str]) -> dict[str, str]:
+        """Return the variables for the program that the agent's program starts. The user's own choice is stronger."""
+        inner = self.settings.inner
+        is_ours = inner is not None and inner.variable not in self._names
+        return inner.variables(Path(command[0])) if inner is not None and is_ours else {}
 
     # --- the session
 
