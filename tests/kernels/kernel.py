@@ -78,6 +78,7 @@ class Kernel:
         self.prompts: deque[str] = deque()
         self.subshell: str | None = None
         self._cells: dict[str, Cell] = {}
+        self._comms: dict[str, Callable[[dict[str, Any]], None]] = {}
         self._replies: dict[str, dict[str, Any]] = {}
         self._seen: deque[str] = deque(maxlen=SEEN)
         self._subshells = subshells
@@ -165,6 +166,22 @@ class Kernel:
             message["header"]["subshell_id"] = self.subshell
         self._client.shell_channel.send(message)
 
+    def open_comm(
+        self, target: str, take: Callable[[dict[str, Any]], None]
+    ) -> Callable[[dict[str, Any]], None]:
+        """Open a comm as a page does. `take` gets the data of each message; the result sends data."""
+        comm_id = f"page-{len(self._comms)}"
+        self._comms[comm_id] = take
+
+        def send(kind: str, **content: Any) -> None:
+            message = self._client.session.msg(kind, {"comm_id": comm_id, **content})
+            if self.subshell is not None:
+                message["header"]["subshell_id"] = self.subshell
+            self._client.shell_channel.send(message)
+
+        send("comm_open", target_name=target, data={})
+        return lambda data: send("comm_msg", data=data)
+
     def until(
         self,
         happened: Callable[[], T],
@@ -221,6 +238,8 @@ class Kernel:
         self._note(kind, content)
         if kind == "comm_open" and "view" in content["data"].get("state", {}):
             self.panels.append(Panel(self, content["comm_id"], content["data"]["state"]))
+        elif kind == "comm_msg" and content["comm_id"] in self._comms:
+            self._comms[content["comm_id"]](content["data"])
         elif kind == "comm_msg" and content["data"].get("method") == "update":
             for panel in self.panels:
                 if panel.comm_id == content["comm_id"]:

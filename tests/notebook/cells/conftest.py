@@ -100,6 +100,8 @@ def read(ask):
     """Let the model read all cells, and return the hashes by id."""
 
     def hashes(**arguments: Any) -> dict[str, str]:
-        return {cell["id"]: cell["hash"] for cell in json.loads(ask("notebook_read", **arguments))["cells"]}
+        return {
+            cell["id"]: cell["source_hash"] for cell in json.loads(ask("notebook_read", **arguments))["cells"]
+        }
 
     return hashes

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tests.kernels.kernel import Kernel
+
 PATH = "birds.ipynb"
 
 
@@ -30,13 +32,14 @@ class FakePage:
         self.got: list[dict[str, Any]] = []
         self.is_silent = False
         self.before_apply: Callable[[], None] = lambda: None
+        self.on_show: Callable[[dict[str, Any]], None] = lambda _: None
         self.hello = {"read_only": False, "abilities": ["read", "edit", "diff"], **hello}
 
     # --- the comm, as the kernel sees it
 
     def send(self, data: dict[str, Any]) -> None:
         self.got.append(data)
-        answer = {"read": self._read, "apply": self._apply}.get(data["type"])
+        answer = {"read": self._read, "apply": self._apply, "show": self.on_show}.get(data["type"])
         if answer is not None and not self.is_silent:
             answer(data)
 
@@ -50,10 +53,18 @@ class FakePage:
 
     def connect(self, comms: Any) -> FakePage:
         comms.targets["tract_jupyter.cells"](self, {"content": {"data": {}}})
+        return self.greet()
+
+    def connect_to(self, kernel: Kernel) -> FakePage:
+        deliver = kernel.open_comm("tract_jupyter.cells", self.send)
+        self.on_msg(lambda message: deliver(message["content"]["data"]))
+        return self.greet()
+
+    def greet(self) -> FakePage:
         self.say("hello", notebook=PATH, client="c1", **self.hello)
         return self
 
-    def say(self, kind: str, **content: Any) -> None:
+    def say(self, kind: str, /, **content: Any) -> None:
         self.deliver({"v": 1, "type": kind, **content})
 
     def deliver(self, data: Any) -> None:

@@ -155,7 +155,7 @@ def test_only_the_read_text_of_a_cell_can_be_edited(page, ask, read, decided):
     page.cells[0]["source"] = "x" * 100_001
     page.cells[1]["source"] = "key = 'sk-ant-api03-" + "aB3" * 30 + "AA'"
     shown = {cell["id"]: cell for cell in json.loads(ask("notebook_read"))["cells"]}
-    assert "hash" not in shown["a"]
+    assert "source_hash" not in shown["a"]
     assert shown["a"]["note"] == "too long to edit here"
     assert "source" not in shown["b"]
     assert not user.shown

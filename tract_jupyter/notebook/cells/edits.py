@@ -43,7 +43,7 @@ class CellEdit(TypedDict):
     action: Action
     cell: NotRequired[Annotated[str | None, "The id of the cell; not for insert."]]
     based_on: NotRequired[
-        Annotated[str | None, "The hash of the cell, as notebook_read returned it; not for insert."]
+        Annotated[str | None, "The source_hash of the cell from notebook_read; not for insert."]
     ]
     after: NotRequired[
         Annotated[str | None, "For insert and move: the id of the cell before it; null for the beginning."]
@@ -179,7 +179,7 @@ def _checked(name: str, edit: CellEdit, known: KnownTexts) -> Edit:
     if text is None:
         raise OperationError(
             f"{name}: cell {one_line(cell, 64)} was not read with this hash here; read it with notebook_read, and use "
-            "the returned hash"
+            "its source_hash"
         )
     new = text.source if source is None else source
     if action == "replace" and new == text.source:

@@ -26,7 +26,7 @@ _Number = Annotated[int, Field(ge=0, le=1_000_000_000)]
 
 @with_config(_STRICT)
 class _Message(TypedDict):
-    v: Literal[1]
+    v: Annotated[int, Field(ge=VERSION, le=VERSION)]
 
 
 @with_config(_STRICT)

@@ -11,6 +11,7 @@ from tract_jupyter.exceptions import AttachmentError
 from tract_jupyter.llm import why_not_sent
 from tract_jupyter.models import AttachedFile, cut_middle
 from tract_jupyter.notebook.cells.edits import LONGEST_SOURCE
+from tract_jupyter.notebook.cells.messages import source_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,17 +27,21 @@ _ANSI: Final = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|
 
 
 def cell_data(cell: Mapping[str, Any], known: KnownTexts) -> dict[str, Any]:
-    """Return a cell for a model. Only a cell with its whole source has a hash, so only such a cell can be edited."""
+    """Return a cell for a model.
+
+    Only a cell with its whole source has a hash, so only such a cell can be edited. In JSON with sorted keys, the hash
+    follows the source, so the beginning of a long answer does not have it.
+    """
     data: dict[str, Any] = {"id": cell["id"], "number": cell["number"], "kind": cell["kind"]}
     if cell["execution_count"] is not None:
         data["execution_count"] = cell["execution_count"]
     source = cell["source"]
-    if cell.get("cut") or len(source) > LONGEST_SOURCE:
+    if len(source) > LONGEST_SOURCE or cell["hash"] != source_hash(source):  # the page cut it
         return {**data, "source": _sendable(source, LONGEST_SOURCE // 10), "note": "too long to edit here"}
     why = why_not_sent(source)
     if why:
         return {**data, "note": f"not shown, because it {why}"}
-    return {**data, "source": source, **({"hash": known.add(cell)} if cell["id"] else {})}
+    return {**data, "source": source, **({"source_hash": known.add(cell)} if cell["id"] else {})}
 
 
 def output_data(cell: Mapping[str, Any]) -> list[str]:

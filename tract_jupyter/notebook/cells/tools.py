@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Ticket
 
 _MOST_CELLS: Final = 200
-_MOST_CHARACTERS: Final = 300_000
+_MOST_CHARACTERS: Final = 15_000
+"""Characters of one answer. A longer one would be cut. A single cell may have more."""
 _MOST_IMAGES: Final = 8
 _FROM_FILE: Final = (
     "This is the saved file, so unsaved changes are not seen. Cells cannot be changed now. Code can be inserted in a "
@@ -93,7 +94,7 @@ class NotebookCells:
         count: Annotated[int, "How many cells, at most 200."] = 50,
         outputs: Annotated[bool, "True to include printed text, errors and images, shortened."] = False,  # noqa: FBT002
     ) -> Any:
-        """Read cells of the user's notebook: source, id and hash, and their outputs on request.
+        """Read cells of the user's notebook: source, id and source_hash, and their outputs on request.
 
         Not for values of variables: notebook_execute. Not for the conversation: log.
         """
@@ -128,16 +129,18 @@ class NotebookCells:
         shown: list[dict[str, Any]] = []
         size = 0
         for cell in chosen:
-            if size > _MOST_CHARACTERS:
-                break
-            data = cell_data(cell, self._known)
             texts = output_data(cell) if outputs else []
-            shown.append({**data, **({"outputs": texts} if texts else {})})
-            size += len(data.get("source", "")) + sum(map(len, texts))
+            data = {**cell_data(cell, self._known), **({"outputs": texts} if texts else {})}
+            size += len(json.dumps(data))
+            if shown and size > _MOST_CHARACTERS:
+                break
+            shown.append(data)
         images = [image for cell in chosen[: len(shown)] if outputs for image in output_images(cell)]
         notes = [
             _FROM_FILE if found.page is None else "",
-            f"Only {counted(len(shown), 'cell')} fit into one answer." if len(shown) < len(chosen) else "",
+            f"This answer has only the first {counted(len(shown), 'cell')}. Read the rest with another call."
+            if len(shown) < len(chosen)
+            else "",
             "There are no cells with the other ids." if len(chosen) < len(set(wanted)) else "",
             "The notebook is read-only." if found.page is not None and found.page.is_read_only else "",
         ]
@@ -156,7 +159,7 @@ class NotebookCells:
     ) -> Any:
         """Change the user's notebook: insert, replace, delete or move cells, after the user's approval.
 
-        Replace, delete and move need the hash from notebook_read. It runs nothing. Not to run code: notebook_run_cell.
+        Replace, delete and move need the source_hash from notebook_read. Not to run code: notebook_run_cell.
         """
         values = {"edits": edits}
         planned = self._plan(values)
@@ -178,7 +181,7 @@ class NotebookCells:
         if edit.action not in {"insert", "replace"}:
             return {}
         cell = {"id": edit.cell, "hash": source_hash(edit.new), "source": edit.new, "kind": edit.kind}
-        return {"hash": self._known.add({**cell, "number": edit.number})}
+        return {"source_hash": self._known.add({**cell, "number": edit.number})}
 
     def take_back_edits(self, result: Any) -> dict[str, Any]:
         """Take the edits of a call back.
@@ -284,7 +287,11 @@ class NotebookCells:
     # --- running
 
     def notebook_run_cell(
-        self, actor: str, /, cell: CellId, based_on: Annotated[str, "Its hash, as notebook_read returned it."]
+        self,
+        actor: str,
+        /,
+        cell: CellId,
+        based_on: Annotated[str, "Its source_hash, as notebook_read returned it."],
     ) -> Any:
         """Run the code of a cell with the user's variables, after the user's approval. It is rehearsed if possible.
 
@@ -301,6 +308,7 @@ class NotebookCells:
         execute = (call_context().executor or self._notebook.tract.executor).get("notebook_execute")
         if execute is None:
             raise OperationError("notebook_execute is not available, and it runs cells. Tell the user")
+        self._notebook.lend_variables()
         return execute.handler(actor, code=text.source, notebook_id="user", backend="kernel")
 
 
