@@ -33,6 +33,7 @@ GROUPS = (
     "damage",
     "rehearsal",
     "endpoint",
+    "proof",
 )
 SEPARATE = ("outside_agents", "outside_waits")
 """Groups that run by name only: they install programs."""
@@ -46,6 +47,7 @@ _SHORTER: dict[str, tuple[object, ...]] = {
     "damage": (40,),
     "fuzz": (20,),
     "rehearsal": (40, 512, 12),
+    "proof": (20, 12),
 }
 
 

@@ -23,9 +23,9 @@ def rows() -> Iterator[Row]:
     """The best of five runs each; then what scripts save, as it was sent, and as the meter says."""
     yield from _costs()
     for task in TASKS:
-        sent, told = compare(task)
-        yield Row(f"{task.name}: a script saves, of all that is sent", sent, "%", task.least)
-        yield Row("the same, as the meter says", told, "%", task.least)
+        tokens = compare(task)
+        yield Row(f"{task.name}: a script saves, of all that is sent", tokens.saved, "%", task.least)
+        yield Row("the same, as the meter says", tokens.metered, "%", task.least)
 
 
 def _costs() -> Iterator[Row]:

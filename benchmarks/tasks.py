@@ -6,7 +6,7 @@ The model is scripted. It counts each whole request, as a provider would: schema
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter import Tract
 from tract_jupyter.context import default_counter
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from tract_jupyter.toolkit import Toolset
 
 _OTHERS: Final = 100  # tools that nobody needs for these tasks, as a few servers bring them
-_DIRECT: Final = ToolProfile(
-    "direct", {name: ToolConfig(enabled=False) for name in CODE_MODE}, has_others=True, has_built_in=True
-)
+_NO_SCRIPTS: Final = {name: ToolConfig(enabled=False) for name in CODE_MODE}
 
 
 @dataclass(frozen=True)
@@ -34,7 +32,8 @@ class Task:
         calls: The tool and the arguments of each call.
         code: The script.
         answer: The printed text of the script.
-        least: The minimum percentage of sent tokens that a script saves.
+        least: The minimum percentage of sent tokens that a script saves. None without a target.
+        others: Tools that the task does not need.
     """
 
     name: str
@@ -42,7 +41,8 @@ class Task:
     calls: Sequence[tuple[str, dict[str, Any]]]
     code: str
     answer: str
-    least: float
+    least: float | None
+    others: int = _OTHERS
 
 
 _TOPICS: Final = ("tides", "locks", "ferries", "dykes", "harbours", "buoys", "canals", "pilots")
@@ -92,6 +92,28 @@ TASKS: Final = (
     ),
 )
 
+SMALL_TASKS: Final = (
+    Task(
+        "one short answer, 1 tool",
+        "What did P01 spend on day 1?",
+        [("get_expense", {"person": "P01", "day": 1})],
+        "print(tools.get_expense(person='P01', day=1))",
+        "40 EUR\n",
+        None,
+        0,
+    ),
+    Task(
+        "three short answers in a row, 1 tool",
+        "What did P01, P02 and P07 spend on day 1?",
+        [("get_expense", {"person": person, "day": 1}) for person in ("P01", "P02", "P07")],
+        "for person in ('P01', 'P02', 'P07'):\n    print(tools.get_expense(person=person, day=1))",
+        "40 EUR\n40 EUR\n90 EUR\n",
+        None,
+        0,
+    ),
+)
+"""Tasks with few tools and short answers: a script costs tokens, or saves few."""
+
 
 def web_search(query: str) -> list[dict[str, Any]]:
     """Search the web, and return the best hits with the beginning of their text."""
@@ -122,6 +144,11 @@ def get_expenses(person: str) -> list[dict[str, Any]]:
         {"day": n + 1, "what": "travel, meals and lodging", "amount": each, "currency": "EUR"}
         for n in range(30)
     ]
+
+
+def get_expense(person: str, day: int) -> str:
+    """Return what a person spent on a day of March."""
+    return f"{get_expenses(person)[day - 1]['amount']} EUR"
 
 
 def _other(account: str, limit: int = 20, since: str | None = None) -> list[dict[str, Any]]:
@@ -160,19 +187,39 @@ class _Model:
         self.sent += self._count(canonical_json({"tools": self._schemas, "messages": self._messages}))
 
 
-def compare(task: Task) -> tuple[float, float]:
-    """Do a task in both ways. Return the savings of the script: by sent tokens, and by the meter.
+class Comparison(NamedTuple):
+    """The tokens of a task.
+
+    Attributes:
+        direct: Sent tokens, with calls one by one.
+        script: Sent tokens, with a script.
+        metered: The part that a script saves, as the meter says.
+    """
+
+    direct: int
+    script: int
+    metered: float
+
+    @property
+    def saved(self) -> float:
+        """The part that a script saves; negative if it costs more."""
+        return 1 - self.script / self.direct
+
+
+def compare(task: Task) -> Comparison:
+    """Do a task in both ways.
 
     Raises:
         ValueError: the script did not find the answer.
     """
     with Tract.open() as tract:
-        for function in (web_search, read_file, get_expenses):
+        for function in (web_search, read_file, get_expenses) if task.others else (get_expense,):
             tract.tool(function, read_only=True)
-        for number in range(_OTHERS):
+        for number in range(task.others):
             about = f"List the entries of register {number} for an account, the newest first."
             tract.tool(_other, name=f"list_register_{number}", description=about, read_only=True)
-        direct = _Model(tract.toolset(_DIRECT), "")
+        profile = ToolProfile("direct", _NO_SCRIPTS, has_others=True, has_built_in=bool(task.others))
+        direct = _Model(tract.toolset(profile), "")
         direct.ask(task.question)
         for tool, arguments in task.calls:
             direct.call(tool, arguments)
@@ -181,4 +228,4 @@ def compare(task: Task) -> tuple[float, float]:
         told = in_code.call("notebook_execute", {"code": task.code})
         if told["output"] != task.answer:
             raise ValueError(f"{task.name}: {told}")
-        return 1 - in_code.sent / direct.sent, tract.tools.savings().share
+        return Comparison(direct.sent, in_code.sent, tract.tools.savings().share)
