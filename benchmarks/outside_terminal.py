@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from benchmarks.outside_world import World
 
 _PROXY: Final = (sys.executable, "-m", "tract_jupyter", "kernel-proxy")
+_START_SECONDS: Final = 120
+"""All agents start at once, so the proxy starts slowly."""
 _Start = tuple[list[str], dict[str, str]]
 
 
@@ -42,7 +44,10 @@ def _claude(text: str, here: World, kernel: Mapping[str, Any] | None) -> _Start:
         program, "-p", text, "--mcp-config", str(path), "--strict-mcp-config", "--allowedTools", "mcp__notebook",
         "--permission-mode", "default", "--output-format", "stream-json", "--verbose",
     ]  # fmt: skip
-    return command, {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
+    return command, {
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "MCP_TIMEOUT": str(_START_SECONDS * 1_000),
+    }
 
 
 def _codex(text: str, here: World, kernel: Mapping[str, Any] | None) -> _Start:
@@ -57,7 +62,14 @@ def _codex(text: str, here: World, kernel: Mapping[str, Any] | None) -> _Start:
     path = here.root / "home/.codex/config.toml"
     table = "[mcp_servers.notebook]"
     settings = path.read_text().partition(table)[0].rstrip()
-    lines = [settings, table, "required = true", 'default_tools_approval_mode = "approve"', *lines]
+    lines = [
+        settings,
+        table,
+        "required = true",
+        f"startup_timeout_sec = {_START_SECONDS}",
+        'default_tools_approval_mode = "approve"',
+        *lines,
+    ]
     path.write_text("\n".join(lines) + "\n")
     return [_program("codex"), "exec", "--skip-git-repo-check", "--json", text], variables
 

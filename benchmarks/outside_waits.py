@@ -37,7 +37,7 @@ WAITS: Final = (0, 45, 70, 310, 660)
 """Seconds until the user decides."""
 WAYS: Final = ("cell, its tools", "cell, kernel", "HTTP", "proxy")
 """The agent's own tool in a turn of a cell, `run_code` there, and `run_code` of a terminal agent in two ways."""
-_SPACING_SECONDS: Final = 6.0
+_SPACING_SECONDS: Final = 10.0
 _MORE_SECONDS: Final = 240.0
 _LAYOUT: Final = "  {:<9} {:<16}" + " {:>9}" * len(WAITS)
 _SETUP: Final = """

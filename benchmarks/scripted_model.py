@@ -26,7 +26,7 @@ _SCRIPT: Final = re.compile(r"<<([A-Za-z0-9_-]+=*)>>")
 _WAITING: Final = re.compile(
     r'"status[\\"]*: *[\\"]*(?:waiting|running)\b.*?id[\\"]*: *[\\"]*([0-9a-f]{16})', re.DOTALL
 )
-_RESULT_TOOL: Final = ["result", "*_result"]
+_RESULT_TOOL: Final = re.compile(r"result|.*_(?<!read_)result")
 _NEXT_MESSAGE: Final = "The user rejected your call"
 OVER: Final = "That is all."
 _NOTHING: Final[Step] = {"text": "ok"}
@@ -80,7 +80,7 @@ def step_of(events: Iterator[tuple[str, str]], tools: Sequence[str]) -> Step:
         return _NOTHING
     step = dict(steps[done]) if done < len(steps) else {"text": OVER}
     if waits_for:
-        step = {"tool": _RESULT_TOOL, "input": {"id": waits_for}}
+        step = {"tool": [*filter(_RESULT_TOOL.fullmatch, tools), "result"], "input": {"id": waits_for}}
     names: Any = step.get("tool", [])
     if isinstance(names, list) and names:
         step["tool"] = next((tool for name in names for tool in tools if fnmatch(tool, name)), names[0])
