@@ -24,6 +24,7 @@ from tract_jupyter.review import (
     Question,
     approval_terms,
     client_has_left,
+    has_ended,
     is_waited_for,
     kept_for_caller,
     own_arguments,
@@ -121,7 +122,12 @@ class RemotePending(FieldPending):
     def review_request(self, note: str = "") -> ReviewRequest:
         """Return the original request with a note about the process that asked."""
         actions = self.request.actions if self.status.is_open else ()
-        here = f"Asked by {process_text(self.stored.origin)}, which executes the decision."
+        does = "which executes the decision"
+        if has_ended(self.stored.origin):
+            does = (
+                "which has ended. An approval runs nothing now, and applies if the same request comes again"
+            )
+        here = f"Asked by {process_text(self.stored.origin)}, {does}."
         if client_left(self.stored):
             here = client_has_left(self.actor)
         why = " ".join(filter(None, [self.doubt, self.request.why, here]))

@@ -1,0 +1,180 @@
+"""A kernel or an agent that is killed at each step of a request: nothing runs twice, and the next turn asks again."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.outside.conftest import call, command
+from tests.outside.test_process import is_gone
+from tract_jupyter import Tract
+from tract_jupyter.exceptions import OutsideAgentError
+from tract_jupyter.models import TurnOutcome
+from tract_jupyter.outside import AgentSettings
+from tract_jupyter.outside import agents as table
+
+KERNEL = """
+import os, shlex, sys
+from tract_jupyter import Tract
+from tract_jupyter.outside import AgentSettings, agents as table
+from tract_jupyter.review import Answer, personal_channel
+step, line = sys.argv[1:]
+line = line.replace("KERNEL", str(os.getpid()))
+table.AGENTS = (AgentSettings(name="fake", title="Fake", command=tuple(shlex.split(line)), mode="default"),)
+
+def reach(name):
+    if name == step:
+        os.kill(os.getpid(), 9)
+
+async def decide(request):
+    reach("shown")
+    return Answer("approve", {})
+
+with Tract.open("store.db") as tract:
+    tract.reviewer.channel = personal_channel("test")(decide)
+    print(tract.chat("Go.", agent="fake", on_turn=lambda event: reach(type(event).__name__)).text)
+"""
+MAKE = call(rawInput={"command": "make"}, kind="execute")
+RAN = ["spawn", "sh", "-c", "echo ran >> ran.txt"]
+SOON = ["sleep", 0.1]
+KILL = ["spawn", "kill", "-9", "KERNEL"]
+LONG = ["sleep", 5]
+
+
+def agent(log, does, *then):
+    child = ["spawn", "sleep", "60"]
+    steps = [child, ["call", MAKE], ["ask", {"call": MAKE, "does": does}], *then, ["text", "Made."]]
+    return command(prompts=[steps], log=log.place, loads=True, mode_after_load="auto")
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(folder):
+    """Work in a folder of its own."""
+
+
+def runs():
+    place = Path("ran.txt")
+    return place.read_text().count("ran") if place.exists() else 0
+
+
+@pytest.fixture
+def use(monkeypatch):
+    """A function that makes a command line a known agent."""
+
+    def set_agent(line):
+        one = AgentSettings(name="fake", title="Fake", command=tuple(shlex.split(line)), mode="default")
+        monkeypatch.setattr(table, "AGENTS", (one,))
+
+    return set_agent
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("step", "steps", "ran", "is_open"),
+    [
+        pytest.param("CallAsked", ([RAN],), 0, False, id="asked"),
+        pytest.param("shown", ([RAN],), 0, True, id="stored-and-shown"),
+        pytest.param("CallBegan", ([RAN],), 0, False, id="decided"),
+        pytest.param("", ([RAN, SOON, KILL, LONG],), 1, False, id="begun"),
+        pytest.param("CallEnded", ([RAN, SOON], LONG), 1, False, id="ended"),
+        pytest.param("TurnEnded", ([RAN, SOON],), 1, False, id="turn-ended"),
+    ],
+)
+def test_a_killed_kernel_runs_nothing_twice_and_the_next_turn_asks_in_the_mode_that_asks(
+    use, user, log, step, steps, ran, is_open
+):
+    program = [sys.executable, "-c", KERNEL, step, agent(log, *steps)]
+    killed = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert killed.returncode == -9, killed.stderr
+    assert is_gone(log.entries("child")[0], 5)
+    assert runs() == ran
+    use(agent(log, [RAN, SOON]))
+    with Tract.open("store.db") as tract:
+        inbox = [tract.operations.rebuild(one) for one in tract.review.inbox()]
+        assert bool(inbox) == is_open
+        for pending in inbox:
+            assert "which has ended" in pending.review_request().why
+            pending.approve()
+            assert "nothing ran" in pending.note
+            assert runs() == 0
+        tract.reviewer.channel = personal(user)
+        assert tract.chat("Again.", agent="fake").text == "Made."
+        assert runs() == ran + 1
+        assert len(user.requests) == (
+            0 if is_open else 1
+        )  # the approval of the inbox counts for the same request
+        assert not tract.review.inbox()
+    methods = [entry.get("method") for entry in log.entries()]
+    assert methods.count("session/load") == (step == "TurnEnded")
+    assert methods.count("session/set_mode") == methods.count("session/prompt") == 2
+
+
+def personal(user):
+    from tract_jupyter.review import personal_channel
+
+    return personal_channel("test")(user.decide)
+
+
+@pytest.mark.parametrize("is_decided", [False, True], ids=["before-the-decision", "after-it"])
+def test_a_killed_agent_runs_nothing_twice_and_is_started_in_the_mode_that_asks(
+    use, tract, user, log, is_decided
+):
+    """The agent dies with its request open, or after it began to act."""
+    about = {"call": MAKE, "does": [RAN, SOON, ["die", 9]]}
+    asks = {"jsonrpc": "2.0", "id": "q", "method": "session/request_permission",
+            "params": {"sessionId": "s1", "toolCall": MAKE, "options": []}}  # fmt: skip
+    steps = [["ask", about]] if is_decided else [["raw", json.dumps(asks)], SOON, ["die", 9]]
+    use(command(prompts=[steps], log=log.place))
+    if not is_decided:
+        tract.reviewer.channel = waiting(user)
+    with pytest.raises(OutsideAgentError, match="left"):
+        tract.chat("Go.", agent="fake")
+    assert (runs(), len(user.requests), tract.review.inbox()) == (int(is_decided), 1, [])
+
+    use(agent(log, [RAN, SOON]))
+    tract.reviewer.channel = personal(user)
+    tract.outside.use("fake")
+    assert tract.chat("Again.", agent="fake").text == "Made."
+    assert (runs(), len(user.requests)) == (int(is_decided) + 1, 2)
+    assert len(log.sent("session/set_mode")) == 2
+
+
+def waiting(user):
+    """A channel of a user who does not decide."""
+    import asyncio
+
+    from tract_jupyter.review import personal_channel
+
+    async def decide(request):
+        user.requests.append(request)
+        await asyncio.sleep(60)
+
+    return personal_channel("slow")(decide)
+
+
+def test_a_closed_notebook_withdraws_the_open_request_and_ends_the_agent(use, user, log):
+    """The next session of the notebook asks again."""
+    import threading
+
+    from tests.toolkit.servers import until
+
+    use(agent(log, [RAN, SOON]))
+    with Tract.open("store.db") as tract:
+        tract.reviewer.channel = waiting(user)
+        ended = []
+        turn = threading.Thread(target=lambda: ended.append(tract.chat("Go.", agent="fake").outcome))
+        turn.start()
+        until(lambda: user.requests)
+        (child,) = log.entries("child")
+    turn.join(10)
+    assert ended == [TurnOutcome.STOPPED]
+    assert not turn.is_alive()
+    assert is_gone(child, 5)
+    with Tract.open("store.db") as tract:
+        assert not tract.review.inbox()
+        tract.reviewer.channel = personal(user)
+        assert tract.chat("Again.", agent="fake").text == "Made."
+        assert (runs(), len(user.requests), tract.review.inbox()) == (1, 2, [])
