@@ -116,8 +116,8 @@ def post(server, method, params, session=None):
     return json.loads(last), reply.headers.get("Mcp-Session-Id")
 
 
-def kernel(code):
-    """Run code with the tool of the kernel's server."""
+def tool(name, arguments):
+    """Call a tool of the kernel's server."""
     server = STATE["servers"][0]
     client = {
         "protocolVersion": "2025-06-18",
@@ -125,8 +125,8 @@ def kernel(code):
         "clientInfo": {"name": "fake", "version": "1"},
     }
     _, session = post(server, "initialize", client)
-    result, _ = post(server, "tools/call", {"name": "run_code", "arguments": {"code": code}}, session)
-    log(kernel=result)
+    result, _ = post(server, "tools/call", {"name": name, "arguments": arguments}, session)
+    log(tool=result)
 
 
 def sleep(seconds):
@@ -158,7 +158,8 @@ STEPS = {
         log(answer=answer_to("r1")),
     ),
     "notify": lambda method, params: send(method=method, params=params),
-    "kernel": kernel,
+    "tool": tool,
+    "kernel": lambda code: tool("run_code", {"code": code}),
     "write": write,
     "remove": lambda path: Path(path).unlink(),
     "mode": mode,

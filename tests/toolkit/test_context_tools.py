@@ -206,5 +206,7 @@ def test_tags(tract, tools):
     assert {"name": "put", "description": "for a test", "count": 1} in tools.list_tags()
     assert [entry["commit_hash"] for entry in tools.query_by_tags(["made", "put"], match="all")] == [said]
     assert tools.query_by_tags(["other"]) == []
+    assert [entry["commit_hash"] for entry in tools.query_by_text("A")] == [said]
+    assert tools.query_by_text("b") == []
     assert tools.get_tags("HEAD") == ["made", "put"]
     assert "ContentError" in refused(tools, "tag", commit_hash="HEAD", tag="")

@@ -75,6 +75,7 @@ CALLS = {
     "tag": ({"commit_hash": "HEAD", "tag": "new"}, {"tags": ["checked", "new"]}),
     "untag": ({"commit_hash": "HEAD", "tag": "checked"}, {"tags": [], "removed": True}),
     "query_by_tags": ({"tags": ["asked", "checked"], "match": "any", "limit": 5}, None),
+    "query_by_text": ({"text": "hello", "limit": 5}, None),
     "register_tag": ({"name": "asked", "description": "by a person"}, {"name": "asked"}),
     "get_tags": ({"commit_hash": "HEAD"}, None),
     "list_tags": ({}, None),
@@ -141,7 +142,7 @@ NO_STRICT_FORM = {  # what may hold any object
 }  # fmt: skip
 READS = {
     "compile", "status", "log", "diff", "list_branches", "get_commit", "query_by_tags", "get_tags", "list_tags",
-    "notebook_variables", "notebook_list", "read_result", "child_status", "tools_search",
+    "query_by_text", "notebook_variables", "notebook_list", "read_result", "child_status", "tools_search",
     "tools_describe", "agent_list",
 }  # fmt: skip
 ASKS_ITSELF = {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation", "agent_call"}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from tract_jupyter.outside.agents import AgentSettings
 
+CUT: Final = "cut"
+"""The only argument of a call whose arguments are too large. It has their beginning."""
 _LONGEST_ARGUMENTS: Final = 64_000
 _LONGEST_TITLE: Final = 300
 _NAME_LENGTH: Final = 64
@@ -207,7 +209,7 @@ def bounded(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments that can be stored. If they are too large, return their beginning as one text."""
     text = canonical_or_repr(arguments)
     if len(text) > _LONGEST_ARGUMENTS:
-        return {"cut": f"{text[:_LONGEST_ARGUMENTS]} … ({len(text):,} characters)"}
+        return {CUT: f"{text[:_LONGEST_ARGUMENTS]} … ({len(text):,} characters)"}
     data = dict(sound_data(dict(arguments)))
     try:
         canonical_json(data)

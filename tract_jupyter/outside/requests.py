@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import PendingStatus, counted, one_line
+from tract_jupyter.outside.calls import CUT
 from tract_jupyter.outside.files import absolute, diff_of, expected, read_text, real, shown
 from tract_jupyter.review import CodeBlock, Pending, Subject, ValueRow, ValueTable
 
@@ -61,6 +63,7 @@ class PendingAgentRequest(Pending):
             fields["arguments"] = {"input": call.texts()}
         self._settings = settings
         self._folder = folder
+        self._only_this = secrets.token_hex(8)
         self.changes = call.changes
         super().__init__(OUTSIDE_AGENT, fields=fields, actor=f"{ACTOR}{settings.name}", **options)
         self.asked_earlier(None)  # the agent asks, and no line of code
@@ -88,8 +91,12 @@ class PendingAgentRequest(Pending):
         return [expected(change, self._folder) for change in self.changes]
 
     def binding(self) -> Subject:
-        """Bind the approval to the agent and everything that it said about the call."""
-        return Subject(OUTSIDE_AGENT, self._settings.name, "", self.fields)
+        """Bind the approval to the agent and everything that it said about the call.
+
+        If that is not all, no recorded decision and no earlier request is identical.
+        """
+        is_whole = not self.is_unknown and CUT not in self.fields["arguments"]
+        return Subject(OUTSIDE_AGENT, self._settings.name, "" if is_whole else self._only_this, self.fields)
 
     @property
     def title(self) -> str:
@@ -121,6 +128,8 @@ class PendingAgentRequest(Pending):
             parts.append(
                 "It does not say with which arguments. If you allow it, you allow any arguments of this tool, once."
             )
+        if CUT in self.fields["arguments"]:
+            parts.append("Its arguments are too long to be shown whole.")
         if self.fields["kind"] in _READS and (self.changes or self.fields["command"]):
             parts.append(f"It calls this a {self.fields['kind']}, which is wrong.")
         outside = self._outside()

@@ -197,6 +197,9 @@ SUPERVISOR: Final = {
         "Find all commits of the managed agent that have certain tags or labels. Not for the tags of one commit: "
         "get_tags."
     ),
+    "query_by_text": (
+        "Find all commits of the managed agent whose text contains a word or phrase. Not for tags: query_by_tags."
+    ),
     "register_tag": (
         "Write down the meaning of a tag, for yourself and the managed agent. Not to label a commit: tag."
     ),

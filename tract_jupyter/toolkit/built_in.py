@@ -527,6 +527,19 @@ def query_by_tags(
 
 
 @context_tool(read_only=True)
+def query_by_text(
+    tract: VersionedContext,
+    text: Annotated[str, "A word or a phrase of the message, in any case."],
+    limit: Annotated[int, "How many, newest first."] = 20,
+) -> list[dict[str, Any]]:
+    """Find every message of the current branch whose text contains a word or phrase, newest first.
+
+    Not for labels: query_by_tags.
+    """
+    return [commit_summary(info) for info in tract.history.query_by_text(text, limit=limit)]
+
+
+@context_tool(read_only=True)
 def child_status(
     tract: VersionedContext,
     child: Annotated[str | None, "Its id; default: all children."] = None,

@@ -167,7 +167,7 @@ def test_the_lines_for_each_client_and_the_file(notebook, agent):
     (file,) = (notebook.path.parent / "runtime").glob("tract-kernel-*")
     assert (stat.S_IMODE(file.stat().st_mode), len(kernel.token) >= 43) == (0o600, True)
     tools = {tool.name for tool in agent().tools()}
-    assert {"run_code", "variables", "result", "log"} <= tools
+    assert {"run_code", "variables", "result", "log", "query_by_text"} <= tools
     assert not tools & {"notebook_execute", "commit", "approve", "decide"}
     assert agent().call("notebook_execute", code="1", backend="sandbox").is_error
     assert "serves agents" in notebook.run("%tract serve")
