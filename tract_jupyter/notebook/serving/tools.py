@@ -10,7 +10,8 @@ from tract_jupyter.toolkit import READ_ON, ServedAs, ToolConfig, ToolProfile
 _CODE: Final = "notebook_execute"
 _VARIABLES: Final = "notebook_variables"
 _CONTEXT: Final = (
-    "status", "compile", "log", "diff", "get_commit", "list_branches", "list_tags", "query_by_tags", "query_by_text", READ_ON
+    "status", "compile", "log", "diff", "get_commit", "list_branches", "list_tags", "query_by_tags",
+    "query_by_text", READ_ON,
 )  # fmt: skip
 _PLACE: Final = {"backend": "kernel", "notebook_id": "user"}
 SERVED: Final = (
