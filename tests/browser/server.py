@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LIGHT = "JupyterLab Light"
+LABEXTENSION = Path(__file__).parents[2] / "labextension" / "build" / "tract-jupyter-labextension"
 DARK = "JupyterLab Dark"
 
 # Settings that a user may have changed, fixed here so tests see the same Lab every time.
@@ -175,6 +176,7 @@ class LabServer:
             f"--ServerApp.port={port}",
             f"--ServerApp.root_dir={self.root}",
             f"--IdentityProvider.token={self.token}",
+            f"--LabServerApp.extra_labextensions_path={LABEXTENSION.parent}",
         ]
 
     def _environment(self) -> dict[str, str]:

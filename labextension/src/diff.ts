@@ -1,0 +1,93 @@
+import { syntaxHighlighting } from '@codemirror/language';
+import { unifiedMergeView } from '@codemirror/merge';
+import { Compartment, EditorState, type Extension, type Range } from '@codemirror/state';
+import { Decoration, EditorView, lineNumbers, WidgetType } from '@codemirror/view';
+import { type IEditorLanguageRegistry, jupyterHighlightStyle } from '@jupyterlab/codemirror';
+
+import { escapeHidden } from './escapes';
+import { hunkChanges, lineStarts, SCAN_LIMIT } from './hunks';
+import type { IHunk } from './messages';
+
+/** What a diff shows. `chooser` returns the control of a hunk. */
+export interface IDiff {
+  readonly old: string;
+  readonly source: string;
+  readonly hunks: readonly IHunk[];
+  readonly mimeType: string;
+  readonly languages: IEditorLanguageRegistry | null;
+  readonly chooser: ((hunk: IHunk) => HTMLElement) | null;
+}
+
+/**
+ * Return a read-only view of a change: removed lines above added ones. Hidden characters are shown as escapes.
+ *
+ * If one of the two texts is empty, the view has the other one.
+ */
+export function drawDiff(shown: IDiff): EditorView {
+  const [old, source] = [escapeHidden(shown.old), escapeHidden(shown.source)];
+  const language = new Compartment();
+  const isChange = shown.old !== '' && shown.source !== '';
+  const changes = isChange ? hunkChanges(old, source, shown.hunks) : null;
+  const extensions: Extension[] = [
+    EditorState.readOnly.of(true),
+    EditorView.editable.of(false),
+    EditorView.lineWrapping,
+    lineNumbers(),
+    syntaxHighlighting(jupyterHighlightStyle),
+    language.of([])
+  ];
+  if (isChange) {
+    extensions.push(
+      unifiedMergeView({
+        original: old,
+        mergeControls: false,
+        gutter: true,
+        collapseUnchanged: { margin: 3, minSize: 6 },
+        diffConfig: changes ? { override: () => changes } : { scanLimit: SCAN_LIMIT }
+      })
+    );
+  }
+  if (changes && shown.chooser) {
+    extensions.unshift(chooseHunks(source, shown.hunks, shown.chooser));
+  }
+  const view = new EditorView({ state: EditorState.create({ doc: isChange ? source : old + source, extensions }) });
+  void loadLanguage(shown, support => {
+    if (support && view.dom.isConnected) {
+      view.dispatch({ effects: language.reconfigure(support) });
+    }
+  });
+  return view;
+}
+
+async function loadLanguage(shown: IDiff, done: (support: Extension | undefined) => void): Promise<void> {
+  const spec = shown.languages?.findByMIME(shown.mimeType);
+  const language = spec ? await shown.languages?.getLanguage(spec) : null;
+  done(language?.support);
+}
+
+class Chooser extends WidgetType {
+  constructor(private readonly node: HTMLElement) {
+    super();
+  }
+
+  override eq(other: Chooser): boolean {
+    return other.node === this.node;
+  }
+
+  toDOM(): HTMLElement {
+    return this.node;
+  }
+
+  override ignoreEvent(): boolean {
+    return true;
+  }
+}
+
+function chooseHunks(source: string, hunks: readonly IHunk[], chooser: (hunk: IHunk) => HTMLElement): Extension {
+  const starts = lineStarts(source);
+  const widgets = hunks.map((hunk): Range<Decoration> => {
+    const place = Math.min(starts[hunk.new[0]], source.length);
+    return Decoration.widget({ widget: new Chooser(chooser(hunk)), block: true, side: -2 }).range(place);
+  });
+  return EditorView.decorations.of(Decoration.set(widgets, true));
+}

@@ -1,0 +1,295 @@
+import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
+import type { NotebookPanel } from '@jupyterlab/notebook';
+import type { Cell } from '@jupyterlab/cells';
+import type { JSONObject } from '@lumino/coreutils';
+import { Widget } from '@lumino/widgets';
+
+import type { Editor } from './apply';
+import { Card, describe, type IDecider, type IItem, placeOf, signOf } from './card';
+import { make, makeButton, makeGroup, ReasonField } from './dom';
+import { escapeLine } from './escapes';
+import type { IAcceptedEdit, IShow } from './messages';
+
+const LONGEST_REASON = 4_000;
+
+/** One request with its edits: a summary above the notebook, and a card at each cell. */
+export class Review extends Widget implements IDecider {
+  isBusy = false;
+  private readonly items: IItem[];
+  private readonly content = make('div');
+  private readonly size = new ResizeObserver(() => this.setHeight());
+  private readonly rows = make('ul', 'jp-tract-rows');
+  private readonly status = make('span', 'jp-tract-status');
+  private readonly accept: HTMLButtonElement;
+  private readonly reject: HTMLButtonElement;
+  private readonly reason: ReasonField;
+  private pending = 0;
+
+  constructor(
+    private readonly message: IShow,
+    private readonly panel: NotebookPanel,
+    private readonly editor: Editor,
+    private readonly isReadOnly: () => boolean,
+    readonly languages: IEditorLanguageRegistry | null,
+    private readonly send: (decision: JSONObject) => void
+  ) {
+    super({ node: makeGroup('jp-tract-summary', 'Proposed edits') });
+    this.items = message.edits.map(edit => ({
+      edit,
+      chosen: new Set(edit.hunks.map(hunk => hunk.n)),
+      choice: 'open',
+      state: 'applied',
+      reason: '',
+      old: null,
+      place: '',
+      isSeen: false,
+      card: null
+    }));
+    this.node.dataset.request = message.request;
+    this.accept = makeButton('Accept', 'jp-mod-accept', () => this.acceptAll());
+    this.reject = makeButton('Reject…', 'jp-mod-reject', () => this.reason.open());
+    this.reason = new ReasonField(
+      () => this.reject,
+      reason => this.decide('reject', [], reason)
+    );
+    this.status.setAttribute('role', 'status');
+    const title = make('b', '', escapeLine(message.title));
+    const head = make('header', 'jp-tract-head', title);
+    const foot = make('footer', 'jp-tract-foot', this.accept, this.reject, this.status);
+    this.content.append(head, this.rows, foot, this.reason.node);
+    this.node.append(this.content);
+    this.size.observe(this.content);
+    this.node.addEventListener('keydown', event => {
+      if (event.key === 'Escape') {
+        this.panel.content.activate();
+      }
+    });
+    panel.content.model?.contentChanged.connect(this.schedule, this);
+    this.changed();
+  }
+
+  get request(): string {
+    return this.message.request;
+  }
+
+  get isAlone(): boolean {
+    return this.items.length === 1;
+  }
+
+  /** Compare the edits with the notebook, and show the result. */
+  changed(): void {
+    this.check();
+    for (const item of this.items) {
+      this.place(item);
+      item.card?.refresh();
+    }
+    this.draw();
+  }
+
+  canAccept(item: IItem): boolean {
+    return item.state === 'applied' && item.isSeen && (item.edit.hunks.length === 0 || item.chosen.size > 0);
+  }
+
+  acceptItem(item: IItem): void {
+    if (this.isBusy) {
+      return;
+    }
+    if (!this.canAccept(item)) {
+      void this.reveal(item);
+      return;
+    }
+    markAccepted(item);
+    this.finish();
+  }
+
+  leaveOut(item: IItem, reason: string): void {
+    if (!this.isBusy) {
+      item.choice = 'left out';
+      item.reason = reason;
+      this.finish();
+    }
+  }
+
+  leave(item: IItem): void {
+    const notebook = this.panel.content;
+    const index = notebook.widgets.findIndex(cell => cell.node.contains(item.card?.node ?? null));
+    notebook.activeCellIndex = Math.max(index, 0);
+    notebook.activate();
+  }
+
+  mimeType({ edit }: IItem): string {
+    return edit.kind === 'code' ? this.panel.content.codeMimetype : edit.kind === 'raw' ? 'text/plain' : 'text/x-ipythongfm';
+  }
+
+  /** Show why the kernel did not take the decision. */
+  refuse(reason: string): void {
+    this.isBusy = false;
+    this.items.forEach(item => (item.choice = 'open'));
+    this.changed();
+    this.status.textContent = `Not accepted: ${escapeLine(reason, 300)}`;
+  }
+
+  /** Go to the card after the one that has the focus. */
+  next(): void {
+    const cards = this.items.map(item => item.card).filter(card => card?.isAttached) as Card[];
+    const current = cards.findIndex(card => card.node.contains(document.activeElement));
+    const next = cards[(current + 1) % cards.length];
+    const item = this.items.find(one => one.card === next);
+    if (item) {
+      void this.reveal(item);
+    }
+  }
+
+  override dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this.size.disconnect();
+    cancelAnimationFrame(this.pending);
+    this.panel.content.model?.contentChanged.disconnect(this.schedule, this);
+    const hadFocus = this.items.some(({ card }) => card?.node.contains(document.activeElement));
+    this.items.forEach(({ card }) => card?.dispose());
+    super.dispose();
+    if (hadFocus) {
+      this.panel.content.activate();
+    }
+  }
+
+  /** Tell the panel above the notebook how high the summary is; it gives no more than a widget asks for. */
+  private setHeight(): void {
+    const height = Math.min(this.content.offsetHeight + 15, window.innerHeight * 0.36);
+    this.node.style.minHeight = `${Math.ceil(height)}px`;
+    this.panel.contentHeader.fit();
+  }
+
+  private schedule(): void {
+    cancelAnimationFrame(this.pending);
+    this.pending = requestAnimationFrame(() => this.changed());
+  }
+
+  private check(): void {
+    const { sharedModel } = this.panel.content.model ?? {};
+    const kept = this.items.filter(item => item.choice !== 'left out');
+    const states = this.editor.check(kept.map(item => item.edit));
+    kept.forEach((item, index) => (item.state = this.isReadOnly() ? 'read_only' : states[index]));
+    for (const item of this.items) {
+      const cell = sharedModel?.cells.find(one => one.getId() === item.edit.cell);
+      const above = sharedModel?.cells.findIndex(one => one.getId() === item.edit.after) ?? -1;
+      item.place = above >= 0 ? `below cell ${above + 1}` : 'to the top';
+      if (item.old === null && (item.state === 'applied' || item.state === 'read_only')) {
+        item.old = item.edit.action === 'insert' ? '' : (cell?.getSource() ?? null);
+      }
+    }
+  }
+
+  private place(item: IItem): void {
+    const cell = this.findCell(item);
+    if (!cell || item.card?.parent === cell) {
+      return;
+    }
+    const card = new Card(item, this);
+    if (!card.place(cell)) {
+      card.dispose(); // the notebook has not drawn this cell yet
+      void cell.ready.then(() => this.isDisposed || this.changed());
+      return;
+    }
+    item.card?.dispose();
+    item.card = card;
+  }
+
+  private async reveal(item: IItem): Promise<void> {
+    const notebook = this.panel.content;
+    const cell = this.findCell(item);
+    if (cell) {
+      await notebook.scrollToItem(notebook.widgets.indexOf(cell)).catch(() => undefined);
+      await cell.ready;
+      item.card?.reveal();
+    }
+  }
+
+  /** Return the cell of an edit; for a new cell, the cell above it, or the first one. */
+  private findCell({ edit }: IItem): Cell | undefined {
+    const { widgets } = this.panel.content;
+    if (edit.action !== 'insert') {
+      return widgets.find(cell => cell.model.id === edit.cell);
+    }
+    if (edit.after === null) {
+      return widgets[0];
+    }
+    return widgets.find(cell => cell.model.id === edit.after);
+  }
+
+  private draw(): void {
+    const open = this.items.filter(item => item.state === 'applied' && item.choice !== 'left out');
+    const unseen = open.filter(item => !this.canAccept(item));
+    this.rows.replaceChildren(...this.items.map(item => this.drawRow(item)));
+    const name = this.isAlone ? 'Accept' : `Accept ${open.length}`;
+    this.accept.textContent = unseen.length > 0 ? 'Show next' : name;
+    this.accept.hidden = open.length === 0;
+    this.accept.setAttribute('aria-disabled', String(this.isBusy));
+    this.reject.setAttribute('aria-disabled', String(this.isBusy));
+    this.status.textContent = this.isBusy
+      ? 'Sent.'
+      : unseen.length > 0
+        ? `${unseen.length} of ${open.length} not seen in full. Alt+Shift+E goes to the next edit.`
+        : '';
+  }
+
+  private drawRow(item: IItem): HTMLElement {
+    const jump = makeButton(placeOf(item.edit), 'jp-mod-link', () => void this.reveal(item));
+    const chosen = item.choice === 'open' ? '' : item.choice;
+    const sign = make('span', 'jp-tract-sign', signOf(item));
+    const row = make('li', '', sign, jump, make('span', '', describe(item)), make('span', 'jp-tract-dim', chosen));
+    row.dataset.edit = item.edit.edit;
+    row.dataset.state = item.state;
+    return row;
+  }
+
+  private acceptAll(): void {
+    const open = this.items.filter(item => item.state === 'applied' && item.choice !== 'left out');
+    const unseen = open.find(item => !this.canAccept(item));
+    if (this.isBusy || open.length === 0) {
+      return;
+    }
+    if (unseen) {
+      void this.reveal(unseen);
+      return;
+    }
+    open.forEach(markAccepted);
+    this.decideItems();
+  }
+
+  private finish(): void {
+    this.changed();
+    if (this.items.every(item => item.choice !== 'open' || item.state !== 'applied')) {
+      this.decideItems();
+    }
+  }
+
+  private decideItems(): void {
+    const accepted = this.items.filter(item => item.choice === 'accepted' && this.canAccept(item));
+    const reasons = this.items.filter(item => item.reason);
+    const reason = reasons.map(item => (this.isAlone ? item.reason : `${item.edit.edit}: ${item.reason}`)).join('; ');
+    this.decide(accepted.length > 0 ? 'accept' : 'reject', accepted.map(takeChoice), reason.slice(0, LONGEST_REASON));
+  }
+
+  private decide(choice: 'accept' | 'reject', edits: IAcceptedEdit[], reason: string): void {
+    if (this.isBusy) {
+      return;
+    }
+    const { request, digest } = this.message;
+    this.isBusy = true;
+    this.changed();
+    this.send({ type: 'decide', request, digest, choice, edits, ...(reason ? { reason } : {}) });
+  }
+}
+
+function takeChoice({ edit, chosen }: IItem): IAcceptedEdit {
+  const isWhole = chosen.size === edit.hunks.length;
+  return isWhole ? { edit: edit.edit } : { edit: edit.edit, hunks: [...chosen].sort((a, b) => a - b) };
+}
+
+function markAccepted(item: IItem): void {
+  item.choice = 'accepted';
+  item.reason = '';
+}
