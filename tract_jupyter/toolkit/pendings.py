@@ -247,6 +247,33 @@ class ToolQuestion(FieldPending):
             return f"Then {cost}." if cost else ""
         return ""
 
+    def call_details(self) -> CallDetails:
+        """Return the tables and texts of the tool that explain the current arguments."""
+        try:
+            return self._find_details()
+        except TractError as error:  # the user changed the arguments to invalid values
+            wrong = (ValueRow("current values", "", "the call is impossible", str(error)),)
+            return CallDetails((ValueTable("Problem", wrong, "nothing"),))
+
+    def _find_details(self) -> CallDetails:
+        tool = self.current_tool
+        details = None if tool is None else tool.details
+        return CallDetails() if details is None else details(self.call_arguments, self.actor)
+
+    def without_details(self, tables: tuple[ValueTable, ...]) -> tuple[ValueTable, ...]:
+        """Return the tables of arguments without those that the details show."""
+        details, arguments = self.call_details(), self.call_arguments
+        texts = [block for block in details.blocks if block.language == "text"]
+
+        def is_shown(name: str) -> bool:
+            return name in details.shown or any(text.is_value(name, arguments.get(name)) for text in texts)
+
+        kept = (
+            replace(table, rows=tuple(row for row in table.rows if not is_shown(row.name)))
+            for table in tables
+        )
+        return tuple(table for table in kept if table.rows or not details.shown)
+
     def carry_out_action(self, name: str, arguments: dict[str, Any]) -> Any:
         """Allow the call. An action of the operation allows it as well."""
         if self.chooses(name):
@@ -316,7 +343,12 @@ class ToolPending(BuiltinPending, ToolQuestion):
         names = [*declared, *(name for name in arguments if name not in declared)]
         values = {name: arguments[name] for name in names if name in arguments}
         rows = value_rows(values, declared, trusted=self.trusts_defaults)
-        return (ValueTable(f"Call {self.tool_name} with", rows),) if rows else ()
+        tables = (ValueTable(f"Call {self.tool_name} with", rows),) if rows else ()
+        return (*self.call_details().tables, *self.without_details(tables))
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """Return the code of the operation that it fires, and the tool's own code blocks."""
+        return (*super().code_blocks(), *self.call_details().blocks)
 
     def _tool(self) -> ToolDefinition:
         tool = self.current_tool
@@ -450,21 +482,7 @@ class PendingToolCall(ToolQuestion):
 
     def tables(self) -> tuple[ValueTable, ...]:
         """Return the arguments, without those that the details show."""
-        details = self._call_details()
-        texts = [block for block in details.blocks if block.language == "text"]
-        tables = (
-            replace(
-                table,
-                rows=tuple(
-                    row
-                    for row in table.rows
-                    if row.name not in details.shown
-                    and not any(text.is_value(row.name, self.fields.get(row.name)) for text in texts)
-                ),
-            )
-            for table in super().tables()
-        )
-        return tuple(table for table in tables if table.rows or not details.shown)
+        return self.without_details(super().tables())
 
     def more_tables(self) -> tuple[ValueTable, ...]:
         """Return the details of the tool, the caller's reasoning, and the alternatives."""
@@ -479,21 +497,15 @@ class PendingToolCall(ToolQuestion):
             ValueTable("In its own words", reasoning, "nothing"),
             ValueTable("Alternatives", others, "nothing"),
         )
-        details = self._call_details()
+        details = self.call_details()
         return (*details.tables, *super().more_tables(), *(table for table in tables if table.rows))
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
         """Return the code of the operation that it fires, and the tool's own code blocks."""
-        return (*super().code_blocks(), *self._call_details().blocks)
+        return (*super().code_blocks(), *self.call_details().blocks)
 
-    def _call_details(self) -> CallDetails:
-        if self._details is None:
-            return CallDetails()
-        try:
-            return self._details(self.fields)
-        except TractError as error:  # the user changed the arguments to invalid values
-            wrong = (ValueRow("current values", "", "the call is impossible", str(error)),)
-            return CallDetails((ValueTable("Problem", wrong, "nothing"),))
+    def _find_details(self) -> CallDetails:
+        return CallDetails() if self._details is None else self._details(self.fields)
 
     @property
     def name(self) -> str:

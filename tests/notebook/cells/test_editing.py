@@ -159,3 +159,17 @@ def test_only_the_read_text_of_a_cell_can_be_edited(page, ask, read, decided):
     assert shown["a"]["note"] == "too long to edit here"
     assert "source" not in shown["b"]
     assert not user.shown
+
+
+def test_a_script_of_the_model_asks_with_the_same_diff(page, tract, ask, read, decided):
+    seen = read()
+    edit = {"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 2"}
+    user = decided(answering("approve"))
+    told = ask("notebook_execute", code=f"print(tools.notebook_edit(edits=[{edit!r}]))")
+    request = user.shown[0][0]
+    assert request.title == "Change cell 1 (a)"
+    assert request.code[0].code == "@@ -1 +1 @@\n-x = 1\n+x = 2"
+    assert "values" not in [table.binds for table in request.tables]
+    assert page.sources["a"] == "x = 2", told
+    assert {item.state for item in tract.undo(tract.loop.turns()[-1]).items} == {"restorable"}
+    assert page.sources["a"] == "x = 1"

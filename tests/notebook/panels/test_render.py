@@ -316,3 +316,12 @@ def test_output_and_results_have_marks_for_hidden_characters(tract, hidden):
     for shown in (record_html(ticket), record_text(ticket)):
         assert hidden[-1 if hidden[0] == "!" else 0] not in shown
         assert "\ufffd" in shown
+
+
+def test_a_diff_marks_the_changed_words():
+    diff = "@@ -1,2 +1,2 @@\n same\n-total = old(1)\n+total = new(1)\n-gone"
+    html = code_html(CodeBlock("Change", diff, language="diff"))
+    assert '<span class="gd">-total = </span><span class="gd w">old</span><span class="gd">(1)</span>' in html
+    assert '<span class="gi w">new</span>' in html
+    assert html.count(' w"') == 2
+    assert outline(html).text.count("total = ") == 2

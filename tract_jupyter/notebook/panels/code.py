@@ -23,7 +23,7 @@ from pygments.token import STANDARD_TYPES, Name, Number, Punctuation, Token
 from tract_jupyter.analysis import RULES, RiskLevel
 from tract_jupyter.models import counted
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.diff import side_by_side
+from tract_jupyter.notebook.views.diff import changed_words, side_by_side
 from tract_jupyter.notebook.views.html import Html, element, fragment, pieces_html
 from tract_jupyter.notebook.views.styles import LOOK
 from tract_jupyter.review import by_rule, lines_text, rule_words, shown_code
@@ -177,6 +177,8 @@ def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> Html
         return fragment(title, side_by_side(block.code))
     texts = ["".join(piece.text for piece in line.pieces) for line in shown_block.lines]
     lines = highlighted("\n".join(texts), block.language)
+    if block.language == "diff":
+        lines = _with_words(lines, changed_words(texts))
     drawn_rows = [_row("", piece.key, piece.text, "", kind="dim") for piece in shown_block.header]
     by_line: dict[int, list[Finding]] = {}
     last = block.first_line + len(lines) - 1
@@ -332,6 +334,21 @@ def highlighted(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
                 else:
                     line.append((css, part))
     return tuple(map(tuple, lines))
+
+
+def _with_words(
+    lines: tuple[tuple[Piece, ...], ...], words: dict[int, list[tuple[int, int]]]
+) -> tuple[tuple[Piece, ...], ...]:
+    """Return the lines of a diff with its changed words marked."""
+    marked = list(lines)
+    for index, ranges in words.items():
+        parts, position = list[Piece](), 0
+        for start, end in ranges:
+            parts += _cut(lines[index], position, start)
+            parts += ((f"{css} w", text) for css, text in _cut(lines[index], start, end))
+            position = end
+        marked[index] = (*parts, *_cut(lines[index], position, sum(len(text) for _, text in lines[index])))
+    return tuple(marked)
 
 
 _LOOKS: Final = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import groupby, zip_longest
+from itertools import accumulate, groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from tract_jupyter.models import (
@@ -323,6 +323,21 @@ def _marked_whole(old: str | None, new: str | None) -> tuple[tuple[Piece, ...], 
     if old is None or new is None or max(len(old), len(new)) > _LINE:
         return ((False, old or ""),), ((False, new or ""),)
     return _marked(old, new)
+
+
+def changed_words(lines: Sequence[str]) -> dict[int, list[tuple[int, int]]]:
+    """Return the columns of changed words in a unified diff, by the index of the line. Lines are paired in order."""
+    runs = [(sign, [*run]) for sign, run in groupby(range(len(lines)), lambda index: lines[index][:1])]
+    words: dict[int, list[tuple[int, int]]] = {}
+    for (removes, old), (adds, new) in pairwise(runs):
+        for pair in zip(old, new, strict=False) if (removes, adds) == ("-", "+") else ():
+            sides = _marked_whole(*(lines[index][1:] for index in pair))
+            for index, pieces in zip(pair, sides, strict=True):
+                ends = list(accumulate((len(text) for _, text in pieces), initial=1))
+                words[index] = [
+                    (ends[n], ends[n + 1]) for n, (differs, text) in enumerate(pieces) if differs and text
+                ]
+    return words
 
 
 def _opcodes(left: list[str], right: list[str]) -> list[tuple[str, int, int, int, int]]:
