@@ -4,6 +4,7 @@
 * `pages` holds the connections to the pages: it asks them for cells, sends approved edits, and takes clicks.
 * `notebook_file` reads the notebook's file if no page answers.
 * `edits` checks proposed edits against the texts that the model read, and compares the texts.
+* `outputs` makes bounded data for a model of cells and their outputs.
 * `review` shows a request at its cells, and turns clicks there into answers.
 * `tools` has the tools for models.
 
