@@ -34,10 +34,11 @@ CONTENTS: Final = {
         "notebooks/runs",
     ),
     "How-to guides": (
-        "docs/chat", "docs/rehearsal", "docs/review", "docs/undo", "docs/your_tools", "docs/cells", "docs/serve", "docs/scripts",
-        "docs/models", "docs/headless", "docs/context", "docs/define", "docs/agents", "docs/outside_agents",
-        "docs/orchestrator", "docs/policies", "docs/runs", "docs/cassettes", "docs/administrators",
-        "docs/coming_from_jupyter_ai", "docs/coming_from_claude_code", "docs/coming_from_langgraph",
+        "docs/chat", "docs/rehearsal", "docs/review", "docs/undo", "docs/your_tools", "docs/cells", "docs/serve",
+        "docs/scripts", "docs/models", "docs/headless", "docs/context", "docs/define", "docs/agents",
+        "docs/outside_agents", "docs/orchestrator", "docs/policies", "docs/runs", "docs/cassettes",
+        "docs/administrators", "docs/coming_from_jupyter_ai", "docs/coming_from_claude_code",
+        "docs/coming_from_langgraph",
     ),
     "Explanation": ("docs/security", "docs/reviewed", "docs/loop", "docs/faq", "docs/comparison"),
     "Reference": (
