@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from tests import postgres
+from tests.forking import Forker
 from tract_jupyter import Tract
 from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.scripts import Rehearsing
@@ -28,6 +29,8 @@ settings.load_profile("tract")
 # processes that tests start read compiled files: compiling the package takes longer than most tests
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# jsonschema builds 38 grammars from it at import, which takes two seconds, for a format that nothing here uses
+sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # "is not installed"
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in the background of a shell; tests press Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -64,6 +67,14 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 def no_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scripts of this process are not rehearsed: a rehearsal forks it. Tests of rehearsals switch them on."""
     monkeypatch.setattr(Rehearsing, "is_on", False)
+
+
+@pytest.fixture(scope="session")
+def forker() -> Iterator[Forker]:
+    """Runs functions in processes that have imported what they need."""
+    made = Forker()
+    yield made
+    made.close()
 
 
 @pytest.fixture

@@ -23,7 +23,6 @@ from tract_jupyter.prompts import UNSIGNED
 from tract_jupyter.storage import Database
 from tract_jupyter.toolkit import Permission
 
-PROGRAM = "import sys; from tests.agents.test_killed import run_and_end; run_and_end(*sys.argv[1:])"
 TASK = "Write down one and two."
 
 
@@ -99,21 +98,18 @@ def run_and_end(folder, end_at, when, number="0"):
     tract.chat("Go.")
     print(-left[0])
     tract.close()
-    os._exit(7)
+    return 7
 
 
 @pytest.fixture
-def killed(tmp_path):
+def killed(tmp_path, forker):
     """Run it in a process that ends as it is told, and return the folder."""
 
     def give(end_at="", when="", number=0, name="here"):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "effects").write_text("")
-        done = subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(folder), end_at, when, str(number)],
-            capture_output=True, text=True, timeout=200, check=False,
-        )  # fmt: skip
+        done = forker.run("tests.agents.test_killed:run_and_end", folder, end_at, when, number)
         assert done.returncode in {-signal.SIGKILL, 7}, done.stderr
         return folder, done
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -24,28 +21,34 @@ PAIRWISE = {
 OWN = ",".join(one["id"] for one in json.loads((FOLDER / "loop_scenarios.json").read_text(encoding="utf-8")))
 
 
-def failing(tmp_path, *options):
-    """The ids of the scenarios with a variant that fails, each with the first thing that is wrong."""
-    found = tmp_path / "found.json"
-    environment = {**os.environ, "LOOP_PRODUCT": str(FOLDER / "loop_product.py")}
-    ended = subprocess.run(
-        [sys.executable, FOLDER / "loop_driver.py", "--json", found, *options],
-        env=environment, capture_output=True, text=True, timeout=900, check=False,
-    )  # fmt: skip
-    assert found.exists(), ended.stdout + ended.stderr
-    rows = json.loads(found.read_text())
-    assert rows
-    return {row["id"]: (row["label"], row["fails"]) for row in rows if row["fails"]}
+@pytest.fixture
+def failing(forker, tmp_path):
+    """A function of options: the ids of the scenarios with a variant that fails, each with the first thing that is wrong."""
+
+    def run(*options):
+        found = tmp_path / "found.json"
+        found.unlink(missing_ok=True)
+        ended = forker.run("tests.vectors.loop_driver:run", "--json", found, *options, timeout=900)
+        assert found.exists(), ended.stdout + ended.stderr
+        rows = json.loads(found.read_text())
+        assert rows
+        return {row["id"]: (row["label"], row["fails"]) for row in rows if row["fails"]}
+
+    return run
 
 
-def differing(*options):
-    """The ids of the scenarios that a replay gives otherwise than they were recorded."""
-    program = [sys.executable, Path(__file__).parent / "replayed_scenarios.py", *options]
-    ended = subprocess.run(program, capture_output=True, text=True, timeout=900, check=False)
-    assert ended.returncode == 0, ended.stderr
-    rows = json.loads(ended.stdout.splitlines()[-1])
-    assert rows
-    return {key: why for key, why in rows.items() if why}
+@pytest.fixture
+def differing(forker):
+    """A function of options: the ids of the scenarios that a replay gives otherwise than they were recorded."""
+
+    def run(*options):
+        ended = forker.run("tests.loop.replayed_scenarios:main", *options, timeout=900)
+        assert ended.returncode == 0, ended.stderr
+        rows = json.loads(ended.stdout.splitlines()[-1])
+        assert rows
+        return {key: why for key, why in rows.items() if why}
+
+    return run
 
 
 @pytest.mark.slow
@@ -53,7 +56,7 @@ def differing(*options):
 @pytest.mark.parametrize(
     ("dialect", "how", "actor"), sorted(one for one in PAIRWISE if one[0] != "responses")
 )
-def test_a_replay_gives_the_same_commits(dialect, how, actor):
+def test_a_replay_gives_the_same_commits(dialect, how, actor, differing):
     areas = {one["area"] for one in json.loads((FOLDER / "loop" / "scenarios.json").read_text())}
     assert differing(dialect, how, actor, ",".join(areas)) == {}
 
@@ -63,10 +66,10 @@ def test_a_replay_gives_the_same_commits(dialect, how, actor):
 @pytest.mark.parametrize("actor", ["sync", "async"])
 @pytest.mark.parametrize("how", ["whole", "stream"])
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_all_variants(dialect, how, actor, tmp_path):
+def test_all_variants(dialect, how, actor, failing):
     """The given scenarios in each variant, our own pairwise."""
     left_out = [] if (dialect, how, actor) in PAIRWISE else ["--skip", OWN]
-    assert failing(tmp_path, *DIALECTS[dialect], "--how", how, "--actor", actor, *left_out) == {}
+    assert failing(*DIALECTS[dialect], "--how", how, "--actor", actor, *left_out) == {}
 
 
 SAME = "HAP-04,HAP-06,PAR-51,PAR-54,COR-51,LIM-57,FLT-51,FLT-69,HOS-04,BUD-10,DIA-51,STR-53"
@@ -75,19 +78,21 @@ TWINS = {"COD-03": "HAP-04", "COD-51": "PAR-51"}
 HOW = ("whole", "stream")
 
 
-def kept(tmp_path, dialect, actor):
+def kept(failing, tmp_path, dialect, actor):
     """What the scenarios committed and did, by scenario and variant."""
     found = tmp_path / f"{dialect}_{actor}.json"
     ids = ",".join([SAME, *TWINS])
-    assert failing(tmp_path, *DIALECTS[dialect], "--actor", actor, "--only", ids, "--commits", found) == {}
+    assert failing(*DIALECTS[dialect], "--actor", actor, "--only", ids, "--commits", found) == {}
     return json.loads(found.read_text())
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_a_scenario_gives_the_same_commits_however_it_is_asked(tmp_path):
+def test_a_scenario_gives_the_same_commits_however_it_is_asked(failing, tmp_path):
     """Contents, order and content hashes; of scripts, which tell how long they took, the effects of their tools."""
-    all_kept = [kept(tmp_path, dialect, actor) for dialect in DIALECTS for actor in ("sync", "async")]
+    all_kept = [
+        kept(failing, tmp_path, dialect, actor) for dialect in DIALECTS for actor in ("sync", "async")
+    ]
     for name in SAME.split(","):
         commits = [one["commits"][f"{name} {how}"] for one in all_kept for how in HOW]
         assert len(commits[0]) > 1

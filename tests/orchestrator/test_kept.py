@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sqlite3
-import subprocess
-import sys
 import warnings
 from contextlib import closing, contextmanager
 
@@ -20,10 +18,6 @@ from tract_jupyter.storage import Database
 SUMMARY = "They counted birds."
 KEPT = "KEEP: the lake freezes in week 5."
 NEXT = "Week 6: no birds."
-PROGRAM = (
-    "import sys; from tests.orchestrator.test_kept import run_and_end; "
-    "run_and_end(sys.argv[1], int(sys.argv[2]), by_policy=sys.argv[3] == 'policy')"
-)
 
 
 def model(messages, **options):
@@ -48,11 +42,11 @@ def orchestrator(tract):
     return Orchestrator(tract, OrchestratorConfig(on_proposal=auto_approve), model)
 
 
-def run_and_end(path, number, *, by_policy):
+def run_and_end(path, number, by):
     """Run, or have a policy run it, and end the process as kill -9 does after so many transactions."""
     with Tract.open(path) as tract:
         tract.models.use(tidier, operation="orchestrate")
-        left, write = [number], Database.write
+        left, write = [int(number)], Database.write
 
         @contextmanager
         def counted(database):
@@ -65,11 +59,11 @@ def run_and_end(path, number, *, by_policy):
 
         made = orchestrator(tract)
         Database.write = counted
-        if by_policy:
+        if by == "policy":
             tract.user(KEPT)
         else:
             made.run("it is full")
-    os._exit(7)
+    return 7
 
 
 def answer_doubts(tract):
@@ -89,24 +83,23 @@ def answer_doubts(tract):
             pending.approve()
 
 
-def killed(path, number, by):
+def killed(forker, path, number, by):
     """Run in a process that is killed after so many transactions; False if it came to its end before."""
-    program = [sys.executable, "-c", PROGRAM, str(path), str(number), by]
-    code = subprocess.run(program, timeout=60, check=False).returncode
+    code = forker.run("tests.orchestrator.test_kept:run_and_end", path, number, by, timeout=60).returncode
     assert code in {7, -signal.SIGKILL}
     return code != 7
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_killed_after_any_transaction_it_goes_on_or_is_told_and_nothing_is_done_twice(tmp_path):
+def test_killed_after_any_transaction_it_goes_on_or_is_told_and_nothing_is_done_twice(tmp_path, forker):
     outcomes = set()
     for number in range(1, 100):
         path = tmp_path / f"{number}.db"
         with Tract.open(path) as tract:
             for week in range(4):
                 tract.user(f"Week {week}: {week * 7} birds.")
-        if not killed(path, number, "person"):
+        if not killed(forker, path, number, "person"):
             break
         with Tract.open(path) as tract:
             made = orchestrator(tract)
@@ -137,6 +130,7 @@ def test_killed_after_any_transaction_it_goes_on_or_is_told_and_nothing_is_done_
 @pytest.mark.timeout(900)
 def test_a_run_of_a_policy_killed_after_any_transaction_goes_on_or_is_told_and_nothing_is_done_twice(
     tmp_path,
+    forker,
 ):
     """One policy pins the message that is committed, and another one starts the orchestrator."""
     outcomes = set()
@@ -150,7 +144,7 @@ def test_a_run_of_a_policy_killed_after_any_transaction_goes_on_or_is_told_and_n
             tract.orchestrator.config = OrchestratorConfig(
                 autonomy_ceiling="autonomous", triggers=[Trigger(commits=1)]
             )
-        is_over = not killed(path, number, "policy")
+        is_over = not killed(forker, path, number, "policy")
         with Tract.open(path) as tract:
             tract.models.use(tidier, operation="orchestrate")
             outcomes |= finished(tract, number)

@@ -87,9 +87,6 @@ def prepare(actor, scenario, dialect, stream, given_actor, *more):
     return given_prepare(scenario, dialect, stream, actor, *more)
 
 
-driver.load, driver.check, driver.close = load, check, close
-
-
 def warm_up():
     """Import what the server judges with, so that no request waits for it while a turn's seconds are counted."""
     import jsonschema
@@ -97,6 +94,14 @@ def warm_up():
     assert jsonschema
     for dialect in ("openai", "anthropic"):
         server.validate(dialect, {}, {"messages": []}, "")
+    for path in ("/chat/completions", "/responses", "/messages"):
+        for streams in (True, False):
+            sdk.problems_of(path, {"stream": streams})
+
+
+def run(*words):
+    """Run what is asked for, in the process of a `Forker`."""
+    return main(list(words))
 
 
 def main(words):
@@ -112,6 +117,7 @@ def main(words):
         del words[place : place + 2]
     if os.environ.get("LOOP_WIRE") == "responses":
         driver.ModelServer = ResponsesServer
+    driver.load, driver.check, driver.close = load, check, close
     driver.prepare = partial(prepare, words[words.index("--actor") + 1] if "--actor" in words else "sync")
     driver.subprocess = Forking(driver.child)
     warm_up()
