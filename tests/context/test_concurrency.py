@@ -86,7 +86,10 @@ def test_what_one_does_the_other_sees(tmp_path):
         assert len(one.compile()) == 1
 
 
-SPAWN = multiprocessing.get_context("spawn")
+FORKS = multiprocessing.get_context("forkserver")
+FORKS.set_forkserver_preload(
+    ["tests.context.test_concurrency"]
+)  # importing it takes longer than most of this
 
 
 def in_process(place, who, count, start):
@@ -105,8 +108,8 @@ def finish(workers):
 
 
 def many_processes(place, processes, count):
-    start = SPAWN.Barrier(processes)
-    finish([SPAWN.Process(target=in_process, args=(place, who, count, start)) for who in range(processes)])
+    start = FORKS.Barrier(processes)
+    finish([FORKS.Process(target=in_process, args=(place, who, count, start)) for who in range(processes)])
     with Tract.open(**place, tokenizer=ApproximateCounter()) as tract:
         assert_one_chain(tract, processes, count)
         assert tract.verify() == []
@@ -159,9 +162,9 @@ def change(path, who, target, start):
 def test_processes_that_edit_annotate_and_append_in_batches(tmp_path):
     with open_store(tmp_path / "s.db") as tract:
         targets = [tract.user("x").commit_hash for _ in range(3)]
-    start = SPAWN.Barrier(3)
+    start = FORKS.Barrier(3)
     finish([
-        SPAWN.Process(target=change, args=(tmp_path / "s.db", who, targets[who], start)) for who in range(3)
+        FORKS.Process(target=change, args=(tmp_path / "s.db", who, targets[who], start)) for who in range(3)
     ])  # fmt: skip
     with open_store(tmp_path / "s.db") as tract:
         assert tract.status().commit_count == 3 + 3 * 60

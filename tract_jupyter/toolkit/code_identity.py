@@ -254,6 +254,8 @@ class _Walk:
             return self._function(value, strict=strict)
         if isinstance(value, type | ModuleType):
             return self._class(value) if isinstance(value, type) else self._module(value)
+        if self._is_all_modules(value):
+            return ["modules"]
         is_fixed = kind in _FIXED
         parts = self._each(_in_order(value), strict=strict) if is_fixed else self._parts(value, strict=strict)
         return self._instance(value, kind, strict=strict) if parts is None else [kind.__qualname__, *parts]
@@ -282,8 +284,7 @@ class _Walk:
         kind = type(value)
         if kind in _SETS or kind is OrderedDict:
             return _in_order(value)
-        if value is sys.modules:
-            self.doubts.add("it uses sys.modules")
+        if self._is_all_modules(value):
             return ()
         if kind not in _CONTAINERS:
             if isinstance(value, FunctionType):
@@ -296,6 +297,12 @@ class _Walk:
             if self._is_user_class(kind):
                 self._classes.append(kind)
         return [referent for referent in gc.get_referents(value) if referent is not kind]
+
+    def _is_all_modules(self, value: Any) -> bool:
+        """Return True for `sys.modules`: too much to examine, so it is a doubt."""
+        if value is sys.modules:
+            self.doubts.add("it uses sys.modules")
+        return value is sys.modules
 
     def _is_code(self, value: Any) -> bool:
         """Return True if a value is user code, or wraps it."""
