@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import stat
@@ -119,6 +120,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if marks & {"kernel", "slow"} and "browser" not in marks:
             # two kernels that start at once can choose the same free port; one of them ends before its first message
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun="Kernel died before replying"))
+
+
+def pytest_collection_finish() -> None:
+    """Leave all tests and modules out of garbage collections, which take half a second with them."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
