@@ -31,6 +31,7 @@ from tract_jupyter.review import (
     process_text,
     request_from_dict,
     this_process,
+    unfinished_text,
 )
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from tract_jupyter.operations.handlers import Handlers
     from tract_jupyter.operations.lifecycle import Operations
     from tract_jupyter.review import CodeBlock, Ledger, Pending, Reviewer, ReviewRequest, Subject
-    from tract_jupyter.storage import StoredPending
+    from tract_jupyter.storage import StoredDecision, StoredPending
 
 
 DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
@@ -130,8 +131,17 @@ class RemotePending(FieldPending):
         here = f"Asked by {process_text(self.stored.origin)}, {does}."
         if client_left(self.stored):
             here = client_has_left(self.actor)
-        why = " ".join(filter(None, [self.doubt, self.request.why, here]))
+        why = " ".join(
+            filter(None, [self.doubt, unfinished_text(self._left_unfinished), self.request.why, here])
+        )
         return replace(self.request, fingerprint=self.fingerprint, actions=actions, why=why, note=note)
+
+    @property
+    def _left_unfinished(self) -> StoredDecision | None:
+        """The decision that a process began to carry out before it ended."""
+        last = self.unfinished
+        has_begun = last is not None and last.started_at is not None
+        return last if last is not None and has_begun and has_ended(last.claimed_by) else None
 
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Store the choice of an action, including the operation's actions."""

@@ -58,6 +58,7 @@ from .grants import whom_in_words as whom_in_words
 from .introspection import APPROVE_ONLY as APPROVE_ONLY
 from .introspection import gated as gated
 from .introspection import outcome_text as outcome_text
+from .introspection import unfinished_text as unfinished_text
 from .introspection import value_rows as value_rows
 from .ledger import Ledger as Ledger
 from .lock import LOCK_FILE as LOCK_FILE

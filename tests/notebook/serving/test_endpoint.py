@@ -17,6 +17,7 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 
+from tests.kernels.rows import Row
 from tests.outside.conftest import command
 from tests.toolkit.servers import until
 from tract_jupyter import Tract
@@ -32,12 +33,13 @@ NO_REHEARSALS = "tract.scripts.rehearsing.is_on = False"
 class Notebook:
     """A kernel with a front end that never clicks, and a second process on its store, which decides."""
 
-    def __init__(self, folder, monkeypatch):
+    def __init__(self, folder, monkeypatch, python):
         self.path = folder / "report.ipynb"
         monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
         monkeypatch.setenv("JPY_SESSION_NAME", str(self.path))
         monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
         self.manager = KernelManager()
+        self.manager.kernel_spec.argv[0] = python
         self.manager.start_kernel(cwd=str(folder))
         self.client = self.manager.client()
         self.client.start_channels()
@@ -76,14 +78,15 @@ class Notebook:
         """The store as another process sees it."""
         return Tract.open(self._store)
 
-    def request(self):
-        """Return the only request."""
-        (stored,) = until(self.store.review.inbox)
-        return self.store.operations.rebuild(stored)
+    def request(self, text=""):
+        """Return the only request, or the only one about code with a text."""
+        (pending,) = until(lambda: [one for one in map(self.store.operations.rebuild, self.store.review.inbox())
+                                    if text in str(one.review_request().code)])  # fmt: skip
+        return pending
 
-    def decide(self, action="approve", *arguments):
+    def decide(self, action="approve", *arguments, text=""):
         """Decide the only request in another process, and return it."""
-        pending = self.request()
+        pending = self.request(text)
         getattr(pending, action)(*arguments)
         return pending
 
@@ -115,8 +118,9 @@ class Agent:
 
 
 @pytest.fixture
-def notebook(tmp_path, monkeypatch):
-    made = Notebook(tmp_path, monkeypatch)
+def notebook(request, tmp_path, monkeypatch):
+    """A notebook. Its parameter is a row of kernels; the default is this Python."""
+    made = Notebook(tmp_path, monkeypatch, getattr(request, "param", Row.MAIN_7).python())
     yield made
     made.close()
 
@@ -268,19 +272,66 @@ def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
     assert "/ 0\n" in told
     assert data(claude.run(code))["result"] == "1"
 
-    # the kernel ends with an open question
-    waiting = claude.run("m = 1\nm")
-    notebook.request()
+    # the kernel ends while approved code runs, and with two open questions
+    begun = "print(1, file=open('began', 'a'))\nimport time\ntime.sleep(60)"
+    codes = (begun, "n = 2\nn", "m = 1\nm")
+    calls = [claude.run(codes[0])]
+    notebook.decide()
+    began = notebook.path.with_name("began")
+    until(began.exists)
+    calls += map(claude.run, codes[1:])
+    until(lambda: len(notebook.store.review.inbox()) == 3)
     before = find_kernel(str(notebook.path))
     notebook.restart()
-    result = waiting.result(60)
-    assert (result.is_error, "ended or restarted" in result.content[0].text) == (True, True)
-    notebook.run(f"{SERVE}\n{NO_REHEARSALS}")
+    for call in calls:
+        result = call.result(60)
+        assert (result.is_error, "ended or restarted" in result.content[0].text) == (True, True)
+    assert "nothing ran" in notebook.decide(text="n = 2").note
+    notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nn = 0")
     assert find_kernel(str(notebook.path)).token != before.token
-    run = claude.run("m = 1\nm")  # the question of the ended kernel is taken over
-    notebook.decide()
+    assert data(claude.run(codes[1]))["result"] == "2"  # the approval counts once
+    run = claude.run(codes[2])  # the question of the ended kernel is taken over
+    notebook.decide(text="m = 1")
     assert data(run)["result"] == "1"
     assert "m" in claude.call("variables").structured_content
+    run = claude.run(codes[1])  # its approval is used
+    notebook.decide("reject", text="n = 2")
+    assert run.result(60).is_error
+    why = notebook.request("began").review_request().why
+    assert "began to run it, and its progress is unknown" in why
+    notebook.decide("reject", text="began")
+    run = claude.run(codes[0])
+    notebook.decide("reject")
+    assert run.result(60).is_error
+    assert began.read_text() == "1\n"
+
+
+@pytest.mark.parametrize("notebook", [Row.MAIN_6], indirect=True, ids=["ipykernel 6"])
+def test_a_kernel_of_ipykernel_6_serves_over_http_and_through_the_proxy(notebook, agent):
+    notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nwhere = []")
+    assert notebook.run("import ipykernel\nprint(ipykernel.version_info[0])") == "6\n"
+    for client in (agent(), agent("codex-mcp-client", by_proxy=True)):
+        # not within a cell that awaits; reads go on
+        cell = notebook.begin(
+            "import asyncio\nfor _ in range(10):\n    await asyncio.sleep(0.1)\nwhere = ['cell']"
+        )
+        run = client.run("where.append('agent')\nwhere")
+        notebook.decide()
+        assert "where" in client.call("variables").structured_content
+        notebook.end(cell)
+        assert data(run)["result"] == "['cell', 'agent']"
+
+        # busy, and the stop button
+        run = client.run("import time\nstopped = 1\ntime.sleep(60)")
+        notebook.decide()
+        until(lambda client=client: "stopped" in client.call("variables").structured_content)
+        notebook.manager.interrupt_kernel()
+        assert data(run)["status"] == "interrupted"
+
+        # no input
+        run = client.run("del stopped\ninput('?')")
+        notebook.decide()
+        assert "StdinNotImplementedError" in data(run)["output"]
 
 
 def test_a_call_after_the_turn_of_its_agent_runs_in_line_with_the_cells(notebook, tmp_path):
