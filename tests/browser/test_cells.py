@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from tests.browser import chat
 from tests.browser.server import DARK, LABEXTENSION, LIGHT
 
 pytestmark = pytest.mark.skipif(not LABEXTENSION.is_dir(), reason="the JupyterLab extension is not built")
@@ -351,3 +352,40 @@ def test_a_read_only_notebook_in_notebook_7(open_lab):
     assert [(one["id"], one["hash"], one["number"]) for one in found["cells"]] == [
         (f"cell-{number}", sha(SOURCES[number]), number + 1) for number in (0, 1)
     ]
+
+
+def test_an_error_is_fixed_with_three_clicks_and_the_fix_is_taken_back(open_lab, model, screenshot):
+    wrong, right = "sales = {'units': 3}\nprint(sales['unit'])", "sales = {'units': 3}\nprint(sales['units'])"
+    lab = open_lab(chat.SETUP.format(url=model.url), wrong, "# last")
+    assert lab.run_cell(0), lab.text(0)
+    assert not lab.run_cell(1)
+    edit = {"action": "replace", "cell": "cell-1", "based_on": sha(wrong)[:16], "source": right}
+    model.reply().call("notebook_read", cells=["cell-1"], outputs=True).end()
+    model.reply().call("notebook_edit", edits=[edit]).end()
+    model.reply("The column is called units.").end()
+    lab.cell(1).get_by_role("button", name="Fix", exact=True).click()
+    card = lab.page.locator(".jp-tract-card")
+    accept = card.get_by_role("button", name="Accept", exact=True)
+    accept.wait_for()
+    screenshot(lab, "cells-fix")
+    accept.click()
+    turn = lab.output(2).locator(".tract.turn[data-turn]")
+    turn.wait_for()
+    lab.wait_idle()
+    card.wait_for(state="detached")
+    (told,) = [one["content"] for one in model.requests[1]["messages"] if one["role"] == "tool"]
+    assert "KeyError" in told
+    fixed = lab.save().cells
+    assert [one.source for one in fixed[1:4:2]] == [right, "# last"]
+    assert fixed[1].metadata["tract"]["decision"] == "approve (cell)"
+    assert lab.run_cell(1)
+    assert lab.text(1) == "3\n"
+    lab.cell(1).get_by_role("button", name="Fix", exact=True).wait_for(state="detached")
+
+    turn.get_by_role("button", name="Undo this turn").click()
+    lab.button("Undo all of this", 2).click()
+    lab.page.wait_for_function(
+        "text => jupyterapp.shell.currentWidget.content.widgets[1].model.sharedModel.getSource() === text",
+        arg=wrong,
+    )
+    assert "tract" not in lab.save().cells[1].metadata
