@@ -106,7 +106,7 @@ def rows() -> Iterator[Row]:
             result = future.result()
             found = {int(wait): _Call(*call) for wait, call in result.get("calls", {}).items()}
             print(_LAYOUT.format(agent, way, *(str(found.get(wait, "error")) for wait in WAITS)), flush=True)
-            for line in _details(result, found):
+            for line in _details(result, found, in_cell=way in WAYS[:2]):
                 print(f"      {line}")
             lost = _Call(0, 0, is_answered=False, seconds=0.0, detail="")
             calls += [found.get(wait, lost) for wait in WAITS]
@@ -118,7 +118,7 @@ def _is_possible(agent: str, way: str) -> bool:
     return way != "cell, kernel" or settings_of(agent).takes_kernel
 
 
-def _details(result: Mapping[str, Any], calls: Mapping[int, _Call]) -> Iterator[str]:
+def _details(result: Mapping[str, Any], calls: Mapping[int, _Call], *, in_cell: bool) -> Iterator[str]:
     if "error" in result:
         yield f"error: {result['error']}"
     for wait, call in calls.items():
@@ -127,7 +127,7 @@ def _details(result: Mapping[str, Any], calls: Mapping[int, _Call]) -> Iterator[
             yield call.detail
     if result.get("inbox"):
         yield f"left in the inbox: {result['inbox']}"
-    if result.get("names"):
+    if result.get("names") and in_cell:  # a terminal agent has no settings of ours
         yield f"look-ups: {result['names']}"
 
 
