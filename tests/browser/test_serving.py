@@ -85,6 +85,8 @@ def test_an_agent_asks_below_the_cell_and_gets_the_result(open_lab, screenshot, 
     lab.reject(1, "I need the birds")
     result = run.result(60)
     assert (result.is_error, "I need the birds" in result.content[0].text) == (True, True)
+    line = output.locator("[data-testid=tract-record] > summary").last
+    assert line.evaluate("one => one.scrollHeight <= one.clientHeight + 1")  # its long title is cut
     screenshot(lab, "serve-decided", 1)
 
     # decided in the inbox, and kept for a client that has left
