@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from tests.notebook.cells.page import digest
-from tests.review.fakes import answering
+from tests.review.fakes import FakeChannel, answering
+from tests.review.scripted import ScriptedClient, call, reply
 
 
 def ids(page):
@@ -173,3 +174,26 @@ def test_a_script_of_the_model_asks_with_the_same_diff(page, tract, ask, read, d
     assert page.sources["a"] == "x = 2", told
     assert {item.state for item in tract.undo(tract.loop.turns()[-1]).items} == {"restorable"}
     assert page.sources["a"] == "x = 1"
+
+
+def test_a_cassette_replays_edits_without_a_page(bare_shell, page):
+    calls = [("notebook_read", {}), ("notebook_edit", {"edits": [{
+        "action": "replace", "cell": "a", "based_on": digest("x = 1")[:16], "source": "x = 2"}]})]  # fmt: skip
+
+    def talk(cassette):
+        bare_shell.run("%config TractJupyter.store = ':memory:'")
+        bare_shell.run("%reload_ext tract_jupyter")
+        bare_shell.run(f"%tract cassette {cassette} talk.jsonl")
+        tract = bare_shell.namespace["tract"]
+        if cassette == "record":
+            page.connect(bare_shell.ip.kernel.comm_manager)
+            tract.configure_llm(ScriptedClient(*[reply(None, call(*one)) for one in calls], "Done."))
+        tract.reviewer.channel = FakeChannel(answering("approve"))
+        assert tract.chat("Make x larger.", tools="self").text == "Done."
+        return bare_shell.run("%tract cassette stop").text
+
+    assert "root hash" in talk("record")
+    assert page.sources["a"] == "x = 2"
+    page.cells[0]["source"] = "x = 3"
+    assert "the same root hash" in talk("replay")
+    assert page.sources["a"] == "x = 3"

@@ -114,6 +114,8 @@ class CellPages:
     def _received(self, page: Page, message: dict[str, Any]) -> None:
         data = message.get("content", {}).get("data")
         kind = data.get("type") if isinstance(data, dict) else ""
+        if kind == "refused":  # an answer to it could be refused, too
+            return
         try:
             self._take(page, read_message(data))
         except TractError as error:
@@ -241,7 +243,7 @@ class CellPages:
 _WHY: Final = {
     "stale": "cell {cell} or another one was changed since it was read",
     "missing": "cell {cell}, or the cell before it, does not exist any more",
-    "read_only": "the notebook is read-only",
+    "read_only": "the notebook or the cell is read-only",
 }
 _ERROR: Final = "%%tract_chat\nThe cell {} raised an error. Read it with its outputs (notebook_read)"
 _PROMPTS: Final = {
