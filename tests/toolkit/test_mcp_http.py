@@ -7,7 +7,10 @@ import json
 import socket
 import ssl
 import stat
-from contextlib import ExitStack, asynccontextmanager, suppress
+import subprocess
+import sys
+import threading
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 
 import anyio
 import httpx2
@@ -191,6 +194,79 @@ def test_two_clients_with_one_name_and_the_same_call_are_asked_about_once(tract,
 
     anyio.run(use)
     assert (len(commits), len(set(commits)), len(tract.log())) == (3, 2, 2)
+
+
+class Proxy:
+    """The proxy of an agent in a terminal, as a process."""
+
+    def __init__(self):
+        program = [sys.executable, "-m", "tract_jupyter", "kernel-proxy"]
+        self._process = subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        about = {"name": "claude-code", "version": "1"}
+        self._send(
+            id=1,
+            method="initialize",
+            params={"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": about},
+        )
+        self.answer(1)
+        self._send(method="notifications/initialized")
+
+    def _send(self, **message):
+        self._process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def call(self, tool, arguments):
+        self._send(id=2, method="tools/call", params={"name": tool, "arguments": arguments})
+
+    def answer(self, number):
+        while True:
+            message = json.loads(self._process.stdout.readline())
+            if message.get("id") == number:
+                return message["result"]
+
+    def kill(self):
+        self._process.kill()
+        self._process.wait(10)
+        self._process.stdin.close()
+        self._process.stdout.close()
+
+
+@contextmanager
+def killed_at_the_end():
+    proxy = Proxy()
+    try:
+        yield proxy
+    finally:
+        proxy.kill()
+
+
+@pytest.mark.slow
+def test_proxies_that_are_killed_before_and_after_a_decision_run_nothing_twice(tract, served, runtime, add):
+    ServedKernel.here(served.url, TOKEN, None).publish()
+    go, ran = threading.Event(), []
+
+    def work():
+        """Work until the test goes on."""
+        ran.append(1)
+        go.wait(30)
+        return len(ran)
+
+    add(work)
+    with killed_at_the_end() as proxy:
+        proxy.call("work", {})
+        (stored,) = until(tract.review.inbox)
+    until(lambda: "no longer waits" in tract.operations.rebuild(stored).review_request().why)
+    tract.operations.rebuild(stored).approve()
+    assert not ran
+    with killed_at_the_end() as proxy:
+        proxy.call("work", {})
+        until(lambda: ran)  # the approval counts
+    go.set()
+    with killed_at_the_end() as proxy:
+        proxy.call("work", {})
+        assert proxy.answer(2)["content"][0]["text"] == "1"
+    assert ran == [1]
+    assert not tract.review.inbox()
 
 
 def test_no_tool_decides_a_request(tract, served):
