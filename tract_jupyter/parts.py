@@ -541,8 +541,10 @@ class Parts:
         """The agents of other programs: `use`, `chat`, `stop`, `running`."""
         from tract_jupyter.outside import OutsideAgents
 
+        delegation, top = self.delegation, self._top
+        above = None if delegation is None else lambda: delegation.parent().outside
         return OutsideAgents(
-            self._tract, self._repository, self.generation,
+            top, self._repository, self.generation, actor="" if delegation is None else delegation.actor, above=above,
             loop=lambda: self.loop, review=lambda: self._top_review, answers=lambda: self._answers,
             effects=lambda: self.effects, backups=lambda: self.backups, cassette=lambda: self.cassette,
             folder=lambda: next(iter(self.workspace.roots), Path.cwd()),
@@ -696,14 +698,18 @@ class Parts:
         return TurnUndoer(self._repository, self.effects, lambda: self.executor, lambda: self.backups)
 
     @property
-    def _top_review(self) -> Review:
-        """The review of the top tract, or of the highest one that is available."""
-        delegation = self.delegation
+    def _top(self) -> Tract:
+        """The top tract, or the highest one that is available."""
         try:
-            parent: Tract | None = None if delegation is None else delegation.parent()
+            parent: Tract | None = None if self.delegation is None else self.delegation.parent()
         except TractError:
             parent = None
-        return self.review if parent is None else parent._parts._top_review  # noqa: SLF001 # the same class
+        return self._tract if parent is None else parent._parts._top  # noqa: SLF001 # the same class
+
+    @property
+    def _top_review(self) -> Review:
+        """The review of the top tract."""
+        return self._top._parts.review  # noqa: SLF001 # the same class
 
     @part
     def _answers(self) -> AnswerStore:

@@ -401,4 +401,13 @@ def test_another_folder_for_the_files(stage, tmp_path, monkeypatch):
 
 
 def test_the_keys_of_a_file_are_those_that_are_said():
-    assert KEYS == ("name", "description", "model", "compatible_models", "tools", "toolsets", "budget")
+    assert KEYS == (
+        "name",
+        "description",
+        "model",
+        "compatible_models",
+        "tools",
+        "toolsets",
+        "budget",
+        "runtime",
+    )

@@ -304,6 +304,18 @@ def test_a_cell_with_front_matter_is_a_whole_file(shell, team):
     assert shell.namespace["tract"].agents.get("one").text == text
 
 
+def test_a_cell_may_name_an_outside_agent_and_keeps_it(shell, team):
+    team()
+    text = file_text(AgentDefinition(name="one", instructions="Look.", runtime="claude"))
+    shown = shell.run(f"%%tract_agent\n{text}")
+    assert "Runs on" in shown.html
+    assert shell.namespace["tract"].agents.get("one").text == text
+    assert shell.run("%%tract_agent one\nLook twice.").ok
+    assert shell.namespace["tract"].agents.get("one").definition.runtime == "claude"
+    refused = shell.run("%%tract_agent\n---\nname: one\n---\nLook.")
+    assert "the runtime of an agent does not change" in refused.error
+
+
 def test_a_cell_says_the_name_that_python_has(shell, team):
     team()
     assert "tools.agents.my_agent(...)" in shell.run("%%tract_agent my-agent\nLook.").text

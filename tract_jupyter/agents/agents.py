@@ -152,6 +152,11 @@ class Agents:
         self._models = allowed
 
     @property
+    def runtimes(self) -> tuple[str, ...]:
+        """The names of the outside agents that an agent can run on; see `t.outside`."""
+        return tuple(self.tract.outside.known)
+
+    @property
     def directory(self) -> Path:
         """The folder for agents' files, with one subfolder per session. Assign a path to change it.
 
@@ -181,6 +186,7 @@ class Agents:
         tools: Sequence[str] = (),
         toolsets: Sequence[str] = (),
         budget: Allowance | dict[str, Any] | None = None,
+        runtime: str | None = None,
     ) -> Agent:
         """Create an agent for this session. Runs the tool `agent_create`.
 
@@ -192,6 +198,7 @@ class Agents:
             tools: names of the tools that the agent may call.
             toolsets: sets of tools; see `toolsets`.
             budget: limit for all calls of the agent: `{"steps": 20, "usd": 0.5}`.
+            runtime: an outside agent that does the work, one of `runtimes`. It takes no model, tools or toolsets.
 
         Raises:
             AgentError: the definition is invalid. No agent is created.
@@ -199,7 +206,7 @@ class Agents:
         """
         self._tool(
             "agent_create", name=name, instructions=instructions, description=description, model=model,
-            tools=listed_names(tools), toolsets=listed_names(toolsets), budget=budget_data(budget),
+            tools=listed_names(tools), toolsets=listed_names(toolsets), budget=budget_data(budget), runtime=runtime,
         )  # fmt: skip
         return self.get(name)
 

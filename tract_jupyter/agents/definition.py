@@ -45,6 +45,8 @@ _ROLES: Final = frozenset(
         "dynamic_agents",
     ]
 )
+UNKNOWN_USE: Final = ("tokens", "usd")
+"""The limits that an outside agent cannot be held to."""
 BUDGET_KEYS: Final = tuple(one.name for one in fields(Allowance))
 """The limits that a budget can set."""
 
@@ -62,6 +64,7 @@ class AgentDefinition:
         tools: names of the tools that the agent may call.
         toolsets: sets of tools; see `t.agents.toolsets`.
         budget: limit for all calls of the agent together. None means the default.
+        runtime: an outside agent that does the work with its own model and tools, such as `claude`. None for a model.
 
     Raises:
         AgentError: a value is invalid.
@@ -75,6 +78,7 @@ class AgentDefinition:
     tools: tuple[str, ...] = ()
     toolsets: tuple[str, ...] = ()
     budget: Allowance | None = None
+    runtime: str | None = None
 
     def __post_init__(self) -> None:
         """Validate the definition."""
@@ -95,6 +99,26 @@ class AgentDefinition:
             raise AgentError(
                 "two_models", "an agent cannot have both model and compatible_models; leave one out"
             )
+        if self.runtime is not None:
+            self._check_runtime()
+
+    def _check_runtime(self) -> None:
+        """Check that the definition promises nothing that an outside agent does not hold."""
+        _check_text("runtime", self.runtime, _LONGEST_NAME)
+        names = ("model", "compatible_models", "tools", "toolsets")
+        if given := [name for name in names if getattr(self, name)]:
+            raise AgentError(
+                "runtime",
+                f"the agent {self.name!r} runs on an outside agent, which has its own model and tools, so "
+                f"{' and '.join(given)} would have no effect; leave them out",
+            )
+        limited = {} if self.budget is None else self.budget.to_dict()
+        if given := [name for name in UNKNOWN_USE if limited.get(name) is not None]:
+            raise AgentError(
+                "runtime",
+                f"the use of {' and '.join(given)} by an outside agent is not known, so a budget cannot limit it; use "
+                "steps, calls and seconds",
+            )
 
     @property
     def task_hash(self) -> str:
@@ -111,6 +135,7 @@ class AgentDefinition:
             "tools": list(self.tools),
             "toolsets": list(self.toolsets),
             "budget": {} if self.budget is None else self.budget.to_dict(),
+            "runtime": self.runtime,
         }
         return {
             key: value for key, value in values.items() if key == "name" or value not in (None, "", [], {})

@@ -70,6 +70,9 @@ def _tools(agents: Agents, definition: AgentDefinition) -> tuple[list[str], list
 
 
 def _in_a_sentence(agents: Agents, definition: AgentDefinition) -> str:
+    if definition.runtime is not None:
+        limits = definition.budget or agents.limits.agent
+        return f"runs on {definition.runtime} · has its own tools, and asks as it decides · {limits} in total"
     reads, writes = _tools(agents, definition)
     limits = definition.budget or agents.limits.agent
     makes = "agent_create" in writes
@@ -89,6 +92,8 @@ def _few(names: Sequence[str]) -> str:
 
 def _rights(agents: Agents, definition: AgentDefinition, actor: str) -> Iterator[ValueRow]:
     reads, writes = _tools(agents, definition)
+    if definition.runtime is not None:
+        yield from _runtime_rows(agents, definition.runtime)
     yield ValueRow("calls freely", "", ", ".join(reads) or "nothing", "They only read data.")
     yield ValueRow(
         "asks before",
@@ -99,13 +104,29 @@ def _rights(agents: Agents, definition: AgentDefinition, actor: str) -> Iterator
     running = call_context().agent
     above = " → ".join(("you", *(() if running is None else running.call.chain), definition.name))
     yield ValueRow("called by", "", above, f"{actor} creates it.")
-    yield ValueRow("model", "", definition.model or "the caller's model")
+    model = "its own" if definition.runtime is not None else definition.model or "the caller's model"
+    yield ValueRow("model", "", model)
     limits = definition.budget or agents.limits.agent
     yield ValueRow(
         "budget", "", str(limits), "For all its calls together. Usage also counts for the agents above."
     )
     yield ValueRow(
         "begins with", "", "an empty context", "It sees only its instructions and the input of the call."
+    )
+
+
+def _runtime_rows(agents: Agents, runtime: str) -> Iterator[ValueRow]:
+    """Say what an outside agent does, and what neither its definition nor its budget holds."""
+    yield ValueRow("runs on", "", runtime, agents.tract.outside.about(runtime))
+    yield ValueRow(
+        "own tools", "", "not limited", "It has tools for files and commands, with your rights. You decide about its "
+        "requests. It may act without a request."
+    )  # fmt: skip
+    yield ValueRow(
+        "not limited",
+        "",
+        "tokens, money",
+        "Its steps and calls are counted by its own reports. Time is measured.",
     )
 
 

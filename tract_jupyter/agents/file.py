@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ENDING: Final = ".agent"
 """The file name extension."""
-KEYS: Final = ("name", "description", "model", "compatible_models", "tools", "toolsets", "budget")
+KEYS: Final = ("name", "description", "model", "compatible_models", "tools", "toolsets", "budget", "runtime")
 """The keys of the front matter."""
 _FENCE: Final = "---"
 _MOST_BYTES: Final = 256_000

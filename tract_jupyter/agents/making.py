@@ -240,6 +240,24 @@ class AgentMaker:
         """
         check_rights(definition, self._agents.executor, caller.allowed)
         self.check_model(definition)
+        self.check_runtime(definition, caller)
+
+    def check_runtime(self, definition: AgentDefinition, caller: AgentCaller) -> None:
+        """Check that the outside agent of a definition is known, and that no agent gains its rights.
+
+        Raises:
+            AgentError: it is unknown, or the caller is an agent.
+        """
+        if definition.runtime is None:
+            return
+        if definition.runtime not in self._agents.runtimes:
+            raise unknown("runtime", [definition.runtime], self._agents.runtimes, "unknown_runtime")
+        if caller.running is not None:
+            raise AgentError(
+                "rights",
+                f"the agent {definition.name!r} runs on an outside agent, whose own tools {caller.name} cannot call: "
+                "calling an agent never adds rights. Only the user and the chat's model can create and call it",
+            )
 
     def check_model(self, definition: AgentDefinition) -> None:
         """Check that the model of a definition is on the menu.

@@ -15,7 +15,8 @@ from fnmatch import fnmatchcase
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.agents.definition import used_text
+from tract_jupyter.agents.definition import UNKNOWN_USE, used_text
+from tract_jupyter.agents.outside_call import CONTINUE, OutsideBudget
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentState, CallState, conversation_id
 from tract_jupyter.agents.rights import (
     NAMESPACE,
@@ -162,9 +163,10 @@ class CallRunner:
         """
         self._check(agent, caller)
         names = self._names(agent, caller)
+        self._agents.maker.check_runtime(agent.definition, caller)
         if attachments:  # an invalid attachment prevents the start
             self._check_attachments(attachments, caller)
-        reserved = reserve(self._meters(agent, caller), caller.among)
+        reserved = self._reserve(agent, caller)
         call = AgentCall(
             agent.name, 0, conversation_id(self._agents.whose, agent.name), caller.actor_of(agent),
             caller.depth + 1, text, reserved.limits, agent.hash, agent.definition.task_hash,
@@ -182,7 +184,8 @@ class CallRunner:
             AgentError: the call cannot be resumed.
         """
         names = self._names(agent, caller)
-        reserved = reserve(self._meters(agent, caller), caller.among)
+        self._agents.maker.check_runtime(agent.definition, caller)
+        reserved = self._reserve(agent, caller)
         call.state, call.ended, call.note, call.limits = CallState.RUNNING, None, "", reserved.limits
         call.process = this_process()
         with self._settled(call, reserved, caller.running):
@@ -327,6 +330,23 @@ class CallRunner:
             meters.append(self._agents.meter)
         return tuple(meters)
 
+    def _reserve(self, agent: Agent, caller: AgentCaller) -> Reservation:
+        """Reserve the budget of a call.
+
+        Raises:
+            AgentError: nothing is left, or a limit applies that an outside agent cannot be held to.
+        """
+        reserved = reserve(self._meters(agent, caller), caller.among)
+        unknown_use = [name for name in UNKNOWN_USE if getattr(reserved.limits, name) is not None]
+        if agent.definition.runtime is not None and unknown_use:
+            reserved.settle({}, "")
+            raise AgentError(
+                "limit",
+                f"a limit of {' and '.join(unknown_use)} applies to this call, and the use of an outside agent is not "
+                "known, so it was not started. Remove this limit, or use an agent with a model",
+            )
+        return reserved
+
     def _begin(self, agent: Agent, call: AgentCall, caller: AgentCaller, names: frozenset[str]) -> None:
         """Create the branch of a call with the instructions as its first commit, and store the call. This is atomic."""
         content = {"content_type": "instruction", "text": agent.definition.instructions}
@@ -370,6 +390,7 @@ class CallRunner:
     ) -> None:  # fmt: skip
         tract, profile = call.own, profile_for(agent.definition, names)
         stop: StopSignal | None = None
+        budget: OutsideBudget | None = None
         try:
             above = caller.tract.loop
             tract.loop.price, tract.loop.whole = above.price, True
@@ -386,7 +407,12 @@ class CallRunner:
                 tract.loop.signal() as stop,  # before `stops_with`, because an earlier stop counts
                 self._agents.stops_with(call, caller),
             ):
-                self._note(call, self._chat(tract, text, call, toolset))
+                if agent.definition.runtime is None:
+                    response = self._chat(tract, text, call, toolset)
+                else:
+                    budget = OutsideBudget(meter, stop, partial(self._agents.notify_turn, call))
+                    response = budget.run(tract, agent.definition.runtime, text or CONTINUE, call)
+                self._note(call, response)
         except StoppedEarlyError as early:
             self._note(call, early.response)
         except CassetteError as error:  # the whole replay failed
@@ -399,7 +425,9 @@ class CallRunner:
         except BaseException as error:
             call.state, call.note = CallState.STOPPED, f"stopped by {type(error).__name__}"
             raise
-        if stop is not None and stop.is_set():
+        if budget is not None and budget.why:
+            call.state, call.note = CallState.FAILED, budget.why
+        elif stop is not None and stop.is_set():
             _end_stopped(call)
 
     def _chat(self, tract: Any, text: str | None, call: AgentCall, toolset: Toolset) -> ChatResponse:

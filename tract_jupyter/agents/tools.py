@@ -153,7 +153,7 @@ class _Tools:
     def __init__(self, agents: Callable[[], Agents]) -> None:
         self._agents = agents
 
-    def agent_create(
+    def agent_create(  # noqa: PLR0917 # the parameters of the tool
         self,
         actor: str,
         /,
@@ -171,6 +171,10 @@ class _Tools:
             Budget | None,
             "Limits for all its calls: {steps, calls, tokens, usd, seconds}. Each is optional.",
         ] = None,
+        runtime: Annotated[
+            str | None,
+            "An outside agent that does the work, such as 'claude'. Then leave out model, tools and toolsets.",
+        ] = None,
     ) -> Any:
         """Create an agent: a helper with its own instructions, tools and budget, for a part of the task.
 
@@ -179,7 +183,9 @@ class _Tools:
         """
         from tract_jupyter.agents.running import AgentCaller
 
-        definition = self._definition(name, instructions, description, model, tools, toolsets, budget)
+        definition = self._definition(
+            name, instructions, description, model, tools, toolsets, budget, runtime
+        )
         agent = self._agents().maker.make(AgentCaller(self._agents().tract), definition, actor)
         return {"agent": agent.name, "version": agent.hash[:8], "tool": f"agents.{agent.name}"}
 
@@ -336,13 +342,13 @@ class _Tools:
 
     def _definition(
         self, name: str, instructions: str, description: str, model: str | None, tools: list[str] | None,
-        toolsets: list[str] | None, budget: Budget | None,
+        toolsets: list[str] | None, budget: Budget | None, runtime: str | None = None,
     ) -> Any:  # fmt: skip
         from tract_jupyter.agents.definition import AgentDefinition, read_budget
 
         return AgentDefinition(
             name=name, instructions=instructions, description=description, model=model, tools=tuple(tools or ()),
-            toolsets=tuple(toolsets or ()), budget=read_budget(budget),
+            toolsets=tuple(toolsets or ()), budget=read_budget(budget), runtime=runtime,
         )  # fmt: skip
 
     def _changed(self, agent: Agent, changes: dict[str, Any]) -> Any:

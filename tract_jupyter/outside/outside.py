@@ -17,13 +17,14 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.loop import StoppedEarlyError, TurnNoted, TurnObserver, TurnRequest
 from tract_jupyter.models import ChatResponse, TurnOutcome, admin_limits, digest, one_line
+from tract_jupyter.outside import agents
 from tract_jupyter.outside.agents import command_of, settings_of
 from tract_jupyter.outside.files import shown
 from tract_jupyter.outside.session import AgentSession
 from tract_jupyter.outside.traffic import AgentTraffic
 from tract_jupyter.outside.turn import SESSION, OutsideTurn, prompt_content
 from tract_jupyter.rehearsal import watch_files
-from tract_jupyter.toolkit import changed_context
+from tract_jupyter.toolkit import call_context, changed_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -66,6 +67,8 @@ class OutsideAgents:
         backups: returns the earlier contents of files.
         cassette: returns the cassette.
         folder: returns the working folder of agents.
+        actor: the actor of requests; empty for the outside agent itself.
+        above: returns the outside agents of the parent tract, whose settings apply here; None for a top tract.
 
     Attributes:
         server: a function that starts the kernel's MCP server and returns its address; None to offer none.
@@ -84,6 +87,8 @@ class OutsideAgents:
         backups: Callable[[], Backups],
         cassette: Callable[[], Cassette],
         folder: Callable[[], Path],
+        actor: str = "",
+        above: Callable[[], OutsideAgents] | None = None,
     ) -> None:
         self.server: Callable[[], KernelServer | None] | None = None
         self._tract = tract
@@ -96,6 +101,8 @@ class OutsideAgents:
         self._backups = backups
         self._cassette = cassette
         self._folder = folder
+        self._actor = actor
+        self._above = above
         self._default = ""
         self._chosen: dict[str, tuple[AgentSettings, tuple[str, ...]]] = {}
         self._sessions: dict[str, _Running] = {}
@@ -106,6 +113,20 @@ class OutsideAgents:
     def default(self) -> str:
         """The agent of `use`; empty for none."""
         return self._default
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The names of the known agents."""
+        return tuple(one.name for one in agents.AGENTS)
+
+    def about(self, agent: str) -> str:
+        """Return the title of an agent, and when it asks.
+
+        Raises:
+            OutsideAgentError: the agent is unknown.
+        """
+        settings, _ = self._settings(agent)
+        return f"{settings.title}. {settings.about}"
 
     @property
     def is_in_turn(self) -> bool:
@@ -180,7 +201,7 @@ class OutsideAgents:
             TractError: the message cannot be committed.
         """
         admin_limits().check_outside_agents()
-        settings, _ = self._chosen.get(agent) or (settings_of(agent), ())
+        settings, _ = self._settings(agent)
         loop, before = self._loop(), self._repository.refs.position.commit_hash
         files = self._repository.files.load(attachments)
         with loop.signal() as stop, loop.asking(TurnRequest(), text, name, files, needs_model=False) as held:
@@ -219,7 +240,7 @@ class OutsideAgents:
             running.session.ensure_asking(running.listen)
             return running
         self._close(agent)
-        _, names = self._chosen.get(agent) or (settings, ())
+        _, names = self._settings(agent)
         traffic = AgentTraffic(self._cassette(), settings.name)
         session = AgentSession(settings, self._folder(), names, server, traffic)
         session.stop = stop
@@ -233,6 +254,7 @@ class OutsideAgents:
             self._close(agent)
             raise
         running.earlier = "" if is_loaded else self._transcript(message.before)
+        running.instructions = "" if is_loaded else self._instructions(message.before)
         return running
 
     def ended(self, running: _Running) -> None:
@@ -260,7 +282,7 @@ class OutsideAgents:
         """Return the turn of a session."""
         return OutsideTurn(
             running.session, prompt, self._repository, self._answers(), self._review().reviewer, observer, stop,
-            self._tract,
+            self._tract, actor=self._actor,
         )  # fmt: skip
 
     @property
@@ -270,7 +292,10 @@ class OutsideAgents:
 
     def record(self, question: str, change: Change) -> None:
         """Record changed files for the undo of a turn."""
-        self._effects().recorder(lambda: question).changed(change)
+        recorder = call_context().effects or self._effects().recorder(
+            lambda: question
+        )  # of the outermost turn
+        recorder.changed(change)
 
     # ---
 
@@ -319,6 +344,18 @@ class OutsideAgents:
         last = next((one.data for one in events if one.data.get("session") == session), None)
         return last is not None and last.get("known") == self._digest(commit)
 
+    def _settings(self, agent: str) -> tuple[AgentSettings, tuple[str, ...]]:
+        """Return the settings of an agent, and the variables that it gets."""
+        chosen = self._chosen.get(agent)
+        if chosen is not None:
+            return chosen
+        return (settings_of(agent), ()) if self._above is None else self._above()._settings(agent)  # noqa: SLF001 # the same class
+
+    def _instructions(self, commit: str | None) -> str:
+        """Return the instructions of the context."""
+        texts = [one.content.strip() for one in self._messages(commit) if one.role == "system"]
+        return "\n\n".join(filter(None, texts))[:_MOST_EARLIER]
+
     def _transcript(self, commit: str | None) -> str:
         """Return the conversation as a text for an agent that does not know it."""
         lines = [
@@ -351,6 +388,7 @@ class _Running:
     Attributes:
         known: the digest of the history that the agent knows.
         earlier: the conversation that the agent gets with its next prompt.
+        instructions: the instructions of the context, which it gets with its next prompt.
         is_new: True in the first turn of the session.
         settling: waits for the end of a cancelled prompt; None if there is none.
         why_no_kernel: the reason why the kernel is not offered to it; empty if it is, or if there is none.
@@ -361,7 +399,7 @@ class _Running:
         self._server = server
         self.why_no_kernel = why_no_kernel
         self.known = ""
-        self.earlier = ""
+        self.earlier = self.instructions = ""
         self.is_new = True
         self.settling: Worker[None] | None = None
         self.before: list[object] = []
@@ -373,9 +411,11 @@ class _Running:
             self.before.append(item)
 
     def with_earlier(self, text: str) -> str:
-        """Return a message with the conversation that the agent does not know, once."""
-        earlier, self.earlier = self.earlier, ""
-        return _EARLIER.format(text=earlier, message=text) if earlier else text
+        """Return a message with the instructions and the conversation that the agent does not know, once."""
+        earlier, instructions = self.earlier, self.instructions
+        self.earlier = self.instructions = ""
+        message = _EARLIER.format(text=earlier, message=text) if earlier else text
+        return f"{instructions}\n\n{message}" if instructions else message
 
     def is_usable(self, stop: StopSignal, server: KernelServer | None) -> bool:
         """Return True if the agent runs, knows this server, and works on no prompt. Wait for a cancelled one."""
@@ -415,11 +455,11 @@ class _Turn:
             StoppedEarlyError: it was stopped before there was any reply.
             OutsideAgentError: see `OutsideAgents.chat`.
         """
-        agents = self._agents
+        owner = self._agents
         try:
-            running = agents.ready(self._agent, self._settings, self._message, self._stop)
+            running = owner.ready(self._agent, self._settings, self._message, self._stop)
         except Stopped:
-            info = agents._repository.commits.get(self._message.question)  # noqa: SLF001 # the same module
+            info = owner._repository.commits.get(self._message.question)  # noqa: SLF001 # the same module
             note = "stopped before the agent was ready; send the message again"
             raise StoppedEarlyError(
                 ChatResponse("", info, outcome=TurnOutcome.STOPPED, note=note, steps=0)
@@ -428,14 +468,14 @@ class _Turn:
         prompt = list(
             prompt_content(running.session, running.with_earlier(self._message.text), self._message.files)
         )
-        turn = agents.turn(running, prompt, self._observer, self._stop)
+        turn = owner.turn(running, prompt, self._observer, self._stop)
         turn.on_delta = self.on_delta
         turn.earlier, running.before = running.before, []
-        watched = watch_files(running.session.folder, agents.backups)
+        watched = watch_files(running.session.folder, owner.backups)
         try:
             return turn.run()
         finally:
-            agents.ended(running)
+            owner.ended(running)
             self._record(watched.finish, turn, running.session.folder)
 
     def _say_what_is_known(self, running: _Running) -> None:

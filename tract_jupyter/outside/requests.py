@@ -41,13 +41,16 @@ class PendingAgentRequest(Pending):
         call: the call, with all that the agent said about it.
         settings: the agent.
         folder: its working folder.
+        actor: the agent of the tree that runs on it; empty for none.
         options: see `Pending`.
     """
 
     labels: Mapping[str, str] = {"approve": "Allow once", "reject": "Reject"}
     in_view = frozenset({"changes", "command", "agent", "folder", "title", "arguments", "tool", "kind"})
 
-    def __init__(self, call: SeenCall, settings: AgentSettings, folder: Path, **options: Any) -> None:
+    def __init__(
+        self, call: SeenCall, settings: AgentSettings, folder: Path, *, actor: str = "", **options: Any
+    ) -> None:
         command = call.command(settings)
         fields = {
             "agent": settings.name,
@@ -65,7 +68,8 @@ class PendingAgentRequest(Pending):
         self._folder = folder
         self._only_this = secrets.token_hex(8)
         self.changes = call.changes
-        super().__init__(OUTSIDE_AGENT, fields=fields, actor=f"{ACTOR}{settings.name}", **options)
+        actor = actor or f"{ACTOR}{settings.name}"
+        super().__init__(OUTSIDE_AGENT, fields=fields, actor=actor, **options)
         self.asked_earlier(None)  # the agent asks, and no line of code
 
     @property

@@ -152,6 +152,7 @@ class OutsideTurn:
         observer: gets the events.
         stop: ends the turn.
         tract: the owner of the requests.
+        actor: the actor of the requests; empty for the outside agent itself.
 
     Attributes:
         on_delta: gets each piece of a reply; None for no receiver.
@@ -168,6 +169,8 @@ class OutsideTurn:
         observer: TurnObserver,
         stop: StopSignal,
         tract: Any,
+        *,
+        actor: str = "",
     ) -> None:
         self.on_delta: Callable[[Delta], object] | None = None
         self.earlier: Sequence[object] = ()
@@ -181,6 +184,7 @@ class OutsideTurn:
         self._observer = observer
         self._stop = stop
         self._tract = tract
+        self._actor = actor
         self._prefix = session.traffic.draw("turn", lambda: secrets.token_hex(3))
         self._branch = repository.refs.position.branch
         self._text: list[str] = []
@@ -412,7 +416,12 @@ class OutsideTurn:
             self._session.answer(request_id, {"outcome": outcome})
             return
         pending = PendingAgentRequest(
-            call, self._session.settings, self._session.folder, tract=self._tract, triggered_by=None
+            call,
+            self._session.settings,
+            self._session.folder,
+            tract=self._tract,
+            triggered_by=None,
+            actor=self._actor,
         )
         request = _OpenRequest(request_id, call, pending, data.get("options"))
         self._open[id(request)] = request

@@ -72,13 +72,15 @@ def _define(notebook: NotebookSession, agents: Agents, options: AgentOptions, bo
             f"{definition.name} already has this definition." if is_same else "The definition is valid."
         )
         return DefinedAgent(sentence, _changes(former, definition), text_notices(definition))
+    if former is not None and former.definition.runtime != definition.runtime:
+        raise OperationError("the runtime of an agent does not change; use another name. Nothing was defined")
     changes = _changes(former, definition)
     values: dict[str, Any] = {
         "instructions": definition.instructions, "description": definition.description, "model": definition.model,
         "tools": list(definition.tools), "toolsets": list(definition.toolsets), "budget": definition.budget,
     }  # fmt: skip
     if former is None:
-        agent = agents.create(definition.name, **values)
+        agent = agents.create(definition.name, **values, runtime=definition.runtime)
         called = f"tools.agents.{python_name(agent.name)}(...)"
         sentence = f"Defined {agent.name}: {called} calls it. Models that may call agents can also call it."
     else:
@@ -176,6 +178,7 @@ def _of_options(options: AgentOptions, body: str, former: Agent | None) -> Agent
         tools=_list(options.tools, () if old is None else old.tools),
         toolsets=_list(options.toolsets, () if old is None else old.toolsets),
         budget=budget or (None if old is None else old.budget),
+        runtime=None if old is None else old.runtime,
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ from tract_jupyter.toolkit import CHAT
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tract_jupyter.agents import Agent, AgentCall, Agents
+    from tract_jupyter.agents import Agent, AgentCall, AgentDefinition, Agents
     from tract_jupyter.notebook.agents.watch import AgentWatch
     from tract_jupyter.notebook.chat.view import Action
     from tract_jupyter.notebook.chat.work import AgentWork
@@ -353,6 +353,12 @@ def _remaining_text(tightest: str, used: Mapping[str, float], limits: Mapping[st
     return f"{remaining:,.0f} of {counted(int(limits[tightest]), _NOUNS[tightest])} left"
 
 
+def _model(definition: AgentDefinition) -> str:
+    if definition.runtime:
+        return "its own"
+    return definition.model or ", ".join(definition.compatible_models) or "its caller\u2019s"
+
+
 def _body(
     watch: AgentWatch, agent: Agent, toolsets: Mapping[str, frozenset[str]], works: Mapping[int, AgentWork]
 ) -> HtmlPart:
@@ -361,7 +367,9 @@ def _body(
     facts = [
         "adopted from a file" if agent.is_adopted else f"made by {_maker(agent)}",
         f"version {agent.version}",
-        definition.model or "its caller\u2019s model",
+        f"runs on {definition.runtime}"
+        if definition.runtime
+        else definition.model or "its caller\u2019s model",
         f"may call {', '.join(tools)}" if tools else "calls no tools",
         f"budget {definition.budget or watch.tract.agents.limits.agent}",
     ]
@@ -520,7 +528,8 @@ class AgentPage(View):
             ("Made by", _maker(agent)),
             ("Written by", agent.making.get("model", "")),
             ("In cell", agent.making.get("cell", "")),
-            ("Model", definition.model or ", ".join(definition.compatible_models) or "its caller\u2019s"),
+            ("Runs on", definition.runtime or ""),
+            ("Model", _model(definition)),
             ("Tools", tools),
             ("Budget", str(definition.budget or watch.tract.agents.limits.agent)),
             ("Left", line.left.removesuffix(" left")),
