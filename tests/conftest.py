@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # a loaded machine is slow, not wrong; the same examples in every run, nothing written into the tree
 settings.register_profile("tract", max_examples=50, deadline=None, derandomize=True, database=None)
-settings.load_profile("tract")
+settings.register_profile("quick", settings.get_profile("tract"), max_examples=15)
 # processes that tests start read compiled files: compiling the package takes longer than most tests
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
@@ -102,6 +102,11 @@ def modes() -> Iterator[Callable[[Path], dict[str, int]]]:
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--store=postgres` runs the tests of the fixtures `tract` and `own_store`, and only those, on PostgreSQL."""
     parser.addoption("--store", choices=["usual", "postgres"], default="usual", help="where tracts are kept")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Draw fewer examples if slow tests are left out."""
+    settings.load_profile("quick" if config.option.markexpr else "tract")
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:

@@ -172,6 +172,7 @@ def talked(one, turns):
     return outcomes
 
 
+@pytest.mark.slow
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(STEP, min_size=1, max_size=6))
 def test_any_scripted_conversation_comes_out_the_same(opened, cassette, steps):
@@ -707,6 +708,7 @@ def test_a_line_that_nobody_recorded_is_refused(cassette, line):
         Tract.open(replay=cassette)
 
 
+@pytest.mark.slow
 def test_whatever_a_hand_made_of_a_cassette_is_one_sentence(cassette):
     """Each value of each line taken out, or another one in its place."""
 

@@ -5,6 +5,8 @@ import sys
 import pexpect
 import pytest
 
+pytestmark = pytest.mark.slow  # each starts an IPython
+
 DEFINE = """%%tract_operation deploy --ask {options}
 x: int = 1
 
