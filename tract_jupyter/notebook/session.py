@@ -381,6 +381,8 @@ class NotebookSession:
         if self.served is not None:
             self.served.stop()
             self.served = None
+        if self._cells is not None:
+            self._cells.pages.close()
         with self._lock:
             if self._watch is not None:
                 self._watch.close()

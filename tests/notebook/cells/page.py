@@ -30,7 +30,7 @@ class FakePage:
             for name, source in sources.items()
         ]
         self.got: list[dict[str, Any]] = []
-        self.is_silent = False
+        self.is_silent = self.is_closed = False
         self.before_apply: Callable[[], None] = lambda: None
         self.on_show: Callable[[dict[str, Any]], None] = lambda _: None
         self.hello = {"read_only": False, "abilities": ["read", "edit", "diff"], **hello}
@@ -47,7 +47,10 @@ class FakePage:
         self._deliver = callback
 
     def on_close(self, callback: Callable[[dict[str, Any]], None]) -> None:
-        self.close = callback
+        self._on_close = callback
+
+    def close(self) -> None:
+        self.is_closed = True
 
     # --- the page
 
@@ -63,6 +66,9 @@ class FakePage:
     def greet(self) -> FakePage:
         self.say("hello", notebook=PATH, client="c1", **self.hello)
         return self
+
+    def leave(self) -> None:
+        self._on_close({})
 
     def say(self, kind: str, /, **content: Any) -> None:
         self.deliver({"v": 1, "type": kind, **content})

@@ -91,7 +91,7 @@ def test_without_a_page_the_file_is_read_and_code_is_proposed(saved, bare_shell,
 def test_a_silent_page_is_replaced_until_it_speaks(saved, page, comms, ask, monkeypatch):
     monkeypatch.setattr("tract_jupyter.notebook.cells.pages.READ_SECONDS", 0.01)
     other = FakePage({"o": "1"}).connect(comms)
-    other.say("hello", notebook="other.ipynb", client="c2", **other.hello)
+    other.say("hello", notebook="RTC:other.ipynb", client="c2", **other.hello)
     assert len(json.loads(ask("notebook_read"))["cells"]) == 3  # of the page that shows this notebook
     page.is_silent = True
     assert len(json.loads(ask("notebook_read"))["cells"]) == 2
@@ -101,8 +101,8 @@ def test_a_silent_page_is_replaced_until_it_speaks(saved, page, comms, ask, monk
     page.is_silent = False
     page.say("ask", cell="a", kind="explain")
     assert len(json.loads(ask("notebook_read"))["cells"]) == 3
-    page.close({})
-    other.close({})
+    page.leave()
+    other.leave()
     assert len(json.loads(ask("notebook_read"))["cells"]) == 2
 
 
@@ -110,7 +110,7 @@ def test_a_page_that_was_reloaded_gets_the_open_requests(page, comms, ask, read,
     read()
 
     def reload(ticket):
-        page.close({})
+        page.leave()
         again = FakePage(page.sources).connect(comms)
         assert [one["type"] for one in again.got] == ["welcome", "show"]
         assert again.got[1]["digest"] == ticket.request.fingerprint
@@ -138,11 +138,13 @@ def test_a_cell_runs_after_the_approval_of_its_text(page, bare_shell, tract, ask
     assert not [one for one in page.got if one["type"] in {"apply", "show"}]
 
 
-def test_the_tools_are_offered_in_a_kernel_alone(tract, bare_shell, model):
+def test_the_tools_are_offered_in_a_kernel_alone(tract, comms, page, bare_shell, model):
     tract.chat("Hello", tools="code")
     offered = [one["function"]["name"] for one in model.asked[-1][1]["tools"]]
     assert {"notebook_read", "notebook_edit", "notebook_run_cell"} <= set(offered)
     bare_shell.run("%unload_ext tract_jupyter")
+    assert page.is_closed
+    assert not comms.targets
     del bare_shell.ip.kernel
     bare_shell.run("%load_ext tract_jupyter")
     assert "notebook_edit" not in bare_shell.namespace["tract"].executor.tools()

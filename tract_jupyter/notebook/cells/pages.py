@@ -161,16 +161,24 @@ class CellPages:
     @property
     def connected(self) -> Page | None:
         """The page of this notebook that was heard last; None if there is none."""
-        path = self._path()
-        pages = [page for page in self._pages if page.is_greeted and not page.is_silent]
-        own = [page for page in pages if path is not None and _shows(page, path)]
-        return next(reversed(own or pages), None)
+        return next((page for page in reversed(self._own_pages()) if not page.is_silent), None)
+
+    def _own_pages(self) -> list[Page]:
+        """Return the pages of this notebook. If none has its path, such as after a new name, return all."""
+        path, pages = self._path(), [page for page in self._pages if page.is_greeted]
+        return [page for page in pages if path is not None and _shows(page, path)] or pages
 
     def everywhere(self, kind: str, **content: Any) -> None:
-        """Send a message to all pages."""
-        for page in tuple(self._pages):
-            if page.is_greeted:
-                page.send(kind, **content)
+        """Send a message to all pages of this notebook."""
+        for page in self._own_pages():
+            page.send(kind, **content)
+
+    def close(self) -> None:
+        """Close all comms. A page then opens a new one, if the extension is loaded again."""
+        with self._lock:
+            pages, self._pages = self._pages, []
+        for page in pages:
+            page.comm.close()
 
     def read(self, which: Collection[str] | None = None, *, outputs: bool = False) -> Snapshot:
         """Return the live cells of the page; without an answer, the saved ones.
@@ -253,5 +261,6 @@ _PROMPTS: Final = {
 
 
 def _shows(page: Page, path: Path) -> bool:
-    """Return True if a page shows this notebook. Its path is relative to the folder of the server."""
-    return f"/{path.as_posix()}".endswith(f"/{page.notebook.lstrip('/')}") if page.notebook else False
+    """Return True if a page shows this notebook. Its path is relative to the folder of the server, after a drive."""
+    name = page.notebook.removeprefix("RTC:").lstrip("/")
+    return bool(name) and f"/{path.as_posix()}".endswith(f"/{name}")
