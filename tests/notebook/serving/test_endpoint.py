@@ -305,6 +305,17 @@ def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
     assert run.result(60).is_error
     assert began.read_text() == "1\n"
 
+    # the notebook is closed
+    run = claude.run("n = 3")
+    notebook.request()
+    notebook.client.shutdown()
+    until(lambda: not notebook.manager.is_alive())
+    assert "ended or restarted" in run.result(60).content[0].text
+    assert "no longer waits" in notebook.request().review_request().why
+    with pytest.raises(McpStartError):
+        find_kernel(str(notebook.path))
+    assert not list((notebook.path.parent / "runtime").glob("tract-kernel-*"))
+
 
 @pytest.mark.parametrize("notebook", [Row.MAIN_6], indirect=True, ids=["ipykernel 6"])
 def test_a_kernel_of_ipykernel_6_serves_over_http_and_through_the_proxy(notebook, agent):
