@@ -70,6 +70,27 @@ def test_a_model_creates_and_calls_it_and_the_undo_restores_files(known, log, tr
     assert not (folder / "new.py").exists()
 
 
+def test_a_call_is_on_the_cassette_of_the_session(known, tract, user, folder, tmp_path):
+    known(prompts=[[*writing(), ["text", "Written."]]])
+    tract.configure_llm(
+        ScriptedClient(
+            reply(None, tool_call("agent_create", CREATE, "a"), tool_call("agent_call", CALL, "b")), "Done."
+        )
+    )
+    file = tmp_path / "tree.cassette.jsonl"
+    with tract.cassette.record(file):
+        tract.chat("Have a file written.", tools="agents")
+    (folder / "new.py").unlink()
+    known(settings={"command": ("/no/such",)})
+    with Tract.open(replay=file) as other:
+        other.reviewer.channel = personal_channel("test")(user.decide)
+        assert other.chat("Have a file written.", tools="agents").text == "Done."
+        assert other.cassette.report.is_same
+        (done,) = other.agents.calls_of("writer")
+        assert done.answer == "Written."
+    assert not (folder / "new.py").exists()
+
+
 def test_what_cannot_be_held_is_refused(known, tract):
     known()
     for more, why in [

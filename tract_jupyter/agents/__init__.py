@@ -4,7 +4,8 @@
 * `agents`: `Tract.agents`. `making`: creation, changes and their permission checks. `registry`: agents, calls and
   their stored records. `tools`: the tools that create and call agents. `details`: the details of an agent that the
   user reviews. `adoption`: the request to adopt a file.
-* `running`: runs a call as one turn of the tool loop, in a separate tract. `rights`: the tools that an agent may call.
+* `running`: runs a call as one turn of the tool loop, in a separate tract. `outside_call`: the same for an agent that
+  runs on an outside agent. `rights`: the tools that an agent may call.
 
 Agents use the same loop, gate and executor as everything else. Knows `loop`, `toolkit`, `review`,
 `analysis`, `llm` and `prompts`.
