@@ -162,6 +162,8 @@ class NotebookSession:
         self.front_end = FrontEnd(shell)
         self.waiting = WaitingLine(self)
         self.turns = TurnsOnDisplay()
+        self.hides_values = False
+        """True during a turn that hides the values of variables."""
         self.tells_store = True
         """False until the greeting is printed, because it names the store."""
         self._folder = Path.cwd()

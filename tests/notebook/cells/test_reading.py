@@ -10,11 +10,12 @@ import pytest
 from tests.attachments import png
 from tests.notebook.cells.page import FakePage, digest
 from tests.review.fakes import answering
+from tests.review.scripted import call, reply
 
 IMAGE = png(3, 2)
 
 
-def test_a_range_and_outputs(page, tract, ask):
+def test_a_range_and_outputs(page, tract, ask, model, bare_shell):
     page.cells[1].update(
         execution_count=3,
         outputs=[
@@ -39,6 +40,13 @@ def test_a_range_and_outputs(page, tract, ask):
     told = json.loads(ask("notebook_read", cells=["c", "zz"]))
     assert [one["id"] for one in told["cells"]] == ["c"]
     assert "There are no cells with the other ids" in told["note"]
+    model.replies = [reply(None, call("notebook_read", {"cells": ["b"], "outputs": True})), "Done."]
+    bare_shell.run("y = 42")
+    assert bare_shell.run("%%tract_chat --vars y --schema-only\nRead b.").ok
+    hidden = next(
+        m["content"] for m in model.asked[-1][0] if m["role"] == "tool" and "not shown in" in m["content"]
+    )
+    assert not json.loads(hidden)["cells"][0].get("outputs")
     page.cells = [{**page.cells[0], "id": f"n{n}", "source": "y" * 1_000} for n in range(40)]
     told = json.loads(ask("notebook_read"))
     assert 5 < len(told["cells"]) < 15

@@ -40,6 +40,7 @@ _FROM_FILE: Final = (
     "This is the saved file, so unsaved changes are not seen. Cells cannot be changed now. Code can be inserted in a "
     "new cell."
 )
+_HIDDEN: Final = "Outputs are not shown in this turn, because the user hides the values of variables."
 _NEEDS_PAGE: Final = (
     "only code can be inserted now, because no page with the JupyterLab extension answers. Propose the change as an "
     "inserted code cell, or describe it to the user"
@@ -98,6 +99,8 @@ class NotebookCells:
 
         Not for values of variables: notebook_execute. Not for the conversation: log.
         """
+        is_hidden = outputs and self._notebook.hides_values
+        outputs = outputs and not is_hidden
         if cells is None:
             everything = self.pages.read()
             chosen = [one for one in everything.cells if one["number"] >= max(first, 1)]
@@ -110,7 +113,8 @@ class NotebookCells:
             chosen = [one for one in found.cells if one["id"] in cells]
         if outputs and found.page is not None:
             chosen = list(found.cells)
-        return self._answer(found, chosen, cells, total, outputs=outputs)
+        note = _HIDDEN if is_hidden else ""
+        return self._answer(found, chosen, cells, total, outputs=outputs, note=note)
 
     def _with_outputs(self, everything: Snapshot, chosen: Sequence[Mapping[str, Any]]) -> Snapshot:
         if everything.page is None:
@@ -125,6 +129,7 @@ class NotebookCells:
         total: int | None,
         *,
         outputs: bool,
+        note: str,
     ) -> ToolResult:
         shown: list[dict[str, Any]] = []
         size = 0
@@ -137,6 +142,7 @@ class NotebookCells:
             shown.append(data)
         images = [image for cell in chosen[: len(shown)] if outputs for image in output_images(cell)]
         notes = [
+            note,
             _FROM_FILE if found.page is None else "",
             f"This answer has only the first {counted(len(shown), 'cell')}. Read the rest with another call."
             if len(shown) < len(chosen)

@@ -310,7 +310,7 @@ async def _carry_out(
                     gathering(notebook, board),
                     showing_outputs(notebook, board),
                     notebook.agent_watch.shown_on(board),
-                    _hiding(tract, hidden),
+                    _hiding(notebook, hidden),
                     within or nullcontext(),
                 ):
                     offered = {} if agent else {"tools": tools}
@@ -337,14 +337,15 @@ async def _carry_out(
 
 
 @contextmanager
-def _hiding(tract: Tract, hidden: HiddenValues | None) -> Iterator[None]:
-    """Hide values in the results of a turn."""
+def _hiding(notebook: NotebookSession, hidden: HiddenValues | None) -> Iterator[None]:
+    """Hide values in the results of a turn. Outputs of cells may have them in any form, so these are not read."""
+    tract, notebook.hides_values = notebook.tract, hidden is not None
     before = tract.loop.redact
     tract.loop.redact = before if hidden is None else hidden.redact
     try:
         yield
     finally:
-        tract.loop.redact = before
+        tract.loop.redact, notebook.hides_values = before, False
 
 
 def _model_name(tract: Tract) -> str:
