@@ -65,7 +65,8 @@ def saved(bare_shell, tmp_path, monkeypatch):
             "outputs": [7],
             "execution_count": 1,
         },
-        {"cell_type": "markdown", "source": "# Birds"},
+        {"cell_type": "markdown", "id": "<b>", "source": "# Birds"},
+        {"cell_type": "evil", "source": [], "execution_count": True},
     ]
     path.write_text(json.dumps({"cells": cells, "nbformat": 4, "nbformat_minor": 4}))
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
@@ -78,6 +79,7 @@ def test_without_a_page_the_file_is_read_and_code_is_proposed(saved, bare_shell,
         {"id": "a", "number": 1, "kind": "code", "execution_count": 1, "source": "x = 1\ny = 2",
          "source_hash": digest("x = 1\ny = 2")[:16]},
         {"id": "", "number": 2, "kind": "markdown", "source": "# Birds"},
+        {"id": "", "number": 3, "kind": "raw", "source": ""},
     ]  # fmt: skip
     assert "unsaved changes are not seen" in told["note"]
     user = decided(answering("approve"))
@@ -98,20 +100,21 @@ def test_without_a_page_the_file_is_read_and_code_is_proposed(saved, bare_shell,
 
 def test_a_silent_page_is_replaced_until_it_speaks(saved, page, comms, ask, monkeypatch):
     monkeypatch.setattr("tract_jupyter.notebook.cells.pages.READ_SECONDS", 0.01)
+    page.cells.append({**page.cells[0], "id": "d"})
     other = FakePage({"o": "1"}).connect(comms)
     other.say("hello", notebook="RTC:other.ipynb", client="c2", **other.hello)
-    assert len(json.loads(ask("notebook_read"))["cells"]) == 3  # of the page that shows this notebook
+    assert len(json.loads(ask("notebook_read"))["cells"]) == 4  # of the page that shows this notebook
     page.is_silent = True
-    assert len(json.loads(ask("notebook_read"))["cells"]) == 2
+    assert len(json.loads(ask("notebook_read"))["cells"]) == 3
     asked = len(page.got)
     ask("notebook_read")
     assert len(page.got) == asked
     page.is_silent = False
     page.say("ask", cell="a", kind="explain")
-    assert len(json.loads(ask("notebook_read"))["cells"]) == 3
+    assert len(json.loads(ask("notebook_read"))["cells"]) == 4
     page.leave()
     other.leave()
-    assert len(json.loads(ask("notebook_read"))["cells"]) == 2
+    assert len(json.loads(ask("notebook_read"))["cells"]) == 3
 
 
 def test_a_page_that_was_reloaded_gets_the_open_requests(page, comms, ask, read, decided):

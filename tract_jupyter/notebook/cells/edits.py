@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import counted, one_line
-from tract_jupyter.notebook.cells.messages import source_hash
+from tract_jupyter.notebook.cells.messages import CELL_ID, source_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -165,8 +165,13 @@ def _checked(name: str, edit: CellEdit, known: KnownTexts) -> Edit:
     for field, (value, is_needed) in needed.items():
         if (value is not None) != is_needed:
             raise OperationError(f"{name}: {action} {'needs' if is_needed else 'takes no'} {field!r}")
-    if after is not None and not has_place:
-        raise OperationError(f"{name}: {action} takes no 'after'")
+    if after is not None and not (has_place and CELL_ID.fullmatch(after)):
+        wrong = (
+            f"'after' names cell {one_line(after, 64)}, which does not exist"
+            if has_place
+            else "no 'after' is allowed"
+        )
+        raise OperationError(f"{name}: {action}: {wrong}")
     if edit.get("kind") is not None and action != "insert":
         raise OperationError(f"{name}: {action} takes no 'kind'; delete the cell, and insert another one")
     if source is not None and (_is_not_unicode(source) or _OTHER_BREAKS.search(source)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from hashlib import sha256
 from typing import Annotated, Any, Final, Literal, NotRequired
 
@@ -17,8 +18,9 @@ MOST_CHARACTERS: Final = 8_000_000
 _DEEPEST: Final = 100
 _STRICT: Final = ConfigDict(extra="forbid")
 
-Name = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
-"""An id of a cell, as in nbformat, or another short name."""
+CELL_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""An id of a cell, as in nbformat."""
+Name = Annotated[str, Field(pattern=f"^{CELL_ID.pattern}$")]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 CellKind = Literal["code", "markdown", "raw"]
 _Number = Annotated[int, Field(ge=0, le=1_000_000_000)]

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.notebook.cells.messages import source_hash
+from tract_jupyter.notebook.cells.messages import CELL_ID, source_hash
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ _KINDS: Final = frozenset({"code", "markdown", "raw"})
 
 
 def read_file(path: Path | None) -> list[dict[str, Any]]:
-    """Return the saved cells in the form of `messages.PageCell`. A cell of an old format has an empty id.
+    """Return the saved cells in the form of `messages.PageCell`. A cell without a valid id has an empty one.
 
     Raises:
         OperationError: the file is not known, or cannot be read as a notebook.
@@ -41,10 +41,10 @@ def read_file(path: Path | None) -> list[dict[str, Any]]:
 def _cell(cell: dict[str, Any], number: int) -> dict[str, Any]:
     source = cell.get("source", "")
     source = source if isinstance(source, str) else "".join(source)
-    count, kind = cell.get("execution_count"), str(cell.get("cell_type"))
+    name, count, kind = cell.get("id"), cell.get("execution_count"), str(cell.get("cell_type"))
     outputs = cell.get("outputs")
     return {
-        "id": str(cell.get("id") or ""), "kind": kind if kind in _KINDS else "raw", "source": source,
-        "hash": source_hash(source), "number": number, "execution_count": count if isinstance(count, int) else None,
+        "id": name if isinstance(name, str) and CELL_ID.fullmatch(name) else "", "kind": kind if kind in _KINDS else "raw", "source": source,
+        "hash": source_hash(source), "number": number, "execution_count": count if type(count) is int else None,
         "outputs": [one for one in outputs if isinstance(one, dict)] if isinstance(outputs, list) else [],
     }  # fmt: skip
