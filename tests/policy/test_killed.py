@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
 from tract_jupyter import Tract
 from tract_jupyter.policy import PolicyWarning
-
-JOB = """
-import os, signal, sys
-from tract_jupyter import Tract
 from tract_jupyter.storage import Database
 
-path, stop, kind = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-ends = 0
-write = Database.write
 
-class Counted:
-    def __init__(self, database):
-        self.transaction = write(database)
+def commit_and_end(path, stop):
+    """Commit a message to which the policy applies, and print the number of transactions.
 
-    def __enter__(self):
-        return self.transaction.__enter__()
+    After the end of transaction number `stop`, the process is killed.
+    """
+    ends, write, is_armed = 0, Database.write, False
 
-    def __exit__(self, *error):
-        global ends
-        self.transaction.__exit__(*error)
-        if armed:
-            ends += 1
-            if ends == stop:
-                os.kill(os.getpid(), signal.SIGKILL)
+    @contextmanager
+    def counted(database):
+        nonlocal ends
+        with write(database) as connection:
+            yield connection
+        ends += is_armed
+        if is_armed and ends == int(stop):
+            os.kill(os.getpid(), signal.SIGKILL)
 
-armed = False
-Database.write = lambda database: Counted(database)
-with Tract.open(path) as tract:
-    tract.policies.evaluator.orchestrate = lambda reason, autonomy: tract.assistant("by the orchestrator")
-    armed = True
-    tract.user("KEEP this")
-    armed = False
-print(ends)
-"""
+    Database.write = counted
+    with Tract.open(path) as tract:
+        tract.policies.evaluator.orchestrate = lambda reason, autonomy: tract.assistant("by the orchestrator")
+        is_armed = True
+        tract.user("KEEP this")
+        is_armed = False
+    print(ends)
 
 
 def prepared(path, kind):
@@ -58,25 +51,23 @@ def prepared(path, kind):
         tract.autonomy.ceiling = "autonomous" if kind != "propose" else "collaborative"
 
 
-def run(path, stop, kind):
-    done = subprocess.run(
-        [sys.executable, "-c", JOB, str(path), str(stop), kind], capture_output=True, text=True, check=False
-    )
+def run(forker, path, stop):
+    done = forker.run("tests.policy.test_killed:commit_and_end", path, stop)
     assert done.returncode in {0, -signal.SIGKILL}, done.stderr
     return done
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pin", "propose", "orchestrate"])
-def test_killed_after_each_thing_that_was_stored(tmp_path, kind):
+def test_killed_after_each_thing_that_was_stored(tmp_path, forker, kind):
     path = tmp_path / "whole.db"
     prepared(path, kind)
-    steps = int(run(path, 0, kind).stdout)
+    steps = int(run(forker, path, 0).stdout)
     assert steps >= 2
     for stop in range(1, steps + 1):
         path = tmp_path / f"{stop}.db"
         prepared(path, kind)
-        assert run(path, stop, kind).returncode == -signal.SIGKILL
+        assert run(forker, path, stop).returncode == -signal.SIGKILL
         check(path, kind, stop)
 
 
