@@ -26,13 +26,13 @@ from tract_jupyter.models import (
     show_value,
 )
 from tract_jupyter.models.schema import REQUIRED, Parameter, Parameters, parse_type, type_text
-from tract_jupyter.rehearsal import Effects, effects_from_data
 from tract_jupyter.review.decision import Subject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tract_jupyter.analysis import RiskLevel
+    from tract_jupyter.rehearsal import Effects
 
 
 MOST_CHARACTERS = 1_000_000
@@ -306,8 +306,14 @@ def request_from_dict(data: Mapping[str, Any]) -> ReviewRequest:
         "actions": tuple(ReviewAction(**action) for action in actions),
         "fields": None if values is None else _parameters("fields", values),
         "subject": None if subject is None else Subject(**subject),
-        "effects": effects_from_data(record["effects"]) if "effects" in record else None,
+        "effects": _effects(record["effects"]) if "effects" in record else None,
     })  # fmt: skip
+
+
+def _effects(data: dict[str, Any]) -> Effects:
+    from tract_jupyter.rehearsal import effects_from_data  # most requests have none
+
+    return effects_from_data(data)
 
 
 def _record(name: str, texts: tuple[str, ...], **others: Any) -> Any:
