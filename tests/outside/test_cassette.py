@@ -49,9 +49,11 @@ def test_turns_are_recorded_without_secrets_and_replayed_without_the_agent(
     tract.outside.server = Server
     plan = {"entries": [{"content": "look", "status": "completed"}]}
     asks = call("c2", kind="execute", rawInput={"command": "touch a"})
+    edit = writing()
+    edit[1][1]["does"].append(["write", "new.py", "other"])
     first = [
-        ["thought", "Hm."], ["text", f"The word is {SECRET}. "], ["update", "plan", plan], *writing(),
-        ["write", "new.py", "other"], ["ask", {"call": asks}], ["text", "Both."],
+        ["thought", "Hm."], ["text", f"The word is {SECRET}. "], ["update", "plan", plan], *edit,
+        ["ask", {"call": asks}], ["text", "Both."],
     ]  # fmt: skip
     prompts = [first, [["text", "Why not?"]], [["text", "Again."]]]
     login = {"authenticates_with": {"FAKE_KEY": "key"}}
