@@ -55,7 +55,7 @@ def test_turns_are_recorded_without_secrets_and_replayed_without_the_agent(
         ["thought", "Hm."], ["text", f"The word is {SECRET}. "], ["update", "plan", plan], *edit,
         ["ask", {"call": asks}], ["text", "Both."],
     ]  # fmt: skip
-    prompts = [first, [["text", "Why not?"]], [["text", "Again."]]]
+    prompts = [first, [["text", "Why not?"]], [["write", "other.txt", "x"], ["text", "Again."]]]
     login = {"authenticates_with": {"FAKE_KEY": "key"}}
     agent = known(prompts=prompts, log=log.place, settings=login)
     tract.outside.use(agent, env=["LAKE", "FAKE_KEY"])
@@ -76,7 +76,9 @@ def test_turns_are_recorded_without_secrets_and_replayed_without_the_agent(
     ]  # fmt: skip
     assert str(folder) not in str([one for one in ours if one.get("method") == "session/new"])
 
-    (folder / "new.py").unlink()
+    assert ("Files changed without a request.", True) in notes(events)
+    for name in ("new.py", "other.txt"):
+        (folder / name).unlink()
     monkeypatch.delenv("FAKE_KEY")
     known(settings={"command": GONE, **login})
     user.answers = [("approve", {}), ("reject", {"reason": "no shell"})]

@@ -476,7 +476,7 @@ class _Turn:
             return turn.run()
         finally:
             owner.ended(running)
-            self._record(watched.finish, turn, running.session.folder)
+            self._record(watched.finish, turn, running.session)
 
     def _say_what_is_known(self, running: _Running) -> None:
         settings = self._settings
@@ -489,8 +489,9 @@ class _Turn:
         if not settings.is_known:
             self._observer.noted(TurnNoted(settings.about, is_warning=True))
 
-    def _record(self, finish: Callable[[], Change], turn: OutsideTurn, folder: Path) -> None:
+    def _record(self, finish: Callable[[], Change], turn: OutsideTurn, session: AgentSession) -> None:
         """Record the changed files for the undo, and show the ones that no approved diff explains."""
+        folder, traffic = session.folder, session.traffic
         try:
             change = finish()
             self._agents.record(self._message.question, change)
@@ -502,12 +503,11 @@ class _Turn:
         except TractError:
             return  # of the store; the error of the turn is more important
         others = sorted({*change.files, *change.lost} - turn.shown_files)
-        if not others:
-            return
         named = ", ".join(one_line(shown(Path(folder, one), folder), 80) for one in others[:_MOST_NAMED])
         more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-        if turn.ran_commands:
-            self._observer.noted(TurnNoted("Other files changed during this turn.", f"{named}{more}"))
-        else:
-            text = f"{named}{more}. The agent, or another program, changed them without a request."
+        found = traffic.draw("files", lambda: f"{named}{more}")  # a replay changes no file
+        if found and turn.ran_commands:
+            self._observer.noted(TurnNoted("Other files changed during this turn.", found))
+        elif found:
+            text = f"{found}. The agent, or another program, changed them without a request."
             self._observer.noted(TurnNoted("Files changed without a request.", text, is_warning=True))
