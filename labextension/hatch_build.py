@@ -14,7 +14,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 HERE = Path(__file__).parent
 NAME = "tract-jupyter-labextension"
 BUILT = HERE / "build" / NAME
-STAMP = HERE / "build" / "sources.sha256"  # the sources that the build is of
+STAMP = BUILT / "sources.sha256"  # the sources that the build is of; each build removes it first
 SOURCES = ("package.json", "package-lock.json", "tsconfig.json", "src/*", "style/*")
 TARGET = f"share/jupyter/labextensions/{NAME}"
 

@@ -37,6 +37,9 @@ export interface IDecider {
 
 const SIGNS = { insert: '+', replace: '~', delete: '−', move: '→' } as const;
 
+/** The lines of each replaced text, which are compared once. */
+const counted = new WeakMap<IItem, string>();
+
 /** Return the sign of an edit: "+", "~", "−", "→", or "!" if it cannot be applied. */
 export function signOf(item: IItem): string {
   return item.state === 'applied' ? SIGNS[item.edit.action] : '!';
@@ -68,8 +71,13 @@ export function describe(item: IItem): string {
     const lines = `${count} line${count === 1 ? '' : 's'}`;
     return isInsert ? `${item.place}, ${lines}` : lines;
   }
-  const { added, removed } = countLines(item.old ?? '', edit.source ?? '');
-  return `+${added} −${removed} lines`;
+  const known = counted.get(item);
+  if (known !== undefined || item.old === null) {
+    return known ?? '';
+  }
+  const { added, removed } = countLines(item.old, edit.source ?? '');
+  counted.set(item, `+${added} −${removed} lines`);
+  return describe(item);
 }
 
 const TITLES = { insert: 'Insert a cell', replace: 'Edit this cell', delete: 'Delete this cell', move: 'Move this cell' };

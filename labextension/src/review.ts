@@ -24,6 +24,7 @@ export class Review extends Widget implements IDecider {
   private readonly reject: HTMLButtonElement;
   private readonly reason: ReasonField;
   private pending = 0;
+  private drawn = '';
 
   constructor(
     private readonly message: IShow,
@@ -222,7 +223,7 @@ export class Review extends Widget implements IDecider {
   private draw(): void {
     const open = this.items.filter(item => item.state === 'applied' && item.choice !== 'left out');
     const unseen = open.filter(item => !this.canAccept(item));
-    this.rows.replaceChildren(...this.items.map(item => this.drawRow(item)));
+    this.drawRows();
     const name = this.isAlone ? 'Accept' : `Accept ${open.length}`;
     this.accept.textContent = unseen.length > 0 ? 'Show next' : name;
     this.accept.hidden = open.length === 0;
@@ -233,6 +234,15 @@ export class Review extends Widget implements IDecider {
       : unseen.length > 0
         ? `${unseen.length} of ${open.length} not seen in full. Alt+Shift+E goes to the next edit.`
         : '';
+  }
+
+  /** Draw the rows again if one has changed: a button with the focus would lose it. */
+  private drawRows(): void {
+    const texts = JSON.stringify(this.items.map(item => [signOf(item), describe(item), item.choice]));
+    if (texts !== this.drawn) {
+      this.drawn = texts;
+      this.rows.replaceChildren(...this.items.map(item => this.drawRow(item)));
+    }
   }
 
   private drawRow(item: IItem): HTMLElement {
