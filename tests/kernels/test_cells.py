@@ -18,6 +18,7 @@ RESULTS = "[m['content'] for m in asked[-1][0] if m['role'] == 'tool']"
 
 def begin(kernel, *, seconds):
     kernel.run(MODEL)
+    kernel.run("%tract looking on")
     kernel.run(TURN.format(seconds=seconds, hash=digest("x = 1")[:16]))
     page = FakePage({"a": "x = 1", "b": "y = 1"}).connect_to(kernel)
     kernel.until(lambda: page.got, "the welcome")

@@ -170,6 +170,9 @@ class Call:
 
     def _permission(self) -> Permission:
         permitted = (self._level or self._executor.permission)(self.tool, self._actor)
+        reads_freely = self.tool.reads_freely
+        if permitted is _ALLOW and reads_freely is not None and self._actor != USER:
+            return _ALLOW if reads_freely(self.values, self._actor) else Permission.ASK
         if permitted is _ALLOW or permitted is Permission.ASK:
             return permitted
         if self._level is not None:
@@ -406,5 +409,7 @@ def _words(error: BaseException) -> str:
 
 def _traits(tool: ToolDefinition) -> str:
     traits = tool.traits
+    if traits.read_only:
+        return "reads data of the user"
     words = ["may destroy something" if traits.destructive else "writes"]
     return " and ".join([*words, *(["reaches outside"] if traits.open_world else [])])

@@ -163,6 +163,8 @@ class ToolDefinition:
         asks_itself: whether the handler asks the user when necessary. The executor then does not ask about the call.
         asks_always: returns, for the arguments, whether the handler always asks a model's user and shows the complete
             call. The executor then does not ask again about a call in doubt.
+        reads_freely: for a tool that reads data of the user: returns, for the arguments and the actor, whether a call
+            needs no request.
         needs_person: whether the user must decide even if a level of autonomy would allow the call.
         check: receives the validated arguments and the actor before any request, and raises an error for invalid
             ones.
@@ -189,6 +191,7 @@ class ToolDefinition:
     returns: Any = Any
     asks_itself: bool = False
     asks_always: Callable[[Mapping[str, Any]], bool] | None = None
+    reads_freely: Callable[[Mapping[str, Any], str], bool] | None = None
     needs_person: bool = False
     check: Callable[[Mapping[str, Any], str], None] | None = None
     details: Callable[[Mapping[str, Any], str], CallDetails] | None = None
@@ -329,8 +332,8 @@ class ToolDefinition:
             told_actor: the function's first argument is the actor of the call. It is not a parameter of the tool.
             asks_itself: see `ToolDefinition`.
             revert: the function that takes back a call; see `revert_of`.
-            more: `asks_always`, `binds`, `check`, `details`, `lane`, `namespace`, `needs_person`, `title` and
-                `version`; see `ToolDefinition`.
+            more: `asks_always`, `binds`, `check`, `details`, `lane`, `namespace`, `needs_person`,
+                `reads_freely`, `title` and `version`; see `ToolDefinition`.
 
         Raises:
             SpecError: it is not a plain function, or it has a parameter without a name (`*args`) or without a JSON

@@ -12,6 +12,8 @@ from tests.notebook.cells.page import FakePage
 from tests.notebook.conftest import LOAD
 from tests.review.fakes import FakeChannel
 from tests.review.scripted import StreamingClient, call, reply
+from tract_jupyter.review import KEEP
+from tract_jupyter.scripts import looking
 
 if TYPE_CHECKING:
     from tract_jupyter.review import Ticket
@@ -42,7 +44,10 @@ def comms(bare_shell):
 
 @pytest.fixture
 def tract(bare_shell, comms):
-    return bare_shell.namespace["tract"]
+    """The tract of the notebook, whose model may look without asking."""
+    tract = bare_shell.namespace["tract"]
+    tract.review.grants.begin_rule(looking(), KEEP)
+    return tract
 
 
 @pytest.fixture

@@ -189,7 +189,7 @@ def test_a_cassette_replays_edits_without_a_page(bare_shell, page):
         if cassette == "record":
             page.connect(bare_shell.ip.kernel.comm_manager)
             tract.configure_llm(ScriptedClient(*[reply(None, call(*one)) for one in calls], "Done."))
-        tract.reviewer.channel = FakeChannel(answering("approve"))
+        tract.reviewer.channel = FakeChannel(answering("approve"), answering("approve"))
         assert tract.chat("Make x larger.", tools="self").text == "Done."
         return bare_shell.run("%tract cassette stop").text
 

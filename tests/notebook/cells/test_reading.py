@@ -53,6 +53,21 @@ def test_a_range_and_outputs(page, tract, ask, model, bare_shell):
     assert "Read the rest with another call" in told["note"]
 
 
+def test_reading_needs_an_approval_unless_the_user_allowed_it(page, tract, ask, decided):
+    tract.review.grants.end_rules()
+    user = decided(answering("reject"), answering("reject"), answering("approve"))
+    assert "the user refused it" in ask("notebook_read")
+    page.say("ask", cell="b", kind="fix")
+    assert [one["id"] for one in json.loads(ask("notebook_read", cells=["b"], outputs=True))["cells"]] == [
+        "b"
+    ]
+    assert "the user refused it" in ask("notebook_read", cells=["a", "b"])
+    assert len(json.loads(ask("notebook_read"))["cells"]) == 3
+    asked = [request for request, status in user.shown if status == "pending"]
+    assert len(asked) == 3
+    assert "the tool reads data of the user" in asked[0].why
+
+
 @pytest.fixture
 def saved(bare_shell, tmp_path, monkeypatch):
     """The notebook's file, which the front end reports."""

@@ -92,6 +92,8 @@ class CellPages:
         self._pages: list[Page] = []
         """The most recently heard page is the last one."""
         self._questions: dict[str, _Question] = {}
+        self.asked: set[str] = set()
+        """The cells with an error that the user asked about."""
         self._lock = threading.Lock()
 
     # --- messages of pages
@@ -138,6 +140,7 @@ class CellPages:
         elif kind == "decide":
             self._clicks.decide(message)
         elif kind == "ask":
+            self.asked.add(message["cell"])
             page.send(
                 "compose", cell=message["cell"], source=_PROMPTS[message["kind"]].format(message["cell"])
             )

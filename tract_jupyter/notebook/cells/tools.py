@@ -22,7 +22,15 @@ from tract_jupyter.notebook.cells.outputs import cell_data, output_data, output_
 from tract_jupyter.notebook.cells.pages import CellPages
 from tract_jupyter.notebook.cells.review import EDIT_TOOL, CellRequests
 from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
-from tract_jupyter.toolkit import NOTEBOOK, CallDetails, ToolDefinition, ToolResult, Traits, call_context
+from tract_jupyter.toolkit import (
+    CHAT,
+    NOTEBOOK,
+    CallDetails,
+    ToolDefinition,
+    ToolResult,
+    Traits,
+    call_context,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -74,7 +82,7 @@ class NotebookCells:
             return ToolDefinition.from_function(function, description=described, owner=NOTEBOOK, **options)
 
         return [
-            of_notebook(self.notebook_read, traits=Traits(read_only=True)),
+            of_notebook(self.notebook_read, traits=Traits(read_only=True), reads_freely=self._may_read),
             of_notebook(
                 self.notebook_edit, needs_person=True, title=self._title, revert=self.take_back_edits,
                 check=lambda values, _actor: self._check(values), lane=lambda _: "cells",
@@ -87,6 +95,14 @@ class NotebookCells:
         ]  # fmt: skip
 
     # --- reading
+
+    def _may_read(self, values: Mapping[str, Any], actor: str) -> bool:
+        """Return True if the model of the chat may look, or if the user clicked on a button of these cells."""
+        if actor != CHAT:
+            return False
+        cells = values["cells"]
+        is_asked = bool(cells) and self.pages.asked.issuperset(cells)
+        return is_asked or self._notebook.tract.review.grants.has_rule()
 
     def notebook_read(
         self,
