@@ -74,11 +74,11 @@ class _ScriptTools:
         notebook_id: Whose = MAIN,
         backend: WhereToRun = "sandbox",
     ) -> Any:
-        """Run Python code that defines functions, loops, counts, filters, and calls tools.NAME(...).
+        """Run Python code: a script that defines functions, loops, counts, filters, and makes calls as tools.NAME(...).
 
         It returns printed text and the last value; variables stay. The sandbox runs it at once, without files, network
-        or packages; a contained copy with packages, once; the kernel after approval. Writing needs approval. Not to
-        look for a tool: tools_search.
+        or packages; a contained copy with packages, once; the kernel and writing after approval. Not to look for a
+        tool: tools_search.
         """
         scripts = self._scripts()
         run = scripts.prepare(code, backend=backend, notebook_id=notebook_id, author=actor)
