@@ -1,10 +1,12 @@
 """Agents of the tree that run on an outside agent."""
 
+import os
 import shlex
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
@@ -187,9 +189,11 @@ with Tract.open(sys.argv[1]) as tract:
 def test_a_killed_process_leaves_a_call_that_continues_after_its_last_step(known, log, tmp_path, folder):
     store = tmp_path / "killed.db"
     agent = shlex.split(command(prompts=[[*writing(), ["cancelled"]]]))
+    root = str(Path(__file__).parents[2])  # it imports the tests
     killed = subprocess.run(
-        [sys.executable, "-c", KERNEL, store, *agent], capture_output=True, text=True, check=False
-    )
+        [sys.executable, "-c", KERNEL, store, *agent], capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": root},
+    )  # fmt: skip
     assert killed.returncode == -9, killed.stderr
     (folder / "new.py").unlink()
     known(prompts=[[["text", "Here."]]], log=log.place)
