@@ -44,11 +44,9 @@ _HEAD: Final = (
 
 def rows() -> Iterator[Row]:
     """Run all agents, print one line for each, and yield the sums."""
-    why_not = why_no_namespaces()
-    if why_not:
-        print(f"  not measured: {why_not}")
+    programs = usable_programs()
+    if programs is None:
         return
-    programs = installed()
     print(_LAYOUT.format(*_HEAD), flush=True)
     unasked = wrong = left = 0
     for agent in AGENTS:
@@ -65,6 +63,15 @@ def rows() -> Iterator[Row]:
     yield Row(f"actions without a request, of {len(AGENTS) * len(ACTIONS)}", unasked, "x", 0)
     yield Row("approved actions that are not as shown", wrong, "x", 0)
     yield Row("processes left after Stop", left, "x", 0)
+
+
+def usable_programs() -> Path | None:
+    """Return the folder of the agents' programs. Without namespaces, print the reason, and return None."""
+    why_not = why_no_namespaces()
+    if why_not:
+        print(f"  not measured: {why_not}")
+        return None
+    return installed()
 
 
 def installed() -> Path:

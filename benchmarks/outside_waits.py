@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jupyter_client.manager import start_new_kernel
 
-from benchmarks.outside_agents import in_world, installed, why_no_namespaces
+from benchmarks.outside_agents import in_world, usable_programs
 from benchmarks.outside_scripts import AGENTS, PASSED, shell_steps, tool_steps
 from benchmarks.outside_terminal import terminal
 from benchmarks.outside_world import world
@@ -64,7 +64,7 @@ _COUNTS: Final = 'print("COUNTS" + json.dumps([runs, asked, len(tract.review.inb
 
 
 class _Call(NamedTuple):
-    """What happened to the call with one wait."""
+    """The outcome of the call with one wait."""
 
     asked: int
     ran: int
@@ -79,7 +79,7 @@ class _Call(NamedTuple):
 
     @property
     def is_double(self) -> bool:
-        """True if it ran twice, or the user was asked twice."""
+        """True if the call ran twice or made two requests."""
         return self.ran > 1 or self.asked > 1
 
     def __str__(self) -> str:
@@ -88,11 +88,9 @@ class _Call(NamedTuple):
 
 def rows() -> Iterator[Row]:
     """Run all agents at once, print one line for each agent and way, and yield the sums."""
-    why_not = why_no_namespaces()
-    if why_not:
-        print(f"  not measured: {why_not}")
+    programs = usable_programs()
+    if programs is None:
         return
-    programs = installed()
     pairs = [(agent, way) for agent in AGENTS for way in WAYS if _is_possible(agent, way)]
     print(_LAYOUT.format("agent", "way", *(f"{wait} s" for wait in WAITS)), flush=True)
     calls: list[_Call] = []
@@ -111,7 +109,7 @@ def rows() -> Iterator[Row]:
             lost = _Call(0, 0, is_answered=False, seconds=0.0, detail="")
             calls += [found.get(wait, lost) for wait in WAITS]
     yield Row(f"lost approvals, of {len(calls)}", sum(call.is_lost for call in calls), "x", 0)
-    yield Row("calls that ran or were asked about twice", sum(call.is_double for call in calls), "x", 0)
+    yield Row("calls that ran twice or made two requests", sum(call.is_double for call in calls), "x", 0)
 
 
 def _is_possible(agent: str, way: str) -> bool:
@@ -135,7 +133,7 @@ def _details(result: Mapping[str, Any], calls: Mapping[int, _Call], *, in_cell: 
 
 
 def measure(agent: str, way: str, waits: list[int]) -> dict[str, Any]:
-    """Make one call for each wait, and return what happened."""
+    """Make one call for each wait, and return the outcomes."""
     with world() as here:
         manager, client = start_new_kernel(cwd=str(here.folder))
         try:

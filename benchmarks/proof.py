@@ -4,7 +4,8 @@
 * A process with a turn is killed at a random moment, and another process continues the turn. No approved call may run
   twice. The user rejects calls with an unknown outcome.
 * A process that writes is killed at a random moment. No acknowledged commit may be lost.
-* Questions about notebook tasks, and tokens with and without scripts, also for tasks where a script costs more.
+* Questions for notebook tasks are counted. Tokens are compared with and without scripts. For some tasks, a script costs
+  more.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def rows(kills: int = 200, each: int = 1) -> Iterator[Row]:
     yield from kill.rows(kills)
     questions = count_questions(each)
     yield Row(
-        f"questions about {questions.tasks} tasks, if the user is asked always", questions.always, "texts"
+        f"questions for {questions.tasks} tasks, with a request for each call", questions.always, "texts"
     )
     yield Row("the same, if the model may look without asking", questions.looking, "texts")
     for task in (*TASKS, *SMALL_TASKS):

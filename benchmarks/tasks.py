@@ -147,7 +147,7 @@ def get_expenses(person: str) -> list[dict[str, Any]]:
 
 
 def get_expense(person: str, day: int) -> str:
-    """Return what a person spent on a day of March."""
+    """Return the expenses of a person on one day of March."""
     return f"{get_expenses(person)[day - 1]['amount']} EUR"
 
 

@@ -57,4 +57,4 @@ def visible_entries(folder: str, hidden: Collection[str]) -> Iterator[str]:
 
 def is_below(path: str, folders: Iterable[str]) -> bool:
     """Return True if a path is one of some folders, or below one."""
-    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+    return f"{path}/".startswith(tuple(f"{folder.rstrip('/')}/" for folder in folders))
