@@ -133,6 +133,12 @@ def sleep(seconds):
     time.sleep(seconds)
 
 
+def wait_for(path):
+    end = time.monotonic() + 20
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.01)
+
+
 def write(path, text):
     Path(path).write_text(text)
 
@@ -157,11 +163,14 @@ STEPS = {
         send(id="r1", method=method, params=params),
         log(answer=answer_to("r1")),
     ),
+    "wait": lambda path: wait_for(Path(path)),
+    "answer": lambda number: log(answer=answer_to(number)),
     "notify": lambda method, params: send(method=method, params=params),
     "tool": tool,
     "kernel": lambda code: tool("run_code", {"code": code}),
     "write": write,
     "remove": lambda path: Path(path).unlink(),
+    "move": lambda path: Path.cwd().rename(path),
     "mode": mode,
     "sleep": sleep,
     "die": os._exit,

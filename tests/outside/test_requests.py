@@ -111,12 +111,9 @@ def test_opencode_sends_no_arguments_and_the_request_says_so(chat, known, user, 
 )
 def test_only_an_option_that_allows_once_is_ever_chosen(chat, known, log, options, chosen):
     about = call(rawInput={"command": "touch a"}, kind="execute")
-    request = {"jsonrpc": "2.0", "id": "x", "method": "session/request_permission",
-               "params": {"sessionId": "s1", "toolCall": about, "options": options}}  # fmt: skip
-    import json
-
-    chat(known(prompts=[[["raw", json.dumps(request)], ["request", "again", {}]]], log=log.place))
-    answers = [one["result"]["outcome"] for one in log.entries() if one.get("id") == "x" and "result" in one]
+    request = {"sessionId": "s1", "toolCall": about, "options": options}
+    chat(known(prompts=[[["request", "session/request_permission", request]]], log=log.place))
+    answers = [one["result"]["outcome"] for one in log.entries("answer")]
     assert [one.get("optionId") for one in answers] == [chosen]
     assert chosen or answers[0]["outcome"] == "cancelled"
 
@@ -169,6 +166,25 @@ def test_a_title_hides_nothing_and_a_python_file_has_findings(chat, known, user)
     assert "\u202e" not in str(request)
 
 
+def test_an_existing_file_is_not_called_new_and_the_limits_of_a_diff_are_named(chat, known, user, folder):
+    (folder / "old.py").write_text("x = 1\n")
+    (folder / "data.bin").write_bytes(b"\xff")
+    diffs = [
+        {**DIFF, "path": "old.py"},
+        {**DIFF, "path": "data.bin"},
+        {**DIFF, "path": "old.py", "oldText": "y = 1\n"},
+    ]
+    user.rejects()
+    asks = [["ask", {"call": call(f"c{number}", content=[one])}] for number, one in enumerate(diffs)]
+    chat(known(prompts=[[*asks, ["text", "Bye."]]]))
+    text, binary, missing = user.requests
+    assert text.title == "Fake wants to overwrite old.py"
+    assert "-x = 1\n+print(1)" in text.code[0].code
+    assert binary.title == "Fake wants to overwrite data.bin"
+    assert "not a text of up to 10 MB: data.bin." in binary.why
+    assert "The text that it replaces is not there: old.py." in missing.why
+
+
 def test_paths_outside_of_the_folder_are_named(chat, known, user, folder):
     (folder / "link").symlink_to("/etc")
     diffs = [{**DIFF, "path": path} for path in ("../other.txt", "link/passwd")]
@@ -185,6 +201,8 @@ def test_a_notebook_file_is_refused_with_a_remedy_and_no_question(chat, known, u
         ["ask", {"call": call(path, content=[{**DIFF, "path": path}])}]
         for path in ("Birds.IPYNB", "birds.txt")
     ]
+    nested = {"changes": {"birds.ipynb": {"type": "update"}}}
+    asks.append(["ask", {"call": call("nested", kind="edit", rawInput=nested)}])
     prompts = [asks, [["text", "In a cell then."]]]
     response, _ = chat(known(prompts=prompts, log=log.place))
     assert not user.requests

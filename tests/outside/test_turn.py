@@ -1,3 +1,4 @@
+import asyncio
 import json
 import threading
 import time
@@ -8,6 +9,7 @@ from tests.outside.conftest import call, command, writing
 from tract_jupyter.exceptions import OutsideAgentError
 from tract_jupyter.loop import CallEnded, ReplyPiece, ReplyStored, TurnEnded, TurnNoted
 from tract_jupyter.models import AttachedFile, TurnOutcome
+from tract_jupyter.review import Answer, personal_channel
 
 
 def of(kind, events):
@@ -136,6 +138,76 @@ def test_an_agent_that_does_not_wait_or_ignores_a_decision_gets_a_warning(chat, 
     assert ("Fake ignored your decision.", True) in notes(events)
     # nothing was approved that explains the files
     assert any("changed" in title.lower() for title, _ in notes(events))
+
+
+def asked_without_waiting(about, does):
+    """Return the steps of a request that does not wait, with other steps before the answer."""
+    options = [{"optionId": kind, "name": kind, "kind": kind} for kind in ("allow_once", "reject_once")]
+    request = {
+        "jsonrpc": "2.0",
+        "id": "x",
+        "method": "session/request_permission",
+        "params": {"sessionId": "s1", "toolCall": about, "options": options},
+    }
+    return [["raw", json.dumps(request)], *does, ["answer", "x"]]
+
+
+def wait_for(path):
+    """Wait until the agent wrote a file."""
+    end = time.monotonic() + 20
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.01)  # another process writes it
+
+
+@pytest.mark.parametrize("is_main", [True, False])
+@pytest.mark.parametrize("says_so", [True, False])
+def test_a_change_before_the_decision_is_a_warning(chat, known, tract, folder, log, is_main, says_so):
+    about = call(content=[{"type": "diff", "path": "new.py", "oldText": None, "newText": "print(1)\n"}])
+    says = [["progress", {"toolCallId": "c1", "status": "completed"}]] if says_so else []
+    early = [["wait", "asked"], ["write", "new.py", "print(1)\n"], *says, ["write", "ready", ""]]
+    steps = asked_without_waiting(about, early)
+    agent, results = known(prompts=[steps], log=log.place), []
+
+    async def decide(_request):
+        (folder / "asked").touch()
+        await asyncio.to_thread(wait_for, folder / "ready")
+        return Answer("approve", {})
+
+    tract.reviewer.channel = personal_channel("slow")(decide)
+    if is_main:
+        results.append(chat(agent))
+    else:
+        thread = threading.Thread(target=lambda: results.append(chat(agent)))
+        thread.start()
+        thread.join(30)
+    ((_, events),) = results
+    warnings = [title for title, is_warning in notes(events) if is_warning]
+    title = "Fake did not wait for your decision." if says_so else "new.py changed before you decided."
+    assert title in warnings
+    answers = [one for one in log.entries() if one.get("id") == "x" and "result" in one]
+    assert len(answers) == 1
+    assert len(log.sent("session/prompt")) == 1
+
+
+def test_a_change_before_its_request_or_the_first_command_is_a_warning_and_a_lost_folder_too(
+    chat, known, user
+):
+    about = call(rawInput={"command": "make"}, kind="execute")
+    there = call("c0", content=[{"type": "diff", "path": "early.txt", "oldText": None, "newText": "x"}])
+    steps = [
+        ["write", "early.txt", "x"], ["ask", {"call": there}],
+        ["ask", {"call": about, "does": [["write", "made.txt", "x"]]}],
+        ["write", "early.txt", "y"],
+    ]  # fmt: skip
+    agent = known(prompts=[steps, [["move", "../elsewhere"]]])
+    _, events = chat(agent)
+    assert "The file has this content already: early.txt." in user.requests[0].why
+    first, second = [one for one in of(TurnNoted, events) if "changed" in one.title]
+    assert (first.title, first.is_warning) == ("Files changed without a request.", True)
+    assert first.text.startswith("early.txt.")
+    assert (second.title, second.text) == ("Other files changed during this turn.", "made.txt")
+    _, events = chat(agent)
+    assert ("The files of this turn cannot be restored.", True) in notes(events)
 
 
 def test_a_removal_comes_as_an_empty_text_and_is_no_difference(chat, known, user, folder):

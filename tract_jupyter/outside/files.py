@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from tract_jupyter.models import one_line
+from tract_jupyter.models import one_line, sha256
 
 if TYPE_CHECKING:
     from tract_jupyter.outside.calls import AnnouncedChange
@@ -23,11 +23,30 @@ class ExpectedFile(NamedTuple):
         path: the file.
         before: its content at the time of the request; None if it was missing or not a text.
         contents: the possible contents. Empty if the replaced text was not in the file.
+        changed_early: True if the file changed after the request, before the decision.
     """
 
     path: Path
     before: str | None
     contents: tuple[str, ...]
+    changed_early: bool = False
+
+    @property
+    def limit(self) -> str:
+        """The reason why a diff does not show the effect on the file; empty if it does."""
+        if not self.contents:
+            return "The text that it replaces is not there"
+        if self.was_there:
+            return "The file has this content already"
+        is_hidden = self.before is None and os.path.lexists(self.path)
+        return (
+            "The present content is not shown, because it is not a text of up to 10 MB" if is_hidden else ""
+        )
+
+    @property
+    def was_there(self) -> bool:
+        """True if the file had its content after the change already at the request."""
+        return self.before in self.contents and not self.changed_early
 
     @property
     def is_unchanged(self) -> bool:
@@ -68,6 +87,14 @@ def read_text(path: Path) -> str | None:
         return path.read_bytes().decode()
     except (OSError, ValueError):
         return None
+
+
+def mark_of(path: Path) -> str:
+    """Return a mark of a file and its text, which changes with them; empty if nothing is there."""
+    text = read_text(path)
+    if text is not None:
+        return sha256(text.encode())
+    return "not a text" if os.path.lexists(path) else ""
 
 
 def expected(change: AnnouncedChange, folder: Path) -> ExpectedFile:

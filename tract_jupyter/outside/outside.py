@@ -6,7 +6,6 @@ import os
 import threading
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.concurrency import Stopped, StopSignal, Worker
@@ -19,7 +18,6 @@ from tract_jupyter.loop import StoppedEarlyError, TurnNoted, TurnObserver, TurnR
 from tract_jupyter.models import ChatResponse, TurnOutcome, admin_limits, digest, one_line
 from tract_jupyter.outside import agents
 from tract_jupyter.outside.agents import command_of, settings_of
-from tract_jupyter.outside.files import shown
 from tract_jupyter.outside.session import AgentSession
 from tract_jupyter.outside.traffic import AgentTraffic
 from tract_jupyter.outside.turn import SESSION, OutsideTurn, prompt_content
@@ -28,6 +26,7 @@ from tract_jupyter.toolkit import call_context, changed_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from tract_jupyter.context import Attachable, Repository
     from tract_jupyter.llm import Cassette
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
 
 _SETTLE_SECONDS: Final = 5.0
 _MOST_EARLIER: Final = 40_000
-_MOST_NAMED: Final = 10
 _MOST_BEFORE: Final = 1_000
 _MOST_SESSIONS: Final = 200
 _SESSION_EVENT: Final = "outside.session"
@@ -472,11 +470,12 @@ class _Turn:
         turn.on_delta = self.on_delta
         turn.earlier, running.before = running.before, []
         watched = watch_files(running.session.folder, owner.backups)
+        turn.changed_files = watched.changed_now
         try:
             return turn.run()
         finally:
             owner.ended(running)
-            self._record(watched.finish, turn, running.session)
+            self._record(watched.finish, turn)
 
     def _say_what_is_known(self, running: _Running) -> None:
         settings = self._settings
@@ -489,9 +488,8 @@ class _Turn:
         if not settings.is_known:
             self._observer.noted(TurnNoted(settings.about, is_warning=True))
 
-    def _record(self, finish: Callable[[], Change], turn: OutsideTurn, session: AgentSession) -> None:
+    def _record(self, finish: Callable[[], Change], turn: OutsideTurn) -> None:
         """Record the changed files for the undo, and show the ones that no approved diff explains."""
-        folder, traffic = session.folder, session.traffic
         try:
             change = finish()
             self._agents.record(self._message.question, change)
@@ -502,12 +500,6 @@ class _Turn:
             return
         except TractError:
             return  # of the store; the error of the turn is more important
-        others = sorted({*change.files, *change.lost} - turn.shown_files)
-        named = ", ".join(one_line(shown(Path(folder, one), folder), 80) for one in others[:_MOST_NAMED])
-        more = f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else ""
-        found = traffic.draw("files", lambda: f"{named}{more}")  # a replay changes no file
-        if found and turn.ran_commands:
-            self._observer.noted(TurnNoted("Other files changed during this turn.", found))
-        elif found:
-            text = f"{found}. The agent, or another program, changed them without a request."
-            self._observer.noted(TurnNoted("Files changed without a request.", text, is_warning=True))
+        note = turn.unasked(lambda: {*change.files, *change.lost})
+        if note is not None:
+            self._observer.noted(note)

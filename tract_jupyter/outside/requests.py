@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import PendingStatus, counted, one_line
 from tract_jupyter.outside.calls import CUT
-from tract_jupyter.outside.files import absolute, diff_of, expected, read_text, real, shown
+from tract_jupyter.outside.files import absolute, diff_of, expected, mark_of, real, shown
 from tract_jupyter.review import CodeBlock, Pending, Subject, ValueRow, ValueTable
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class PendingAgentRequest(Pending):
         self._folder = folder
         self._only_this = secrets.token_hex(8)
         self.changes = call.changes
+        self._at_request = [mark_of(absolute(one.path, folder)) for one in call.changes]
         actor = actor or f"{ACTOR}{settings.name}"
         super().__init__(OUTSIDE_AGENT, fields=fields, actor=actor, **options)
         self.asked_earlier(None)  # the agent asks, and no line of code
@@ -81,9 +82,8 @@ class PendingAgentRequest(Pending):
     def notebook_file(self) -> str:
         """The notebook file that it would change; empty for none."""
         paths = [change.path for change in self.changes]
-        arguments = self.fields["arguments"]
         if self.fields["kind"] in {"edit", "delete", "move"} or self.fields["tool"] == "NotebookEdit":
-            paths += [value for value in arguments.values() if isinstance(value, str)]
+            paths += _texts_in(self.fields["arguments"])
         return next((path for path in paths if self._is_notebook(path)), "")
 
     def _is_notebook(self, path: str) -> bool:
@@ -92,7 +92,11 @@ class PendingAgentRequest(Pending):
 
     def expected(self) -> list[ExpectedFile]:
         """Return the contents that its files may have after it."""
-        return [expected(change, self._folder) for change in self.changes]
+        files = [expected(change, self._folder) for change in self.changes]
+        return [
+            one._replace(changed_early=mark_of(one.path) != earlier)
+            for one, earlier in zip(files, self._at_request, strict=True)
+        ]
 
     def binding(self) -> Subject:
         """Bind the approval to the agent and everything that it said about the call.
@@ -110,7 +114,7 @@ class PendingAgentRequest(Pending):
             first, more = self.changes[0], len(self.changes) - 1
             name = one_line(shown(absolute(first.path, self._folder), self._folder), _SHORT)
             verb = "empty or remove" if not first.after and first.before else "change"
-            verb = "create" if first.before is None else verb
+            verb = ("overwrite" if self._at_request[0] else "create") if first.before is None else verb
             return f"{who} wants to {verb} {name}{f' and {more} more' if more else ''}"
         if self.fields["command"]:
             return f"{who} wants to run a shell command"
@@ -136,11 +140,18 @@ class PendingAgentRequest(Pending):
             parts.append("Its arguments are too long to be shown whole.")
         if self.fields["kind"] in _READS and (self.changes or self.fields["command"]):
             parts.append(f"It calls this a {self.fields['kind']}, which is wrong.")
+        parts += self._about_diffs()
         outside = self._outside()
         if outside:
             parts.append(f"This is outside of the folder: {one_line(', '.join(outside), 200)}.")
         parts += ["It decides by itself when to ask."] if not self._settings.is_known else []
         return " ".join(parts)
+
+    def _about_diffs(self) -> Iterator[str]:
+        """Return the limits of the diffs."""
+        limits = [(one.limit, shown(one.path, self._folder)) for one in self.expected()]
+        for limit in dict.fromkeys(limit for limit, _ in limits if limit):
+            yield f"{limit}: {one_line(', '.join(name for one, name in limits if one == limit), 200)}."
 
     def _outside(self) -> list[str]:
         paths = [real(change.path, self._folder) for change in self.changes]
@@ -160,7 +171,7 @@ class PendingAgentRequest(Pending):
         name = one_line(shown(absolute(change.path, self._folder), self._folder), _SHORT)
         note = ""
         if change.path.endswith(".py"):
-            if change.before is None and read_text(absolute(change.path, self._folder)) is None:
+            if change.before is None and not mark_of(absolute(change.path, self._folder)):
                 block: CodeBlock = self.tract.operations.advice.code_block(name, change.after)
                 return replace(block, header="New file")
             found = self.tract.operations.advice.analyze(change.after).findings
@@ -183,6 +194,19 @@ class PendingAgentRequest(Pending):
             ValueRow.of("kind", "str", self.fields["kind"]),
         ]
         return (*tables, ValueTable("Said by the agent", tuple(words), "nothing"))
+
+
+def _texts_in(data: Any) -> Iterator[str]:
+    """Yield the names and the texts in JSON data."""
+    if isinstance(data, str):
+        yield data
+    elif isinstance(data, dict):
+        yield from data
+        for value in data.values():
+            yield from _texts_in(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from _texts_in(value)
 
 
 def once(options: Any, kind: str) -> str | None:

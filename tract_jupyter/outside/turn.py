@@ -56,6 +56,7 @@ _BY_US: Final = ("outside", "tract_jupyter")
 """The channel and the name of a rejection without the user."""
 _ANSWER_SIZE: Final = 20_000
 _MOST_NOTES: Final = 20
+_MOST_NAMED: Final = 10
 _MOST_CALLS: Final = 500
 _MOST_TEXT: Final = 5_000_000
 _MOST_OPEN: Final = 30
@@ -81,6 +82,7 @@ _ENDINGS: Final[Mapping[str, tuple[TurnOutcome, str]]] = {
 
 _SAME: Final = "same"
 _OTHER: Final = "other"
+_EARLY: Final = "early"
 _UNKNOWN_TEXT: Final = "unknown"
 _DIFFERENCES: Final[Mapping[str, tuple[str, str]]] = {
     _UNKNOWN_TEXT: (
@@ -89,6 +91,10 @@ _DIFFERENCES: Final[Mapping[str, tuple[str, str]]] = {
     _OTHER: (
         "{} differs from the change that you approved.",
         "The agent wrote another content, or another program changed the file meanwhile.",
+    ),
+    _EARLY: (
+        "{} changed before you decided.",
+        "The agent did not wait, or another program changed the file. The request showed its earlier content.",
     ),
 }  # fmt: skip
 
@@ -157,6 +163,7 @@ class OutsideTurn:
     Attributes:
         on_delta: gets each piece of a reply; None for no receiver.
         earlier: items that came before the turn.
+        changed_files: returns the files that changed since the start of the turn.
     """
 
     def __init__(
@@ -174,7 +181,9 @@ class OutsideTurn:
     ) -> None:
         self.on_delta: Callable[[Delta], object] | None = None
         self.earlier: Sequence[object] = ()
+        self.changed_files: Callable[[], set[str]] = set
         self._shown: set[str] = set()
+        self._reported: set[str] = set()
         self._compared: dict[str, ExpectedFile] = {}
         self._session = session
         self._prompt = list(prompt)
@@ -203,15 +212,33 @@ class OutsideTurn:
         self._plan = _Plan()
         self._is_over = threading.Event()
 
-    @property
-    def shown_files(self) -> set[str]:
-        """The paths whose changes the user saw and approved, without files that changed again after their call."""
-        return self._shown - {name for name, one in self._compared.items() if one.has_difference}
+    def unasked(self, changed: Callable[[], set[str]], kind: str = "files") -> TurnNoted | None:
+        """Return a note of the changed files that no approved diff explains; None if there are none.
 
-    @property
-    def ran_commands(self) -> bool:
-        """True if something ran whose file changes the user did not see."""
-        return self._work.ran_commands
+        Args:
+            changed: returns the changed files.
+            kind: names this comparison on a cassette. A replay changes no file.
+        """
+        found = self._session.traffic.draw(kind, lambda: self._names_of(changed()))
+        if found and self._work.ran_commands:
+            return TurnNoted("Other files changed during this turn.", found)
+        text = f"{found}. The agent, or another program, changed them without a request."
+        return TurnNoted("Files changed without a request.", text, is_warning=True) if found else None
+
+    def _names_of(self, changed: set[str]) -> str:
+        """Return the names of the changed files that are not reported and whose changes the user did not approve."""
+        has_another = {name for name, one in self._compared.items() if one.has_difference}
+        others = sorted(changed - (self._shown - has_another) - self._reported)
+        self._reported |= set(others)
+        folder = self._session.folder
+        named = ", ".join(one_line(shown(folder / one, folder), 80) for one in others[:_MOST_NAMED])
+        return named + (f" and {len(others) - _MOST_NAMED} more" if len(others) > _MOST_NAMED else "")
+
+    def _note_before_commands(self, call: SeenCall) -> None:
+        """Report the files that changed before the first command. A later change may be an effect of it."""
+        note = None if self._work.ran_commands else self.unasked(self.changed_files, f"{call.call_id} files")
+        if note is not None:
+            self._note(note.title, note.text, is_warning=True)
 
     def run(self) -> ChatResponse:
         """Run the turn to its end.
@@ -360,6 +387,7 @@ class OutsideTurn:
     def _early(self, waiting: list[_OpenRequest], call: SeenCall) -> None:
         """Report a call that the agent carries out before its decision."""
         for one in waiting:
+            self._open.pop(id(one))
             self._withdraw(one, "the agent did not wait for the decision")
             self._session.answer(one.request_id, CANCELLED)
         self._work.ran_commands = True
@@ -434,18 +462,16 @@ class OutsideTurn:
         self._ask(request)
 
     def _ask(self, request: _OpenRequest) -> None:
-        if threading.current_thread() is threading.main_thread():  # a terminal prompts here
-            self._decide(request)
-            self._decided(request)
-            return
-
         def work() -> None:
             try:
                 self._decide(request)
             finally:
                 self._session.inbox.post(DecidedNote(request))
 
-        request.worker = Worker(work, "tract-agent-request")
+        if threading.current_thread() is threading.main_thread():  # a terminal prompts here
+            work()  # the messages that came meanwhile are before the decision in the inbox
+        else:
+            request.worker = Worker(work, "tract-agent-request")
 
     def _decide(self, request: _OpenRequest) -> None:
         """Wait for the decision about a request."""
@@ -488,8 +514,11 @@ class OutsideTurn:
             )
             return
         self._expected[call.call_id] = pending.expected()
-        self._shown |= {shown(one.path, self._session.folder) for one in self._expected[call.call_id]}
+        self._shown |= {
+            shown(one.path, self._session.folder) for one in self._expected[call.call_id] if not one.was_there
+        }
         if not pending.changes:
+            self._note_before_commands(call)
             self._work.ran_commands = True
         self._begin(call)
 
@@ -625,7 +654,7 @@ class OutsideTurn:
             if found in _DIFFERENCES:
                 title, text = _DIFFERENCES[found]
                 self._note(title.format(one_line(path, 120)), text, is_warning=True)
-            elif found == _SAME:
+            if found in {_SAME, _EARLY}:
                 self._compared[path] = one
 
     def _claim(self, result: Mapping[str, Any]) -> dict[str, Any]:
@@ -697,10 +726,12 @@ def prompt_content(
 def _comparison(one: ExpectedFile, *, has_failed: bool) -> str:
     """Compare a file with the change that the user approved."""
     if has_failed and one.is_unchanged:
-        return ""
+        return _EARLY if one.changed_early else ""
     if not one.contents:
         return _UNKNOWN_TEXT
-    return _OTHER if one.has_difference else _SAME
+    if one.has_difference:
+        return _OTHER
+    return _EARLY if one.changed_early else _SAME
 
 
 def _plan_text(entries: Any) -> str:

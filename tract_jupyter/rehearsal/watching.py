@@ -95,13 +95,24 @@ class FileWatch:
         record, lost = self.record()
         return Change(self.change_id, record=record, backups=self._backups, lost=lost, certainty="named only")
 
+    def changed_now(self) -> set[str]:
+        """Return the files whose size or time changed since the start, and the new and missing ones."""
+        now = self._stamps_now()
+        return {path for path in self._stamps.keys() | now.keys() if self._stamps.get(path) != now.get(path)}
+
     def record(self) -> tuple[JournalRecord | None, list[UndoItem]]:
         """Return the journal of the changed files, and the changed files that were not saved.
 
         Raises:
             RehearsalError: the journal cannot be written.
         """
-        files, lost = self._changed_files()
+        try:
+            files, lost = self._changed_files()
+        except OSError as error:
+            raise RehearsalError(
+                f"The folder {shown_path(str(self.workspace))} cannot be read: {error.strerror or error}. Its files "
+                "were not compared, and cannot be restored."
+            ) from None
         try:
             if not files:
                 self._backups.forget(self.change_id)
