@@ -279,6 +279,10 @@ def test_a_cell_defines_an_agent(shell, team):
     assert (definition.budget.steps, definition.budget.usd) == (20, 0.5)
     assert "about approval" in shown.text
     assert "Made by: you" in shown.text
+    shown = shell.run("%%tract_agent two --runtime claude --tools look --budget steps=20\nLook it up.")
+    assert shown.ok, shown.error
+    definition = shell.namespace["tract"].agents.get("two").definition
+    assert (definition.runtime, definition.tools) == ("claude", ("look",))
 
 
 def test_a_cell_of_the_same_name_is_another_version_and_shows_what_has_changed(shell, team):
@@ -372,6 +376,7 @@ def test_tab_offers_options_their_values_and_keys_of_the_front_matter(shell, tea
     assert "code" in shell.complete("%%tract_agent x --toolsets co")
     assert "steps=" in shell.complete("%%tract_agent x --budget st")
     assert "one" in shell.complete("%%tract_agent o")
+    assert "codex" in shell.complete("%%tract_agent x --runtime co")
     assert "description: " in shell.complete("%%tract_agent\n---\nname: x\nde")
     assert "look" in shell.complete("%%tract_agent\n---\ntools:\n- lo")
     assert "look" not in shell.complete("%%tract_agent\n---\nname: x\n---\nlo")

@@ -116,8 +116,8 @@ def post(server, method, params, session=None):
     return json.loads(last), reply.headers.get("Mcp-Session-Id")
 
 
-def tool(name, arguments):
-    """Call a tool of the kernel's server."""
+def served(method, params):
+    """Send a request to the MCP server that it got."""
     server = STATE["servers"][0]
     client = {
         "protocolVersion": "2025-06-18",
@@ -125,8 +125,12 @@ def tool(name, arguments):
         "clientInfo": {"name": "fake", "version": "1"},
     }
     _, session = post(server, "initialize", client)
-    result, _ = post(server, "tools/call", {"name": name, "arguments": arguments}, session)
-    log(tool=result)
+    return post(server, method, params, session)[0]
+
+
+def tool(name, arguments):
+    """Call a tool of the server."""
+    log(tool=served("tools/call", {"name": name, "arguments": arguments}))
 
 
 def sleep(seconds):
@@ -167,6 +171,7 @@ STEPS = {
     "answer": lambda number: log(answer=answer_to(number)),
     "notify": lambda method, params: send(method=method, params=params),
     "tool": tool,
+    "tools": lambda: log(tools=[one["name"] for one in served("tools/list", {})["result"]["tools"]]),
     "kernel": lambda code: tool("run_code", {"code": code}),
     "write": write,
     "remove": lambda path: Path(path).unlink(),

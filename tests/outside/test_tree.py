@@ -96,8 +96,8 @@ def test_a_call_is_on_the_cassette_of_the_session(known, tract, user, folder, tm
 def test_what_cannot_be_held_is_refused(known, tract):
     known()
     for more, why in [
-        ({"tools": ["status"]}, "so tools would have no effect"),
-        ({"toolsets": ["self"]}, "so toolsets would have no effect"),
+        ({"model": "small"}, "so model would have no effect"),
+        ({"tools": ["no_such"]}, "there is no tool 'no_such' here"),
         ({"budget": {"usd": 1, "steps": 3}}, "the use of usd by an outside agent is not known"),
     ]:
         with pytest.raises(AgentError, match=why):
@@ -117,6 +117,74 @@ def test_what_cannot_be_held_is_refused(known, tract):
     assert not tract.agents.calls_of("writer")
     with tract.agents.transcript("boss") as transcript:
         assert "calling an agent never adds rights" in transcript.compile().messages[-2].content
+
+
+def test_it_gets_exactly_the_tools_that_its_maker_granted(known, log, tract, user):
+    @tract.tool(read_only=True)
+    def count_birds(place: str) -> int:
+        """Count the birds."""
+        return len(place)
+
+    @tract.tool
+    def ring_bird(name: str) -> str:
+        """Ring a bird."""
+        return f"{name} has a ring"
+
+    @tract.tool
+    def free_bird(name: str) -> str:
+        """Free a bird."""
+        return f"{name} is free"
+
+    steps = [["tools"], ["tool", "count_birds", {"place": "lake"}], ["tool", "ring_bird", {"name": "Ada"}]]
+    steps += [["tool", "free_bird", {"name": "Ada"}], ["tool", "ring_bird", {"name": "Bea"}]]
+    known(prompts=[[*steps, ["text", "Ringed."]]], log=log.place)
+    actors = []
+
+    async def decide(request):
+        actors.extend(one.actor for one in tract.review.inbox())
+        return await user.decide(request)
+
+    tract.reviewer.channel = personal_channel("test")(decide)
+    user.answers = [("approve", {}), ("approve", {}), ("reject", {"reason": "no more rings"})]
+    granted = {**CREATE, "tools": ["count_birds", "ring_bird"], "budget": {"calls": 5}}
+    tract.configure_llm(
+        ScriptedClient(
+            reply(None, tool_call("agent_create", granted, "a"), tool_call("agent_call", CALL, "b")), "Done."
+        )
+    )
+    assert tract.chat("Have a bird ringed.", tools="full").text == "Done."
+    (names,) = log.entries("tools")
+    assert set(names) == {"count_birds", "ring_bird", "result"}
+    results = [one["result"] for one in log.entries("tool")]
+    assert [one["content"][0]["text"] for one in results[:2]] == ["4", "Ada has a ring"]
+    assert results[2]["isError"]
+    assert "free_bird" in results[2]["content"][0]["text"]
+    assert results[3]["isError"]
+    assert "no more rings" in results[3]["content"][0]["text"]
+    create, ring, _ = user.requests
+    assert "count_birds" in str(create.tables)
+    assert "ring_bird" in ring.title
+    assert actors[1] == f"agent:writer@{tract.agents.get('writer').hash[:8]}"
+    (done,) = tract.agents.calls_of("writer")
+    assert done.used["calls"] == 3  # the refused tool does not count
+
+
+def test_calls_of_granted_tools_count_without_a_report_and_cannot_pass_the_limit(known, log, tract):
+    counted = []
+
+    @tract.tool(read_only=True)
+    def count_birds() -> int:
+        """Count the birds."""
+        counted.append(1)
+        return len(counted)
+
+    known(prompts=[[["tool", "count_birds", {}]] * 2], log=log.place)
+    created(tract, tools=["count_birds"], budget={"calls": 1})
+    with pytest.raises(AgentError, match="limit of 1 tool call"):
+        tract.agents.call("writer", "Go.")
+    assert len(counted) == 1
+    (ended,) = tract.agents.calls_of("writer")
+    assert (ended.state, ended.used["calls"]) == ("failed", 1)
 
 
 @pytest.mark.parametrize(

@@ -198,7 +198,8 @@ class Agents:
             tools: names of the tools that the agent may call.
             toolsets: sets of tools; see `toolsets`.
             budget: limit for all calls of the agent: `{"steps": 20, "usd": 0.5}`.
-            runtime: an outside agent that does the work, one of `runtimes`. It takes no model, tools or toolsets.
+            runtime: an outside agent that does the work, one of `runtimes`. It has its own model and tools.
+                `tools` and `toolsets` are offered to it as well.
 
         Raises:
             AgentError: the definition is invalid. No agent is created.

@@ -105,11 +105,11 @@ class AgentDefinition:
     def _check_runtime(self) -> None:
         """Check that the definition promises nothing that an outside agent does not hold."""
         _check_text("runtime", self.runtime, _LONGEST_NAME)
-        names = ("model", "compatible_models", "tools", "toolsets")
+        names = ("model", "compatible_models")
         if given := [name for name in names if getattr(self, name)]:
             raise AgentError(
                 "runtime",
-                f"the agent {self.name!r} runs on an outside agent, which has its own model and tools, so "
+                f"the agent {self.name!r} runs on an outside agent, which has its own model, so "
                 f"{' and '.join(given)} would have no effect; leave them out",
             )
         limited = {} if self.budget is None else self.budget.to_dict()

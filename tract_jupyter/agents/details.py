@@ -72,7 +72,9 @@ def _tools(agents: Agents, definition: AgentDefinition) -> tuple[list[str], list
 def _in_a_sentence(agents: Agents, definition: AgentDefinition) -> str:
     if definition.runtime is not None:
         limits = definition.budget or agents.limits.agent
-        return f"runs on {definition.runtime} · has its own tools, and asks as it decides · {limits} in total"
+        count = len(agents.granted(definition))
+        more = f" · also {counted(count, 'tool')} of yours" if count else ""
+        return f"runs on {definition.runtime} · has its own tools, and asks as it decides{more} · {limits} in total"
     reads, writes = _tools(agents, definition)
     limits = definition.budget or agents.limits.agent
     makes = "agent_create" in writes
@@ -120,13 +122,14 @@ def _runtime_rows(agents: Agents, runtime: str) -> Iterator[ValueRow]:
     yield ValueRow("runs on", "", runtime, agents.tract.outside.about(runtime))
     yield ValueRow(
         "own tools", "", "not limited", "It has tools for files and commands, with your rights. You decide about its "
-        "requests. It may act without a request."
+        "requests. It may act without a request. The rows below hold for the granted tools."
     )  # fmt: skip
     yield ValueRow(
         "not limited",
         "",
         "tokens, money",
-        "Its steps and calls are counted by its own reports. Time is measured.",
+        "Its steps and calls are counted by its own reports, and calls of the granted tools in any case. Time is "
+        "measured.",
     )
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.agents.definition import UNKNOWN_USE, used_text
-from tract_jupyter.agents.outside_call import CONTINUE, OutsideBudget
+from tract_jupyter.agents.outside_call import CONTINUE, GrantedTools, OutsideBudget
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentState, CallState, conversation_id
 from tract_jupyter.agents.rights import (
     NAMESPACE,
@@ -411,7 +411,8 @@ class CallRunner:
                     response = self._chat(tract, text, call, toolset)
                 else:
                     budget = OutsideBudget(meter, stop, partial(self._agents.notify_turn, call))
-                    response = budget.run(tract, agent.definition.runtime, text or CONTINUE, call)
+                    with self._granting(tract, toolset, budget):
+                        response = budget.run(tract, agent.definition.runtime, text or CONTINUE, call)
                 self._note(call, response)
         except StoppedEarlyError as early:
             self._note(call, early.response)
@@ -429,6 +430,19 @@ class CallRunner:
             call.state, call.note = CallState.FAILED, budget.why
         elif stop is not None and stop.is_set():
             _end_stopped(call)
+
+    @contextmanager
+    def _granting(self, tract: Any, toolset: Toolset, budget: OutsideBudget) -> Iterator[None]:
+        """Offer the granted tools to the outside agent of a call, if there are any."""
+        if not toolset.tools():
+            yield
+            return
+        tools = GrantedTools(self._agents.tract, toolset, budget)
+        tract.outside.server = tools.start
+        try:
+            yield
+        finally:
+            tools.stop()
 
     def _chat(self, tract: Any, text: str | None, call: AgentCall, toolset: Toolset) -> ChatResponse:
         options: dict[str, Any] = {}

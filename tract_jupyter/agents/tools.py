@@ -173,7 +173,8 @@ class _Tools:
         ] = None,
         runtime: Annotated[
             str | None,
-            "An outside agent that does the work, such as 'claude'. Then leave out model, tools and toolsets.",
+            "An outside agent that does the work with its own model and tools, such as 'claude'. It may call your "
+            "tools only if you list them.",
         ] = None,
     ) -> Any:
         """Create an agent: a helper with its own instructions, tools and budget, for a part of the task.

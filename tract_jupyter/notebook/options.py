@@ -218,6 +218,10 @@ class AgentOptions(MagicOptions):
         "--model", "A model of tract.models; the caller's model if left out.", "NAME",
         words=lambda notebook, _typed: [(name, "model") for name in notebook.tract.agents.models],
     )  # fmt: skip
+    runtime: str | None = option(
+        "--runtime", "An outside agent that does the work, such as claude; a model if left out.", "AGENT",
+        words=_list_outside_agents,
+    )  # fmt: skip
     description: str | None = option("--description", "Its purpose, for its callers.", "TEXT")
     budget: str | None = option(
         "--budget", "The limits of all its calls together: steps=20,calls=50,tokens=40000,usd=0.5.", "LIMITS",
@@ -228,7 +232,7 @@ class AgentOptions(MagicOptions):
     @property
     def given(self) -> list[str]:
         """The options of the line that describe the agent."""
-        names = ("tools", "toolsets", "model", "description", "budget")
+        names = ("tools", "toolsets", "model", "runtime", "description", "budget")
         return [f"--{name}" for name in names if getattr(self, name) is not None]
 
 

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.agents.watch import AgentWatch
     from tract_jupyter.notebook.cells import NotebookCells
     from tract_jupyter.notebook.config import TractJupyter
-    from tract_jupyter.notebook.serving import KernelAddress, KernelEndpoint, PublishedEndpoint
+    from tract_jupyter.notebook.serving import KernelEndpoint, PublishedEndpoint
     from tract_jupyter.operations import Advice
+    from tract_jupyter.toolkit import ServerAddress
     from tract_jupyter.tract import Tract
 
 
@@ -181,7 +182,7 @@ class NotebookSession:
         self.outside_agent = ""
         """The outside agent that `%tract agent use` chose; empty for the model."""
         self._turn_endpoint: KernelEndpoint | None = None
-        self._turn_address: KernelAddress | None = None
+        self._turn_address: ServerAddress | None = None
         self._continued: str | None = None
         """A sentence about the earlier conversation, until the first turn of this kernel shows it."""
         self.shows_continued = False
@@ -204,7 +205,7 @@ class NotebookSession:
             self.waiting.is_used = True
             return self._tract
 
-    def serve_turn(self) -> KernelAddress:
+    def serve_turn(self) -> ServerAddress:
         """Offer the kernel to an outside agent that works in a turn of a cell, and return the address.
 
         Raises:

@@ -127,6 +127,11 @@ class OutsideAgents:
         return f"{settings.title}. {settings.about}"
 
     @property
+    def is_of_tree(self) -> bool:
+        """True if they work for an agent of the tree."""
+        return bool(self._actor)
+
+    @property
     def is_in_turn(self) -> bool:
         """True while an agent works on a message."""
         return bool(self._turns)
@@ -481,7 +486,8 @@ class _Turn:
         settings = self._settings
         if running.is_new:
             why = running.why_no_kernel.rstrip(".")
-            kernel = f"The kernel is not offered to it: {why}." if why else ""
+            what = "The granted tools are" if self._agents.is_of_tree else "The kernel is"
+            kernel = f"{what} not offered to it: {why}." if why else ""
             text = " ".join(filter(None, [settings.about if settings.is_known else "", kernel]))
             title = f"{settings.title} works in {running.session.folder.name or '/'}."
             self._observer.noted(TurnNoted(title, text))

@@ -262,7 +262,9 @@ class ScriptNotebooks:
         return self._notebooks[notebook_id]
 
     def _existing(self, notebook_id: str) -> dict[str, Any]:
-        is_served = call_context().outside is not None  # to a program for which the user started the endpoint
+        context = call_context()
+        # a program for which the user started the endpoint; not an agent of the tree, whose maker could not do it
+        is_served = context.outside is not None and context.agent is None
         if notebook_id == OWN and self.user_namespace is not None and is_served:
             return self.user_namespace
         return self._opened(MAIN) if notebook_id == MAIN else existing(notebook_id, self._notebooks)

@@ -46,6 +46,7 @@ from .mcp.held import Hold as Hold
 from .mcp.held import hold_of as hold_of
 from .mcp.http import MOST_BYTES as MOST_BYTES
 from .mcp.http import HttpServer as HttpServer
+from .mcp.http import ServerAddress as ServerAddress
 from .mcp.http import server_tokens as server_tokens
 from .mcp.proxy import KernelProxy as KernelProxy
 from .mcp.served import ServedKernel as ServedKernel

@@ -178,7 +178,7 @@ def _of_options(options: AgentOptions, body: str, former: Agent | None) -> Agent
         tools=_list(options.tools, () if old is None else old.tools),
         toolsets=_list(options.toolsets, () if old is None else old.toolsets),
         budget=budget or (None if old is None else old.budget),
-        runtime=None if old is None else old.runtime,
+        runtime=options.runtime or (None if old is None else old.runtime),
     )  # fmt: skip
 
 
@@ -280,6 +280,7 @@ def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[t
             return [(f"{name}: ", "limit") for name in BUDGET_LIMITS]
         return [(name, section) for name in names.get(section, ())]
     if colon:
-        return [(name, "model") for name in agents.models] if key == "model" else []
+        values = {"model": agents.models, "runtime": agents.runtimes}
+        return [(name, key) for name in values.get(key, ())]
     used = {entry.partition(":")[0] for entry in above}
     return [(f"{name}: ", "field") for name in KEYS if name not in used]

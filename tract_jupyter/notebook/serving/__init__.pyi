@@ -1,3 +1,2 @@
-from .endpoint import KernelAddress as KernelAddress
 from .endpoint import KernelEndpoint as KernelEndpoint
 from .endpoint import PublishedEndpoint as PublishedEndpoint

@@ -7,7 +7,7 @@ import contextvars
 import secrets
 from base64 import b64encode
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from IPython.display import display
 
@@ -21,24 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.toolkit import HttpServer, McpService
+    from tract_jupyter.toolkit import HttpServer, McpService, ServerAddress
 
 
 T = TypeVar("T")
-
-
-class KernelAddress(NamedTuple):
-    """The address of a kernel for one MCP client.
-
-    Attributes:
-        url: the URL, on 127.0.0.1.
-        headers: the HTTP headers with the token.
-        name: the name of the server for the client. It is random, so no other server of the user has it.
-    """
-
-    url: str
-    headers: dict[str, str]
-    name: str
 
 
 class KernelEndpoint:
@@ -69,7 +55,7 @@ class KernelEndpoint:
         """True while it serves."""
         return self._server is not None and self._server.is_running
 
-    def start(self) -> KernelAddress:
+    def start(self) -> ServerAddress:
         """Start to serve, and return the address. The SDK is imported in the server's thread.
 
         Raises:
@@ -80,7 +66,7 @@ class KernelEndpoint:
         self._notebook.lend_variables()
         self._server = HttpServer(self._service, self._token)
         self._server.start()
-        return KernelAddress(self._server.url, {"Authorization": f"Bearer {self._token}"}, self._name)
+        return self._server.address(self._name)
 
     def move_here(self) -> None:
         """Show later requests in the output of the current cell."""

@@ -8,7 +8,7 @@ import socket
 import threading
 from contextlib import suppress
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import McpStartError
 from tract_jupyter.toolkit.mcp.client import needing_sdk
@@ -96,6 +96,20 @@ async def _refuse(send: Send, status: HTTPStatus) -> None:
     await send({"type": "http.response.body", "body": status.phrase.encode()})
 
 
+class ServerAddress(NamedTuple):
+    """The address of a server for one MCP client.
+
+    Attributes:
+        url: the URL, on 127.0.0.1.
+        headers: the HTTP headers with the token.
+        name: the name of the server for the client. It is random, so no other server of the user has it.
+    """
+
+    url: str
+    headers: dict[str, str]
+    name: str
+
+
 class HttpServer:
     """A server in a thread, which also imports the SDK.
 
@@ -121,6 +135,10 @@ class HttpServer:
     def url(self) -> str:
         """The URL for clients."""
         return f"http://{_HOST}:{self.port}{PATH}"
+
+    def address(self, name: str) -> ServerAddress:
+        """Return the address for a client that knows the server by a name."""
+        return ServerAddress(self.url, {"Authorization": f"Bearer {self._token}"}, name)
 
     @property
     def is_running(self) -> bool:

@@ -49,7 +49,7 @@ from tract_jupyter.prompts import (
     refused_call,
 )
 from tract_jupyter.review import CLIENT, Channel, checking
-from tract_jupyter.toolkit.ambient import InLine, OutsideCall, at_once, changed_context
+from tract_jupyter.toolkit.ambient import CallNotes, InLine, OutsideCall, at_once, changed_context
 from tract_jupyter.toolkit.call import failed
 from tract_jupyter.toolkit.mcp.held import HeldCall, HeldCalls, call_key, hold_of
 
@@ -111,11 +111,15 @@ class Surroundings(NamedTuple):
         context: returns the context variables for a call.
         in_line: runs approved code in line with the user's cells.
         renamed: tools under other names. The own names of these tools are not served.
+        notes: returns the notes for a call.
+        has_inbox: if no user can be reached, keep requests in the inbox. False: such calls fail.
     """
 
     context: Callable[[], contextvars.Context] | None = None
     in_line: InLine = at_once
     renamed: Sequence[ServedAs] = ()
+    notes: Callable[[], CallNotes] = CallNotes
+    has_inbox: bool = True
 
 
 class ServedTract(Protocol):
@@ -173,7 +177,8 @@ class McpService:
         self._calls = HeldCalls()
         self._listed: dict[str, bool] = {}  # the listed tools, with True for one that only reads
         self._tasks: TaskGroup
-        self._ask_in_inbox(decision_timeout)
+        if surroundings.has_inbox:
+            self._ask_in_inbox(decision_timeout)
         self.server: Server[Any] = Server(
             "tract_jupyter",
             version=__version__,
@@ -249,7 +254,8 @@ class McpService:
             await before.ended.wait()
         if self._calls.is_full:
             return None
-        call = HeldCall(actor, name, arguments, key, OutsideCall(in_line=self._surroundings.in_line))
+        outside, notes = OutsideCall(in_line=self._surroundings.in_line), self._surroundings.notes()
+        call = HeldCall(actor, name, arguments, key, outside, notes=notes)
         self._calls.add(call)
         self._tasks.start_soon(self._carry_out, call, self._readers if reads else self._writers)
         return call
