@@ -63,18 +63,23 @@ def test_changed_permissions_of_a_folder_and_changed_attributes_cannot_be_kept(u
         (folder / "data").chmod(0o755)
     assert effects_of(upper, workspace) == {}
     (upper / "data").chmod(0o700)
-    write_files(upper, {"new.txt": "c"})
+    upper.chmod(0o700)
+    workspace.chmod(0o755)
+    write_files(upper, {"new.txt": "c", "folder/a.txt": "a"})
     try:
-        for name in ("b.txt", "new.txt"):
+        for name in ("b.txt", "new.txt", "folder"):
             os.setxattr(upper / name, "user.color", b"red")
     except OSError:
         pytest.skip("this file system has no extended attributes")
-    effects = effects_of(upper, workspace)
-    assert effects.keys() == {"data/", "b.txt", "new.txt"}
-    assert effects["data/"].problem == "its new permissions cannot be kept"
-    assert (
-        effects["b.txt"].problem == effects["new.txt"].problem == "its new extended attributes cannot be kept"
+    problems = {path: effect.problem for path, effect in effects_of(upper, workspace).items()}
+    permissions, attributes = (
+        "its new permissions cannot be kept",
+        "its new extended attributes cannot be kept",
     )
+    assert problems == {
+        "./": permissions, "data/": permissions, "b.txt": attributes, "new.txt": attributes,
+        "folder/": attributes, "folder/a.txt": "",
+    }  # fmt: skip
 
 
 def test_a_changed_file_always_has_a_detail(upper, workspace):
@@ -210,6 +215,11 @@ def test_a_name_with_a_line_break_is_shown_on_one_line(upper, workspace):
     (effect,) = effects_of(upper, workspace).values()
     assert effect.path.isprintable()
     assert "a\nb" not in effect.diff
+
+
+def test_a_name_has_any_length(upper, workspace):
+    write_files(upper, {"x" * 255: "x"})
+    assert effects_of(upper, workspace)["x" * 255].action == "created"
 
 
 def test_too_many_files_are_refused(upper, workspace, monkeypatch):

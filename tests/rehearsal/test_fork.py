@@ -478,3 +478,18 @@ def test_secrets_beside_many_objects_are_not_in_the_copy(tmp_path):
     )
     stars = "*" * 20
     assert done.stdout == f"{stars} {stars} b'{stars}'\n\n"
+
+
+def test_the_permissions_of_new_folders_are_kept(rehearser, workspace):
+    workspace.chmod(0o750)
+    (workspace / "old").mkdir(mode=0o700)
+    code = "import os\nos.mkdir('a', 0o700)\nos.makedirs('b/c')\nos.chmod('b', 0o711)\nopen('b/c/d', 'w').close()\nos.rmdir('old')\n"
+    rehearsal = rehearser().rehearse(code + "print(os.stat('.').st_mode & 0o777 == 0o750)", {})
+    found = [(effect.path, effect.detail) for effect in rehearsal.effects.files]
+    assert found == [("a/", "mode 0700"), ("b/", "mode 0711"), ("b/c/d", "0 B"), ("old/", "")]
+    assert rehearsal.effects.outputs[0].text == "True\n"
+    change = rehearsal.keep()
+    assert [(workspace / name).stat().st_mode & 0o777 for name in ("a", "b")] == [0o700, 0o711]
+    change.undo()
+    assert [path.name for path in workspace.iterdir()] == ["old"]
+    assert (workspace / "old").stat().st_mode & 0o777 == 0o700

@@ -1,5 +1,6 @@
 """The worker: chosen for libraries that do not survive a fork, with copies of the variables that the code reads."""
 
+import hashlib
 import os
 import re
 import signal
@@ -144,6 +145,26 @@ def test_a_killed_worker_is_started_again(in_worker, engines):
     os.kill(engines.worker._process.pid, signal.SIGKILL)
     engines.worker._process.wait()
     assert in_worker("1").effects.outputs[-1].text == "1"
+
+
+def test_a_kernel_whose_threads_compute_does_not_fork(rehearser, engines, monkeypatch):
+    """OpenBLAS hangs in a fork while another thread uses it."""
+    pytest.importorskip("numpy")
+    stop = threading.Event()
+
+    def compute():
+        while not stop.is_set():
+            hashlib.pbkdf2_hmac("sha256", b"x", b"y", 200_000)
+
+    made, thread = rehearser(), threading.Thread(target=compute)
+    monkeypatch.setattr(made, "_engines", engines)
+    thread.start()
+    try:
+        engine = made.rehearse("a = 1", {}).effects.engine
+    finally:
+        stop.set()
+        thread.join()
+    assert (engine, made.rehearse("a = 1", {}).effects.engine) == ("worker", "fork")
 
 
 def test_polars_runs_in_the_worker(rehearser):

@@ -57,10 +57,10 @@ class FileRecord:
         path: The path below the workspace. A folder ends with `/`.
         before: The state before. None if there was no file.
         after: The state after. None if it was deleted.
-        is_folder: True for an empty folder that was made or removed.
+        is_folder: True for a folder that was made or removed.
         is_created: True if it did not exist before.
         at: The state that the workspace has now, as far as the change knows.
-        mode: Permission bits of a removed folder.
+        mode: Permission bits of the folder.
     """
 
     path: str
@@ -325,12 +325,12 @@ class Backups:
         with ExitStack() as stack:
             *parents, name = path.split("/")
             folder = workspace
-            chain = [(parent, _FOLDER_MODE) for parent in parents]
-            for parent, mode in [*chain, (name, file.mode)] if file.is_folder else chain:
-                with suppress(FileExistsError):
-                    os.mkdir(parent, mode | _OWN, dir_fd=folder)
+            for parent in [*parents, name] if file.is_folder else parents:
+                is_new = _make_folder(parent, folder)
                 folder = os.open(parent, _FOLDER, dir_fd=folder)
                 stack.callback(os.close, folder)
+            if file.is_folder and is_new:
+                os.fchmod(folder, file.mode | _OWN)
             if not file.is_folder and state is not None:
                 self._write_file(folder, name, state, temporary)
                 _swap_in(folder, file.path, temporary, state, expected)
@@ -516,6 +516,15 @@ def _missing_folders(
             if path not in folders if folders is not None else not os.path.lexists(workspace / path):
                 missing[path] = None
     return list(missing)
+
+
+def _make_folder(name: str, folder: int) -> bool:
+    """Make a folder. Return False if there is one."""
+    try:
+        os.mkdir(name, dir_fd=folder)
+    except FileExistsError:
+        return False
+    return True
 
 
 def _temporary(record: JournalRecord, number: int) -> str:

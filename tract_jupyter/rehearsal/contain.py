@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import site
+import stat
 import sys
 import sysconfig
 import tempfile
@@ -66,7 +67,7 @@ _PRIVATE: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 # they become p
 _SCRATCH: Final = ("/dev/shm", "/tmp", "/mnt", "/srv", "/media")  # noqa: S108 # where the file system in memory is mounted
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 # it becomes private
 _PASSABLE: Final = 0o111
-_PARTS: Final = {"upper": 0o755, "work": 0o755, "tmp": 0o1777, "shm": 0o1777}
+_PARTS: Final = {"work": 0o755, "tmp": 0o1777, "shm": 0o1777}
 
 
 class ContainmentError(Exception):
@@ -174,7 +175,7 @@ class Containment:
         scratch = self._scratch()
         flags = linux.MOUNT_NO_SETUID | linux.MOUNT_NO_DEVICES
         linux.mount("tmpfs", scratch, flags, f"size={self.disk},mode=755")
-        for name, mode in _PARTS.items():
+        for name, mode in {**_PARTS, "upper": stat.S_IMODE(os.stat(self.workspace).st_mode)}.items():  # noqa: PTH116
             os.mkdir(f"{scratch}/{name}")  # noqa: PTH102 # the copy of a process with threads: system calls only
             os.chmod(f"{scratch}/{name}", mode)  # noqa: PTH101
         upper = os.open(f"{scratch}/upper", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

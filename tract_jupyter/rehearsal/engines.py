@@ -1,12 +1,14 @@
 """Chooses the engine of a rehearsal: a fork of the kernel, or the worker.
 
 Some libraries do not survive a fork after their threads have started. Known ones use the worker. If a copy hangs or
-crashes, the libraries that it used and that never worked in a fork use the worker from then on.
+crashes, the libraries that it used and that never worked in a fork use the worker from then on. If another thread of
+the kernel computes all the time, the kernel does not fork.
 """
 
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import sys
 from types import ModuleType
@@ -15,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from tract_jupyter.analysis import parse, transform
 from tract_jupyter.rehearsal.baseline import touched, variables_of
 from tract_jupyter.rehearsal.fork import fork_of
+from tract_jupyter.rehearsal.idle import BusyThreadsError
 from tract_jupyter.rehearsal.parent import CopyOutcome, attend
 from tract_jupyter.rehearsal.values import load_forms
 from tract_jupyter.rehearsal.worker import BARE_WORKER, WORKER, write_inputs
@@ -66,10 +69,11 @@ class Engines:
         ):
             self.worker.warm_up()
         if not self._is_unsafe(used):
-            outcome = attend(fork_of(job), level, job.limits, tools=tools, stop=stop)
-            if not self._learn(used, outcome, job.limits.seconds):
-                return "fork", outcome
-            outcome.close()
+            with contextlib.suppress(BusyThreadsError):
+                outcome = attend(fork_of(job), level, job.limits, tools=tools, stop=stop)
+                if not self._learn(used, outcome, job.limits.seconds):
+                    return "fork", outcome
+                outcome.close()
         return "worker", self._work(self.worker, job, tools, stop)
 
     def _work(

@@ -80,8 +80,8 @@ class FileChange:
         action: The effect.
         before: The state in the workspace. None if there was no file.
         after: The state in the copy. None if the code deleted the file.
-        is_folder: True for a new or a deleted empty folder.
-        folder_mode: Permission bits of a deleted folder.
+        is_folder: True for a folder that is deleted, changed, or new and empty or with unusual permissions.
+        folder_mode: Permission bits of a new or a deleted folder.
         problem: The reason why it cannot be kept.
         is_late: True if the file in the workspace changed while the rehearsal ran.
     """
@@ -190,6 +190,7 @@ def read_upper(upper: int, workspace: Path, *, since: int | None = None) -> Chan
         root = os.open(".", _FOLDER, dir_fd=upper)
         lower = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
+            reader.state_of_folder("./", root, lower)
             reader.folder("", root, lower, 0)
         finally:
             os.close(root)
@@ -254,12 +255,23 @@ class _Reader:
                 except OSError:
                     self._add(FileChange(path, "changed", problem="a folder replaces a file or a link"))
                     return
-            if beside is None and not _names(inner):
-                self._add(FileChange(f"{path}/", "created", is_folder=True))
-            elif beside is not None and _permissions(inner) != _permissions(beside):
-                problem = "its new permissions cannot be kept"
-                self._add(FileChange(f"{path}/", "changed", is_folder=True, problem=problem))
+            self.state_of_folder(f"{path}/", inner, beside)
             self.folder(f"{path}/", inner, beside, depth + 1)
+
+    def state_of_folder(self, path: str, inner: int, beside: int | None) -> None:
+        """Add a new folder that its files do not imply, or a folder with another state than before."""
+        mode, attributes = _permissions(inner), _attributes(inner)
+        problem = ""
+        if attributes != ({} if beside is None else _attributes(beside)):
+            problem = "its new extended attributes cannot be kept"
+        if beside is None:
+            if problem or mode & ~stat.S_ISGID != _usual_mode() or not _names(inner):
+                self._add(FileChange(path, "created", is_folder=True, folder_mode=mode, problem=problem))
+            return
+        if mode != _permissions(beside):
+            problem = "its new permissions cannot be kept"
+        if problem:
+            self._add(FileChange(path, "changed", is_folder=True, problem=problem))
 
     def _file(
         self, path: str, name: str, upper: int, lower: int | None, below: os.stat_result | None
@@ -349,8 +361,15 @@ def _permissions(folder: int) -> int:
     return stat.S_IMODE(os.fstat(folder).st_mode)
 
 
+def _usual_mode() -> int:
+    """Return the permission bits that this process gives to a new folder."""
+    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+    found = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
+    return 0o777 & ~int(found[1], 8) if found else 0
+
+
 def _attributes(descriptor: int) -> dict[str, bytes]:
-    """Return the extended attributes of a file that a user can set, without those of the overlay."""
+    """Return the extended attributes of a file or a folder that a user can set, without those of the overlay."""
     with suppress(OSError):
         names = [name for name in os.listxattr(descriptor) if name.startswith("user.")]
         return {name: os.getxattr(descriptor, name) for name in names if not name.startswith(_OVERLAY)}
@@ -494,6 +513,9 @@ def _sizes(change: FileChange) -> str:
 
 def _mode(change: FileChange) -> str:
     before, after = change.before, change.after
+    if change.is_folder and change.action == "created":
+        mode = change.folder_mode
+        return "" if mode & ~stat.S_ISGID == _usual_mode() else f"mode {mode:04o}"
     if after is None:
         return ""
     if before is not None:

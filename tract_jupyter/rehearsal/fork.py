@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.copy_tools import CopyCaller, use_kernel_for_tools
+from tract_jupyter.rehearsal.idle import idle_threads
 from tract_jupyter.rehearsal.inside import ReportChannel, Runner, capture_streams
 from tract_jupyter.rehearsal.limits import RehearsalLimits, limit_this_process
 from tract_jupyter.rehearsal.mappings import SharedMappings
@@ -95,12 +96,17 @@ def fork_of(job: CopyJob) -> Callable[[Ends], int]:
 
 
 def fork_supervisor(make_job: Callable[[], CopyJob], ends: Ends) -> int:
-    """Fork the supervisor, which makes the job. Return its process id. The child never returns."""
+    """Fork the supervisor, which makes the job. Return its process id. The child never returns.
+
+    Raises:
+        BusyThreadsError: other threads compute all the time.
+    """
     kernel = os.getpid()
     state = random.getstate()  # a fork gets a new one
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the child runs no code of other threads
-        pid = os.fork()
+        with idle_threads():
+            pid = os.fork()
     if pid == 0:
         try:
             linux.die_with_parent()

@@ -217,7 +217,10 @@ def _is_open_database(path: str, workspace: Path) -> bool:
     A connection of the kernel would continue with the replaced file.
     """
     database = path.removesuffix("-wal").removesuffix("-shm")
-    return (workspace / f"{database}-wal").exists()
+    try:
+        return (workspace / f"{database}-wal").exists()
+    except OSError:  # the name is too long
+        return False
 
 
 class _Receiver:

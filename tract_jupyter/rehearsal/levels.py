@@ -10,9 +10,9 @@ from typing import Final, Literal, NamedTuple
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
-from tract_jupyter.rehearsal.fork import CopyJob, fork_of
+from tract_jupyter.rehearsal.engines import Engines
+from tract_jupyter.rehearsal.fork import CopyJob
 from tract_jupyter.rehearsal.limits import RehearsalLimits
-from tract_jupyter.rehearsal.parent import attend
 
 _LIMITS: Final = RehearsalLimits(seconds=10.0, disk=1 << 20)
 
@@ -55,6 +55,6 @@ def _problem(level: LevelName) -> str:
         workspace = Path(folder).resolve()
         containment = Containment(level, os.fspath(workspace), readable_paths(workspace), _LIMITS.disk)
         job = CopyJob("", {}, containment, _LIMITS, lambda _: lambda: ())
-        outcome = attend(fork_of(job), level, _LIMITS)
+        _, outcome = Engines().run(job)
     outcome.close()
     return outcome.failure or ("" if outcome.ending == "finished" else outcome.note or outcome.ending)
