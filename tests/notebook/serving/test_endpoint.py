@@ -273,7 +273,11 @@ def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
     assert data(claude.run(code))["result"] == "1"
 
     # the kernel ends while approved code runs, and with two open questions
-    begun = "print(1, file=open('began', 'a'))\nimport time\ntime.sleep(60)"
+    # a restart interrupts the kernel first: code that heeds it may end before the kernel does
+    begun = (
+        "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
+        "print(1, file=open('began', 'a'))\ntime.sleep(60)"
+    )
     codes = (begun, "n = 2\nn", "m = 1\nm")
     calls = [claude.run(codes[0])]
     notebook.decide()
