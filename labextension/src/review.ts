@@ -148,7 +148,7 @@ export class Review extends Widget implements IDecider {
     this.size.disconnect();
     cancelAnimationFrame(this.pending);
     this.panel.content.model?.contentChanged.disconnect(this.schedule, this);
-    const hadFocus = this.items.some(({ card }) => card?.node.contains(document.activeElement));
+    const hadFocus = [this, ...this.items.map(({ card }) => card)].some(one => one?.node.contains(document.activeElement));
     this.items.forEach(({ card }) => card?.dispose());
     super.dispose();
     if (hadFocus) {

@@ -30,6 +30,7 @@ export class Session {
     const { sessionContext } = panel;
     sessionContext.kernelChanged.connect(this.restart, this);
     sessionContext.statusChanged.connect(this.onStatus, this);
+    sessionContext.connectionStatusChanged.connect(this.onStatus, this);
     NotebookActions.executed.connect(this.onExecuted, this);
     panel.node.addEventListener('keydown', this.onKey, { capture: true });
     panel.disposed.connect(this.dispose, this);
@@ -40,6 +41,7 @@ export class Session {
     const { sessionContext } = this.panel;
     sessionContext.kernelChanged.disconnect(this.restart, this);
     sessionContext.statusChanged.disconnect(this.onStatus, this);
+    sessionContext.connectionStatusChanged.disconnect(this.onStatus, this);
     NotebookActions.executed.disconnect(this.onExecuted, this);
     this.disconnect();
   }
@@ -56,7 +58,10 @@ export class Session {
   }
 
   private onStatus(): void {
-    const status = this.panel.sessionContext.session?.kernel?.status;
+    const kernel = this.panel.sessionContext.session?.kernel;
+    // a kernel that runs a cell tells its status to a new page when the cell ends
+    const isRunning = kernel?.status === 'unknown' && kernel.connectionStatus === 'connected';
+    const status = isRunning ? 'busy' : kernel?.status;
     if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
       this.disconnect();
       this.isNew = true;

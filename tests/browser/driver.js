@@ -18,7 +18,8 @@ window.labDriver = (() => {
     if (output.output_type === "error") return output.traceback.join("\n");
     return joined(output.data["text/plain"]);
   };
-  const shown = (path) => [...window.jupyterapp.shell.widgets("main")].find((one) => one.context?.path === path);
+  const shown = (path) => // a shared notebook has a drive before its path
+    [...window.jupyterapp.shell.widgets("main")].find((one) => one.context?.path.replace(/^RTC:/, "") === path);
   const pending = (widget) =>
     widget.node.querySelector(".jp-InputPrompt")?.textContent.includes("*") ?? false;
 

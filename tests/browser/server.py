@@ -65,6 +65,10 @@ class LabServer:
     Use it as a context manager, or call `start` and `stop`. Kernels run in the environment of
     the interpreter that runs the tests.
 
+    Args:
+        folder: for everything that it writes.
+        options: more options of the command line.
+
     Attributes:
         root: The folder it serves.
         home: HOME of the server and its kernels, with all of Jupyter's and IPython's folders.
@@ -72,7 +76,8 @@ class LabServer:
         url: Base address without a trailing slash, known once started.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *options: str) -> None:
+        self._options = options
         self.root = folder / "root"
         self.home = folder / "home"
         self.token = secrets.token_hex(16)
@@ -173,6 +178,7 @@ class LabServer:
             "-m",
             "jupyterlab",
             *OPTIONS,
+            *self._options,
             f"--ServerApp.port={port}",
             f"--ServerApp.root_dir={self.root}",
             f"--IdentityProvider.token={self.token}",
