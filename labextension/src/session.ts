@@ -32,7 +32,8 @@ export class Session {
     sessionContext.statusChanged.connect(this.onStatus, this);
     sessionContext.connectionStatusChanged.connect(this.onStatus, this);
     NotebookActions.executed.connect(this.onExecuted, this);
-    panel.node.addEventListener('keydown', this.onKey, { capture: true });
+    // before the shortcuts of Notebook 7, which listen on the document
+    window.addEventListener('keydown', this.onKey, { capture: true });
     panel.disposed.connect(this.dispose, this);
     this.onStatus();
   }
@@ -43,6 +44,7 @@ export class Session {
     sessionContext.statusChanged.disconnect(this.onStatus, this);
     sessionContext.connectionStatusChanged.disconnect(this.onStatus, this);
     NotebookActions.executed.disconnect(this.onExecuted, this);
+    window.removeEventListener('keydown', this.onKey, { capture: true });
     this.disconnect();
   }
 
@@ -201,6 +203,9 @@ export class Session {
   }
 
   private readonly onKey = (event: KeyboardEvent): void => {
+    if (!(event.target instanceof Node) || !this.panel.node.contains(event.target)) {
+      return;
+    }
     const [review] = this.reviews.values();
     if (review && event.code === 'KeyE' && event.altKey && event.shiftKey) {
       event.preventDefault();
