@@ -92,6 +92,18 @@ class Bird:
     def lay(cls): cls.eggs.append(1)
 bird = Bird()
 lay = bird.lay
+class Nest:
+    twigs = []
+class Home(Nest): pass
+home = Home()
+"""
+_PARTS_OF_LIBRARIES = """
+import functools, itertools, sqlite3, threading
+seen, table = [1], {"a": 1}
+add, put, rows, keys = seen.append, functools.partial(seen.append, 2), iter(seen), table.keys()
+texts, pairs, numbers = map(str, iter(seen)), zip(iter(seen), [2]), itertools.count()
+lock, base = threading.Lock(), sqlite3.connect(":memory:")
+base.execute("create table t(a)")
 """
 
 
@@ -108,6 +120,8 @@ lay = bird.lay
         ("lay()", ["Bird", "lay"]),
         ("Bird.eggs.append(2)", ["Bird", "lay"]),
         ("Bird.legs, bird.eggs, count, f, g, lay", []),
+        ("home.twigs.append(1)", ["Home", "Nest"]),
+        ("Home.__bases__ = (Bird,)", ["Home"]),
         ("own_settings.COLORS.append('red')", ["own_settings"]),
         ("own_settings.SIZE = 2", ["own_settings"]),
         ("own_settings.SIZE, own_settings.COLORS", []),
@@ -124,6 +138,31 @@ def test_changed_parts_of_functions_classes_and_modules_are_effects(code, change
     effects = findings_of(code, namespace, workspace).variables
     assert sorted(one.name for one in effects) == changed
     assert all(one.problem for one in effects)
+
+
+@pytest.mark.parametrize(
+    ("code", "changed"),
+    [
+        ("add(3)", ["add", "pairs", "put", "rows", "seen", "texts"]),
+        ("put()", ["add", "pairs", "put", "rows", "seen", "texts"]),
+        ("table['b'] = 2", ["keys", "table"]),
+        ("next(rows)", ["rows"]),
+        ("next(texts)", ["texts"]),
+        ("next(pairs)", ["pairs"]),
+        ("next(numbers)", ["numbers"]),
+        ("lock.acquire()", ["lock"]),
+        ("base.execute('insert into t values (1)')", ["base"]),
+        ("base.execute('create table u(a)')", ["base"]),
+        ("base.execute('select * from t').fetchall(), lock.locked(), add, put, rows, keys, texts, pairs, numbers", []),
+    ],
+)  # fmt: skip
+def test_changed_parts_of_objects_of_libraries_are_effects(code, changed, workspace):
+    namespace = {"__name__": "__main__"}
+    exec(_PARTS_OF_LIBRARIES, namespace)
+    effects = findings_of(code, namespace, workspace).variables
+    namespace["base"].close()
+    assert sorted(one.name for one in effects) == changed
+    assert all(one.problem for one in effects if one.name not in {"seen", "table"})
 
 
 def test_names_of_one_object_are_named(workspace):

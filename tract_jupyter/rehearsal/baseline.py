@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
+import itertools
 import keyword
 import os
 import re
 import sys
+import warnings
 from array import array
 from collections import Counter, deque
 from dataclasses import dataclass, field
@@ -32,7 +35,7 @@ from tract_jupyter.rehearsal.files import is_installed
 from tract_jupyter.rehearsal.values import Encoder, Node, UnsafeValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 LOCAL: Final = "local "
 _INTERNAL: Final = re.compile(
@@ -59,11 +62,20 @@ _MOST_OBJECTS: Final = 20_000
 _MOST_OPAQUE: Final = 5_000
 _SCALARS: Final = frozenset({str, int, float, bool, complex, bytes, NoneType, type(...)})
 _STILL: Final = (ModuleType, type, BuiltinFunctionType, CodeType)
+_ITERABLES: Final[tuple[Any, ...]] = (
+    [], (), "", "\xff", b"", bytearray(), set(), range(0), {}, {}.values(), {}.items(),
+)  # fmt: skip
+_VIEWS: Final[tuple[type, ...]] = (type({}.keys()), type({}.values()), type({}.items()))
+_ITERATORS: Final[tuple[type, ...]] = (
+    enumerate, filter, map, reversed, zip,
+    *map(type, map(iter, _ITERABLES)),
+    *(one for one in vars(itertools).values() if isinstance(one, type) and hasattr(one, "__next__")),
+)  # fmt: skip
 _SUBCLASSES: Final = frozenset({"matrix", "recarray", "memmap"})  # of numpy's array
 _LARGEST_SUBCLASS: Final = 64 * 1024**2  # bytes of one that is read
 _SHARED: Final = ("Index", "Array", "Categorical")  # of pandas, which shares or copies them as it likes
 _OPAQUE_LIBRARIES: Final = frozenset(
-    {"matplotlib", "IPython", "ipywidgets", "sqlite3", "_sqlite3", "duckdb", "logging", "_io"}
+    {"matplotlib", "IPython", "ipywidgets", "sqlite3", "_sqlite3", "duckdb", "_duckdb", "logging", "_io"}
 )
 
 
@@ -264,16 +276,19 @@ def _reachable(value: Any) -> Iterator[int]:
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_OBJECTS:
         each = waiting.popleft()
-        if (
-            type(each) in _SCALARS
-            or id(each) in seen
-            or (isinstance(each, _STILL) and not _is_of_notebook(each))
-        ):
+        if type(each) in _SCALARS or id(each) in seen or _is_still(each):
             continue
         seen.add(id(each))
         if type(each) is not tuple:
             yield id(each)
         waiting.extend(_members(each))
+
+
+def _is_still(value: Any) -> bool:
+    """Return True for a part of a library, which is not searched."""
+    if isinstance(value, BuiltinFunctionType):
+        return isinstance(value.__self__, ModuleType | type | NoneType)  # else a method of an object
+    return isinstance(value, _STILL) and not _is_of_notebook(value)
 
 
 def _members(value: Any) -> Iterable[Any]:
@@ -283,11 +298,21 @@ def _members(value: Any) -> Iterable[Any]:
         return [] if set(map(type, value.values())) <= _SCALARS else list(value.values())
     if isinstance(value, FunctionType):
         return [*(value.__defaults__ or ()), *_cells(value)]
+    parts = _parts_in_c(value)
+    return _parts_of_object(value) if parts is None else parts
+
+
+def _parts_in_c(value: Any) -> list[Any] | None:
+    """Return the objects that an object of Python in C refers to. None for other objects."""
     if isinstance(value, MethodType):
         return [value.__self__, value.__func__]
+    if isinstance(value, BuiltinFunctionType):
+        return [value.__self__]
     if isinstance(value, partial):
         return [value.func, *value.args, *value.keywords.values()]
-    return _parts_of_object(value)
+    if isinstance(value, _VIEWS):
+        return gc.get_referents(value)
+    return _parts_of_iterator(value) if type(value) in _ITERATORS else None
 
 
 def _cells(function: FunctionType) -> Iterator[Any]:
@@ -307,7 +332,16 @@ def _parts_of_object(value: Any) -> Iterable[Any]:
     if library in _OPAQUE_LIBRARIES or library in {"pandas", "polars", "pyarrow"}:
         return []
     kind = [type(value)] if _is_of_notebook(type(value)) else []
-    return [*kind, *_state(value).values()]
+    bases = value.__bases__ if isinstance(value, type) else ()
+    return [*kind, *bases, *_state(value).values()]
+
+
+def _parts_of_iterator(value: Any) -> list[Any]:
+    """Return the state of an iterator of Python. Empty if it does not show its state."""
+    with warnings.catch_warnings(), contextlib.suppress(TypeError):
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return [*value.__reduce__()[1:]]
+    return []
 
 
 def _has_objects(value: Any) -> bool:
@@ -330,8 +364,12 @@ def _attributes(value: Any) -> list[Any]:
             [value.__defaults__, value.__kwdefaults__] if value.__defaults__ or value.__kwdefaults__ else []
         )
         return [*_cells(value), *more, *_names_and_values(vars(value))]
-    is_own = isinstance(value, ModuleType | type) and _is_own(value)
-    return _names_and_values(vars(value)) if is_own else []
+    if isinstance(value, BuiltinFunctionType):
+        return [] if _is_still(value) else [value.__self__]
+    if not isinstance(value, ModuleType | type) or not _is_own(value):
+        return []
+    bases = value.__bases__ if isinstance(value, type) else ()
+    return [*bases, *_names_and_values(vars(value))]
 
 
 def _names_and_values(variables: Mapping[str, Any]) -> list[Any]:
@@ -435,7 +473,8 @@ class _Digester(Encoder):
         mark = _mark(value)
         if mark is not None:
             return [*identity, *mark]
-        parts = self._content(value)
+        found = _parts_in_c(value)
+        parts = self._content(value) if found is None else found
         return ["opaque", self.parts(parts), kind, id(value)]
 
     @staticmethod
@@ -462,10 +501,9 @@ def _mark(value: Any) -> list[Any] | None:
     if library == "numpy" and type(value).__name__ in _SUBCLASSES:
         is_read = value.nbytes <= _LARGEST_SUBCLASS
         return [str(value.shape), xxhash.xxh3_128_hexdigest(value.tobytes()) if is_read else ""]
-    if library == "matplotlib":
-        return [_artists(value)]
-    if library in {"_io", "io"}:
-        return [_position(value)]
+    mark = _MARKS.get(library)
+    if mark is not None:
+        return [mark(value)]
     return [] if library in _OPAQUE_LIBRARIES else None
 
 
@@ -484,3 +522,11 @@ def _position(value: Any) -> list[Any]:
     text = getvalue() if getvalue is not None else b""
     text = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
     return [False, value.tell() if value.seekable() else 0, xxhash.xxh3_128_hexdigest(text)]
+
+
+_MARKS: Final[dict[str, Callable[[Any], Any]]] = {
+    "matplotlib": _artists,
+    "_io": _position,
+    "io": _position,
+    "_thread": repr,
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
 Frame = tuple[dict[str, Any], list[memoryview]]
+_TABLES: Final = (
+    "SELECT table_name, estimated_size, sql FROM duckdb_tables() "
+    "UNION ALL SELECT view_name, 0, sql FROM duckdb_views() WHERE NOT internal ORDER BY ALL"
+)
 _NO_BUFFERS: Final[list[memoryview]] = []
 
 
@@ -49,6 +54,7 @@ class _Observation:
         self._is_fork = is_fork
         self._before = variables_of(namespace, hidden)
         self._digests = {name: digest(self._before[name]) for name in touched(code, self._before)}
+        self._databases = {name: _database(self._before[name]) for name in self._digests}
         self._settings = SettingsSnapshot()
 
     def frames(self) -> Iterator[Frame]:
@@ -67,7 +73,11 @@ class _Observation:
 
     def _in_place(self, after: Mapping[str, Any]) -> set[str]:
         same = (name for name in self._digests if name in after and after[name] is self._before[name])
-        return {name for name in same if digest(after[name]) != self._digests[name]}
+        return {
+            name
+            for name in same
+            if digest(after[name]) != self._digests[name] or _database(after[name]) != self._databases[name]
+        }
 
     def _is_rebound(self, name: str, value: Any) -> bool:
         if name not in self._before:
@@ -77,6 +87,23 @@ class _Observation:
             return False
         before = self._digests.get(name)
         return type(value) is not type(old) or before is None or digest(value) != before
+
+
+def _database(connection: Any) -> list[Any]:
+    """Return a part of the state of a database that may be in memory. Empty for other objects.
+
+    This calls the connection, so only the copy does it.
+    """
+    module, _, name = f"{type(connection).__module__}.{type(connection).__qualname__}".rpartition(".")
+    with contextlib.suppress(Exception):
+        if name == "DuckDBPyConnection":
+            return list(connection.cursor().execute(_TABLES).fetchall())
+        if (module, name) == ("sqlite3", "Connection"):
+            cursor = connection.cursor()
+            cursor.row_factory = None
+            version = cursor.execute("PRAGMA schema_version").fetchone()
+            return [connection.total_changes, connection.in_transaction, version]
+    return []
 
 
 def _variables(
