@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -96,6 +97,14 @@ def test_an_unknown_notebook_is_named_with_those_that_exist(tract):
 def test_await_at_the_top_level(tract):
     code = "import asyncio\nasync def one():\n    return 1\nx = await one()\nawait asyncio.sleep(0, x + 1)"
     assert tract.scripts.run(code).value == 2
+
+    async def cell():  # its thread has a running loop, as the main thread of a kernel
+        here = asyncio.current_task()
+        value = tract.scripts.run(code).value
+        await asyncio.sleep(0)
+        return value, asyncio.current_task() is here
+
+    assert asyncio.run(cell()) == (2, True)
 
 
 def test_an_exception_keeps_what_came_before_and_shows_the_scripts_lines_only(tract):

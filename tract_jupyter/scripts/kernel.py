@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import traceback
+from contextlib import contextmanager
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,7 +27,7 @@ from tract_jupyter.scripts.stopper import ScriptStopped
 from tract_jupyter.toolkit import call_context, calling
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from types import CodeType
 
     from tract_jupyter.scripts.run import ScriptRun
@@ -86,8 +87,28 @@ def _has_tools(namespace: Mapping[str, Any]) -> bool:
 def _evaluated(code: CodeType, namespace: dict[str, Any]) -> Any:
     value = eval(code, namespace)  # noqa: S307 # the one place that runs a script in this process
     if code.co_flags & inspect.CO_COROUTINE:
-        return asyncio.run(value)
+        with _outside_of_loop():
+            return asyncio.run(value)
     return value
+
+
+@contextmanager
+def _outside_of_loop() -> Iterator[None]:
+    """Let a new event loop run in this thread. The main thread of a kernel has a running one."""
+    loop = asyncio._get_running_loop()  # noqa: SLF001 # for another loop in this thread, as debuggers do
+    if loop is None:
+        yield
+        return
+    task = asyncio.current_task(loop)
+    if task is not None:
+        asyncio.tasks._leave_task(loop, task)  # noqa: SLF001 # the same
+    asyncio._set_running_loop(None)  # noqa: SLF001 # the same
+    try:
+        yield
+    finally:
+        asyncio._set_running_loop(loop)  # noqa: SLF001 # the same
+        if task is not None:
+            asyncio.tasks._enter_task(loop, task)  # noqa: SLF001 # the same
 
 
 def script_error(error: BaseException, filename: str) -> ScriptError:
