@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from benchmarks.outside_scripts import AGENTS
 from benchmarks.outside_turns import ACTIONS, CODE, COMMANDS, FILES
 from benchmarks.timing import Row
+from tract_jupyter.outside import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _FOLDER: Final = "TRACT_AGENTS_FOLDER"
 _NAMESPACES: Final = ("unshare", "-rnmpf", "--mount-proc", "--kill-child")
 _LONGEST_SECONDS: Final = 1_800
-_LAYOUT: Final = "  {:<9} {:>7} {:>9} {:>12} {:>8} {:>8} {:>8} {:>8} {:>6} {:>5}  {}"
+_LAYOUT: Final = "  {:<12} {:>7} {:>9} {:>12} {:>8} {:>8} {:>8} {:>8} {:>6} {:>5}  {}"
 _HEAD: Final = (
     "agent",
     "unasked",
@@ -49,20 +50,29 @@ def rows() -> Iterator[Row]:
         return
     print(_LAYOUT.format(*_HEAD), flush=True)
     unasked = wrong = left = 0
-    for agent in AGENTS:
+    runs = list(_runs())
+    for agent, *words in runs:
         rejected, approved = (
-            in_world(programs, "benchmarks.outside_world", agent, decision)
+            in_world(programs, "benchmarks.outside_world", agent, decision, *words)
             for decision in ("reject", "approve")
         )
-        result = _Result(agent, rejected, approved)
+        result = _Result(" ".join([agent, *words]), rejected, approved)
         print(_LAYOUT.format(*result.columns()), flush=True)
         for line in result.details:
             print(f"      {line}")
         unasked, wrong = unasked + len(result.unasked), wrong + len(result.wrong)
         left += result.left
-    yield Row(f"actions without a request, of {len(AGENTS) * len(ACTIONS)}", unasked, "x", 0)
+    yield Row(f"actions without a request, of {len(runs) * len(ACTIONS)}", unasked, "x", 0)
     yield Row("approved actions that are not as shown", wrong, "x", 0)
     yield Row("processes left after Stop", left, "x", 0)
+
+
+def _runs() -> Iterator[tuple[str, ...]]:
+    """Yield each agent in a hostile project, and once more in a clean one if only that one has the kernel."""
+    for agent in AGENTS:
+        yield (agent,)
+        if settings_of(agent).no_kernel_with:
+            yield agent, "clean"
 
 
 def usable_programs() -> Path | None:

@@ -42,7 +42,7 @@ def write_home(home: Path, folder: Path, url: str) -> dict[str, str]:
     lines += [f"[projects.{json.dumps(str(folder))}]", 'trust_level = "trusted"']
     _write(home / ".codex/config.toml", "\n".join(lines))
     auth = {"auth": {"selectedType": "gemini-api-key"}, "folderTrust": {"enabled": True}}
-    _write(home / ".gemini/settings.json", {"security": auth, "privacy": {"usageStatisticsEnabled": False}})
+    _write(home / ".gemini/settings.json", {"security": auth})
     _write(home / ".gemini/trustedFolders.json", {str(folder): "TRUST_FOLDER"})
     model = {
         "scripted": {"name": "Scripted", "tool_call": True, "limit": {"context": 100_000, "output": 4_000}}
@@ -59,10 +59,15 @@ def write_home(home: Path, folder: Path, url: str) -> dict[str, str]:
     }
 
 
-def write_project(folder: Path, marks: Path) -> None:
-    """Write a project whose own files try to run programs, and to switch off the questions of each agent."""
+def write_project(folder: Path, marks: Path, *, is_hostile: bool = True) -> None:
+    """Write a project. If it is hostile, its files try to run programs, and to switch off the agents' questions."""
     _write(folder / "seed.txt", SEED)
     _write(folder / "doomed.txt", "bye\n")
+    if is_hostile:
+        _write_settings(folder, marks)
+
+
+def _write_settings(folder: Path, marks: Path) -> None:
     hook = f"touch {marks}/hook"
     server: dict[str, Any] = {"command": "touch", "args": [f"{marks}/mcp"]}
     entry = [{"matcher": "*", "hooks": [{"type": "command", "command": hook}]}]

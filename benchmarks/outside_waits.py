@@ -24,7 +24,6 @@ from benchmarks.outside_terminal import terminal
 from benchmarks.outside_world import world
 from benchmarks.scripted_model import OVER, scripted
 from benchmarks.timing import Row
-from tract_jupyter.outside import settings_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -91,7 +90,7 @@ def rows() -> Iterator[Row]:
     programs = usable_programs()
     if programs is None:
         return
-    pairs = [(agent, way) for agent in AGENTS for way in WAYS if _is_possible(agent, way)]
+    pairs = [(agent, way) for agent in AGENTS for way in WAYS]
     print(_LAYOUT.format("agent", "way", *(f"{wait} s" for wait in WAITS)), flush=True)
     calls: list[_Call] = []
     with ThreadPoolExecutor(len(pairs)) as pool:
@@ -110,10 +109,6 @@ def rows() -> Iterator[Row]:
             calls += [found.get(wait, lost) for wait in WAITS]
     yield Row(f"lost approvals, of {len(calls)}", sum(call.is_lost for call in calls), "x", 0)
     yield Row("calls that ran twice or made two requests", sum(call.is_double for call in calls), "x", 0)
-
-
-def _is_possible(agent: str, way: str) -> bool:
-    return way != "cell, kernel" or settings_of(agent).takes_kernel
 
 
 def _details(result: Mapping[str, Any], calls: Mapping[int, _Call], *, in_cell: bool) -> Iterator[str]:

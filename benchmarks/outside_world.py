@@ -1,7 +1,7 @@
 """A place without a network for one real agent: loopback, a scripted model, an own home folder, and a kernel.
 
-`python -m benchmarks.outside_world AGENT reject|approve` runs in namespaces that `benchmarks.outside_agents` makes, and
-prints the result as JSON.
+`python -m benchmarks.outside_world AGENT reject|approve [clean]` runs in namespaces that `benchmarks.outside_agents`
+makes, and prints the result as JSON.
 """
 
 from __future__ import annotations
@@ -121,10 +121,10 @@ def world() -> Iterator[World]:
         yield World(root, folder, marks, model, names)
 
 
-def run(agent: str, *, approves: bool) -> dict[str, Any]:
-    """Run all actions of an agent, and return their results."""
+def run(agent: str, *, approves: bool, is_hostile: bool = True) -> dict[str, Any]:
+    """Run all actions of an agent in a project, and return their results."""
     with world() as here:
-        write_project(here.folder, here.marks)
+        write_project(here.folder, here.marks, is_hostile=is_hostile)
         code = _PLAY.format(
             agent=agent, names=list(PASSED), folder=str(here.folder), marks=str(here.marks), approves=approves,
             steps=json.dumps(steps_of(agent, here.folder)),
@@ -187,4 +187,4 @@ def _others(kernel: int) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(sys.argv[1], approves=sys.argv[2] == "approve")))
+    print(json.dumps(run(sys.argv[1], approves=sys.argv[2] == "approve", is_hostile="clean" not in sys.argv)))

@@ -403,6 +403,8 @@ def test_the_conversation_of_a_call_is_its_own_wherever_the_agent_moved_its_head
     again.models.use(_says("two"))
     (past,) = again.agents.past()
     assert again.agents.resume(past) == "two"
+    taken = sum(one.used["steps"] for one in again.agents.calls_of(past))
+    assert past.meter.taken("steps") == taken > 2
     with again.agents.transcript(past, 1) as first, again.agents.transcript(past, 2) as second:
         said = [read.compile().messages[-1].content for read in (first, second)]
     assert said == ["one", "two"]

@@ -183,7 +183,7 @@ STEPS = {
     "spawn": lambda *command: log(child=subprocess.Popen(command, start_new_session=True).pid),
     "cancelled": wait_for_cancel,
     "stop": lambda reason: (_ for _ in ()).throw(TurnEndError(reason)),
-    "env": lambda: log(env=dict(os.environ)),
+    "env": lambda: log(env=dict(os.environ), options=sys.argv[2:]),
 }
 
 

@@ -282,6 +282,48 @@ def test_a_title_is_the_tool_of_our_server_only_for_an_agent_whose_program_write
     assert len(user.requests) == len(others)
 
 
+def test_an_agent_that_trusts_a_folder_for_the_kernel_gets_it_only_without_files_of_the_project(
+    chat, known, tract, user, log, folder
+):
+    class Server:
+        name, url, headers = "kernel_1f2e", "http://127.0.0.1:1/mcp", {}
+
+    tract.outside.server = Server
+    settings = {
+        "environment": {"TRUSTS": "no"},
+        "kernel_environment": {"TRUSTS": "yes"},
+        "kernel_options": ("--only={server}",),
+        "no_kernel_with": (".settings",),
+        "no_kernel_below": (".variables",),
+        "server_option": "all_of_server",
+    }
+    once = {"optionId": "once", "name": "Allow once", "kind": "allow_once"}
+    always = {"optionId": "all_of_server", "name": "Allow all", "kind": "allow_always"}
+    asked = [
+        ["ask", {"call": call("a"), "options": [always, once]}],
+        ["ask", {"call": call("b"), "options": [once]}],
+    ]
+    name = known(prompts=[[["env"], *asked]], settings=settings, log=log.place)
+    chat(name)
+    assert len(user.requests) == 1
+    assert {one["optionId"] for one in log.entries("outcome")} == {"once"}
+    for file in (folder / ".settings", folder.parent / ".variables"):
+        file.touch()
+        _, events = chat(name)
+        assert any(str(file) in getattr(event, "text", "") for event in events)
+        file.unlink()
+        chat(name)
+    assert [one["TRUSTS"] for one in log.entries("env")] == ["yes", "no", "yes", "no", "yes"]
+    assert log.entries("options") == [
+        ["--only=kernel_1f2e"],
+        [],
+        ["--only=kernel_1f2e"],
+        [],
+        ["--only=kernel_1f2e"],
+    ]
+    assert [len(one["mcpServers"]) for one in log.sent("session/new")] == [1, 0, 1, 0, 1]
+
+
 @pytest.mark.parametrize("settings", AGENTS, ids=lambda one: one.name)
 def test_the_table_is_complete(settings):
     assert settings.about.endswith(".")

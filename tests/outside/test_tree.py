@@ -268,7 +268,9 @@ def test_a_killed_process_leaves_a_call_that_continues_after_its_last_step(known
     with Tract.open(store) as tract:
         (left,) = tract.agents.calls_of("writer")
         assert (left.state, left.answer) == ("left", "")
-        assert tract.agents.resume("writer") == "Here."
+        (writer,) = tract.agents.past()
+        assert tract.agents.resume(writer) == "Here."
+        assert (writer.meter.taken("steps"), writer.meter.taken("calls")) == (2, 1)
         (resumed,) = tract.agents.calls_of("writer")
         assert (resumed.used["steps"], resumed.used["calls"]) == (2, 1)
     text = log.sent("session/prompt")[0]["prompt"][0]["text"]

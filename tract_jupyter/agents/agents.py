@@ -434,16 +434,20 @@ class Agents:
 
     def _take_up(self, agent: Agent, call: AgentCall) -> None:
         """Add a call from an earlier session to an agent here. Charge the agent for its usage in that session."""
-        if call in agent.calls:
-            return
+        is_there = call in agent.calls  # also in an agent of `past`, which has no meter yet
         if call.state is CallState.LEFT:
             call.used = self._runner.taken_before(call)
-        if all(other.session != call.session for other in agent.calls):
+        is_charged = any(other.session == call.session for other in agent.calls)
+        if agent.meter is None if is_there else not is_charged:
             meter = self.meter_of(agent)
             for other in self.records.calls(agent.name):
                 if other.session == call.session:
-                    meter.charge(call.used if other.number == call.number else other.used)
-        agent.calls.append(call)
+                    meter.charge(call.used if other.number == call.number else self._used_by(other))
+        if not is_there:
+            agent.calls.append(call)
+
+    def _used_by(self, call: AgentCall) -> dict[str, float]:
+        return self._runner.taken_before(call) if call.state is CallState.LEFT else call.used
 
     def stop(self, agent: str | None = None) -> None:
         """Stop the calls of an agent and of all agents below it, or stop all calls. Works from any thread."""

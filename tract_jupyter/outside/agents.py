@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
 
 from tract_jupyter.exceptions import OutsideAgentError
 from tract_jupyter.models import one_line
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _SERVER: Final = "{server}"
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _NAME: Final = 40
+_LONGEST_FILE: Final = 200
 _START_INNER: Final = Path(__file__).with_name("inner_program.sh")
 UNKNOWN: Final = "This agent decides by itself when to ask."
 
@@ -66,8 +68,13 @@ class AgentSettings:
         inner: the program that its program starts, if that one needs more options; None otherwise.
         session_meta: the `_meta` of `session/new`, as JSON. `{server}` is the name of the kernel's MCP server.
         authenticates_with: the authentication method for each key, by the name of its variable.
-        takes_kernel: False if the kernel is not offered to it. `why_no_kernel` has the reason.
-        why_no_kernel: see above.
+        kernel_environment: other variables if the kernel is offered to it.
+        kernel_options: more arguments if the kernel is offered to it. `{server}` is the name of the server.
+        no_kernel_with: files of a project that it would run if the kernel was offered to it, so the kernel is not
+            offered in a folder with one of them.
+        no_kernel_below: such files that it finds in the parents of the folder too.
+        server_option: the id of an option that only requests about MCP tools have. Set only if it takes no other
+            server than ours.
         title_is_command: True if the title of a request about a shell command is the command.
         title_is_tool: True if the title of a request about an MCP tool is the server's name and the tool's name. Its
             program writes them.
@@ -90,8 +97,11 @@ class AgentSettings:
     inner: InnerProgram | None = None
     session_meta: str = ""
     authenticates_with: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    takes_kernel: bool = True
-    why_no_kernel: str = ""
+    kernel_environment: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
+    kernel_options: tuple[str, ...] = ()
+    no_kernel_with: tuple[str, ...] = ()
+    no_kernel_below: tuple[str, ...] = ()
+    server_option: str = ""
     title_is_command: bool = False
     title_is_tool: bool = False
     asks: tuple[str, ...] = ()
@@ -105,6 +115,23 @@ class AgentSettings:
     def meta(self, server: str) -> dict[str, Any]:
         """Return the `_meta` of `session/new`, for the name of the kernel's MCP server."""
         return dict(json.loads(self.session_meta.replace(_SERVER, server))) if self.session_meta else {}
+
+    def why_no_kernel(self, folder: Path) -> str:
+        """Return why the kernel is not offered in a folder; empty if it is. The user's own files do not count."""
+        files = [folder / name for name in self.no_kernel_with]
+        files += [place / name for name in self.no_kernel_below for place in (folder, *folder.parents)]
+        own = [Path.home() / name for name in (*self.no_kernel_with, *self.no_kernel_below)]
+        for file in files:
+            if file not in own and os.path.lexists(file):
+                name = one_line(str(file), _LONGEST_FILE)
+                return f"the project has {name}, and with MCP servers it would run programs of the project"
+        return ""
+
+    def with_kernel(self, server: str) -> AgentSettings:
+        """Return the settings for a session that gets the kernel's MCP server with this name."""
+        options = (one.replace(_SERVER, server) for one in self.kernel_options)
+        environment = {**self.environment, **self.kernel_environment}
+        return replace(self, command=(*self.command, *options), environment=environment)
 
     @property
     def about(self) -> str:
@@ -148,6 +175,13 @@ _NO_REGISTRY: Final = "http://127.0.0.1:9"
 """OpenCode installs the package for its plugins at each start. Nothing listens here, so it does not."""
 _CODEX_OFF: Final = ("plugins", "apps", "remote_plugin")
 """They look for news on the network when Codex starts, before it gets the settings of a session."""
+_NO_STATISTICS: Final = "--import=data:text/javascript," + quote(
+    "globalThis.fetch=(fetch=>(to,...more)=>String(to?.url??to).startsWith('https://play.googleapis.com/log')"
+    "?Promise.resolve(new Response('')):fetch(to,...more))(globalThis.fetch);"
+    "if(process.env.GEMINI_CLI_NO_RELAUNCH)delete process.env.NODE_OPTIONS"
+)
+"""Gemini has a switch for its statistics only in the user's own settings. So Node.js loads this first: It answers their
+requests itself. The second process of Gemini, which starts other programs, forgets the variable."""
 AGENTS: Final[tuple[AgentSettings, ...]] = (
     AgentSettings(
         name="claude",
@@ -191,16 +225,23 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         command=("gemini", "--acp"),
         install="npm install -g @google/gemini-cli",
         mode="default",
-        environment={"GEMINI_CLI_TRUST_WORKSPACE": "false"},
+        environment={"GEMINI_CLI_TRUST_WORKSPACE": "false", "NODE_OPTIONS": _NO_STATISTICS},
         authenticates_with={"GEMINI_API_KEY": "gemini-api-key"},
-        takes_kernel=False,
-        why_no_kernel="it takes MCP servers in trusted folders only, and there it runs programs of the project",
+        kernel_environment={"GEMINI_CLI_TRUST_WORKSPACE": "true"},
+        kernel_options=(f"--allowed-mcp-server-names={_SERVER}",),
+        no_kernel_with=(".gemini", ".agents"),
+        no_kernel_below=(".env", ".gemini/.env"),
+        server_option="proceed_always_server",
         title_is_command=True,
         asks=("file changes", "shell commands", "MCP tools"),
         never_asks=("reads in the folder",),
-        switched_off=("trust in the folder, and so project settings, hooks and MCP servers",),
-        hosts="the host of its model, and Google's usage statistics unless its settings switch them off",
-        verified="gemini-cli 0.61.0 on 2026-11-27",
+        switched_off=(
+            "trust in a folder with settings of a project, and so project settings, hooks and MCP servers",
+            "other MCP servers, if it gets the kernel",
+            "usage statistics",
+        ),
+        hosts="the host of its model",
+        verified="gemini-cli 0.61.0 on 2026-11-28",
     ),
     AgentSettings(
         name="opencode",

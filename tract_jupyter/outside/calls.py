@@ -160,14 +160,21 @@ class SeenCall:
             hidden |= {_name_in(raw, names) for names in (_PATHS, _BEFORE, _AFTER)} - {""}
         return bounded({name: value for name, value in raw.items() if name not in hidden})
 
-    def is_of_server(self, name: str, settings: AgentSettings) -> bool:
+    def is_of_server(self, name: str, settings: AgentSettings, options: Any = ()) -> bool:
         """Return True if the call is one of a tool of this MCP server, which the agent got from us.
 
         Only fields that the agent's program fills count. Its model writes arguments, and the titles of most agents.
         A call with a diff is another one.
+
+        Args:
+            name: the name of the server.
+            settings: the agent.
+            options: the options of the request.
         """
         if self.announced:
             return False
+        if settings.server_option:
+            return any(one.get("optionId") == settings.server_option for one in _items(options))
         if settings.title_is_tool and self.kind == "other" and not (self.raw or self.changes):
             return re.fullmatch(rf"{re.escape(name)}_\w+", self.title) is not None
         meta = self.data.get("_meta", {})

@@ -308,8 +308,8 @@ class OutsideAgents:
             return None, ""
         if self._cassette().tape is not None:
             return None, "a cassette is active, and a replay cannot repeat the agent's calls"
-        if not settings.takes_kernel:
-            return None, settings.why_no_kernel
+        if why_not := settings.why_no_kernel(self._folder()):
+            return None, why_not
         try:
             return self.server(), ""
         except TractError as error:

@@ -88,10 +88,10 @@ class AgentSession:
         server: KernelServer | None,
         traffic: AgentTraffic,
     ) -> None:
-        self.settings = settings
+        self.settings = settings if server is None else settings.with_kernel(server.name)
         self.traffic = traffic
         self.folder = folder
-        self.server = server if settings.takes_kernel else None
+        self.server = server
         self.inbox = MessageQueue()
         self.session_id = ""
         self.mode = ""
@@ -108,7 +108,7 @@ class AgentSession:
         self._last = 0
         self._methods: list[dict[str, Any]] = []
         command = self.settings.command if self.traffic.is_replay else _found(self.settings)
-        self._env = environment({**settings.environment, **self._inner(command)}, self._names)
+        self._env = environment({**self.settings.environment, **self._inner(command)}, self._names)
         self.process = self._start(command)
 
     def _start(self, command: Sequence[str]) -> AgentProcess | ReplayedProcess:

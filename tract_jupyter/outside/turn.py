@@ -437,7 +437,7 @@ class OutsideTurn:
         if (
             server is not None
             and option is not None
-            and call.is_of_server(server.name, self._session.settings)
+            and call.is_of_server(server.name, self._session.settings, data.get("options"))
         ):
             self._begin(call)  # the tool itself asks the user
             outcome = {"outcome": "selected", "optionId": option}
