@@ -1,6 +1,8 @@
 """The fork of the kernel: its variables, output, tool calls, limits and ends."""
 
+import csv
 import gc
+import logging
 import os
 import random
 import subprocess
@@ -493,3 +495,22 @@ def test_the_permissions_of_new_folders_are_kept(rehearser, workspace):
     change.undo()
     assert [path.name for path in workspace.iterdir()] == ["old"]
     assert (workspace / "old").stat().st_mode & 0o777 == 0o700
+
+
+def test_text_for_a_file_that_the_kernel_has_open_is_listed(rehearse, workspace, level):
+    log = logging.getLogger("rehearsal.test")
+    with (workspace / "a.log").open("w") as first, (workspace / "b.csv").open("w") as second:
+        first.write("before")
+        handler = logging.StreamHandler(first)
+        log.addHandler(handler)
+        namespace = {"log": log, "rows": csv.writer(second)}
+        try:
+            found = [
+                [one.action for one in rehearse(code, namespace, level=level).refused]
+                for code in ("log.error('x')", "rows.writerow([1])", "log, rows")
+            ]
+        finally:
+            log.removeHandler(handler)
+    action = f"write to the open file {workspace}"
+    assert found == [[f"{action}/a.log"], [f"{action}/b.csv"], []]
+    assert [(workspace / name).read_text() for name in ("a.log", "b.csv")] == ["before", ""]

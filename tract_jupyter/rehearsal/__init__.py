@@ -3,7 +3,8 @@
 * `rehearser`: rehearses code, and keeps its effects. `levels`: finds the level of containment of this
   machine.
 * `engines`: chooses the engine. `fork`: a fork of the kernel. `idle`: waits until no thread computes. `mappings`:
-  memory that a fork would share. `worker`: a fresh process with copies of variables.
+  memory that a fork would share. `open_files`: files that the kernel writes. `worker`: a fresh process with copies of
+  variables.
 * `parent`: the kernel's side of a rehearsal. `supervisor`: ends the copy. `report`: the frames that the copy sends.
 * `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `home`: the hidden files of a
   home folder. `limits`: time and memory.

@@ -24,6 +24,7 @@ from tract_jupyter.rehearsal.idle import idle_threads
 from tract_jupyter.rehearsal.inside import ReportChannel, Runner, capture_streams
 from tract_jupyter.rehearsal.limits import RehearsalLimits, limit_this_process
 from tract_jupyter.rehearsal.mappings import SharedMappings
+from tract_jupyter.rehearsal.open_files import OpenFiles
 from tract_jupyter.rehearsal.redaction import remove_secrets
 from tract_jupyter.rehearsal.refusals import report_refusals
 from tract_jupyter.rehearsal.supervisor import Supervisor, hand_over
@@ -120,7 +121,9 @@ def fork_supervisor(make_job: Callable[[], CopyJob], ends: Ends) -> int:
 
 def _supervise(make_job: Callable[[], CopyJob], ends: Ends) -> None:
     """Contain this process, fork the copy, and watch it until its end."""
-    _detach(ends)
+    files = OpenFiles()
+    files.replace()
+    _detach(ends, files.descriptors)
     control = socket.socket(fileno=ends.control)
     state = random.getstate()
     try:
@@ -137,7 +140,7 @@ def _supervise(make_job: Callable[[], CopyJob], ends: Ends) -> None:
             control.close()
             if upper is not None:
                 os.close(upper)
-            _be_the_copy(job, ends, other, state, shared)
+            _be_the_copy(job, ends, other, state, shared, files)
     except BaseException as error:  # noqa: BLE001 # the kernel reports it
         Supervisor(control, RehearsalLimits()).tell(
             {"kind": "failed", "problem": f"{type(error).__name__}: {error}"}
@@ -152,8 +155,8 @@ def _supervise(make_job: Callable[[], CopyJob], ends: Ends) -> None:
     supervisor.watch(copy, link)
 
 
-def _detach(ends: Ends) -> None:
-    """Leave the kernel's session, and close its descriptors."""
+def _detach(ends: Ends, files: set[int]) -> None:
+    """Leave the kernel's session, and close its descriptors except some files."""
     os.setsid()
     signal.set_wakeup_fd(-1)
     for number in (
@@ -169,25 +172,32 @@ def _detach(ends: Ends) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     inputs = set() if ends.inputs is None else {ends.inputs}
-    kept = sorted({0, 1, 2, ends.control, ends.report, ends.answers} | inputs)
+    kept = sorted({0, 1, 2, ends.control, ends.report, ends.answers} | inputs | files)
     for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX") + 1], strict=True):
         os.closerange(low + 1, high)
 
 
-def _be_the_copy(job: CopyJob, ends: Ends, link: socket.socket, state: Any, shared: SharedMappings) -> None:
+def _be_the_copy(
+    job: CopyJob, ends: Ends, link: socket.socket, state: Any, shared: SharedMappings, files: OpenFiles
+) -> None:
     """Give up all rights, run the code, and send its effects. Never returns."""
     try:
         linux.die_with_parent()
         os.setsid()  # a signal to its group must not reach the supervisor
         random.setstate(state)
         if link.recv(1) == b"x":  # else the supervisor has died
-            _run(job, ReportChannel(ends.report, job.limits.output), ends.answers, link, shared)
+            _run(job, ReportChannel(ends.report, job.limits.output), ends.answers, link, shared, files)
     finally:
         os._exit(0)
 
 
 def _run(
-    job: CopyJob, channel: ReportChannel, answers: int, link: socket.socket, shared: SharedMappings
+    job: CopyJob,
+    channel: ReportChannel,
+    answers: int,
+    link: socket.socket,
+    shared: SharedMappings,
+    files: OpenFiles,
 ) -> None:
     try:
         remove_secrets(job.secrets)
@@ -204,6 +214,7 @@ def _run(
         )
         return
     channel.send({"kind": "ready"})
+    files.start()
     gc.freeze()
     namespace = job.namespace
     for name in job.hidden:
@@ -212,6 +223,8 @@ def _run(
     def report(ending: str, note: str) -> None:
         for name in shared.changed():
             channel.send({"kind": "refused", "action": f"change shared memory: {name}", "line": None})
+        for name in files.changed():
+            channel.send({"kind": "refused", "action": f"write to the open file {name}", "line": None})
         for header, buffers in collector():
             channel.send({"kind": "effect", "effect": header}, *buffers)
         channel.send({"kind": "end", "ending": ending, "note": note})
