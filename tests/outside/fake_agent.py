@@ -170,6 +170,7 @@ STEPS = {
     "wait": lambda path: wait_for(Path(path)),
     "answer": lambda number: log(answer=answer_to(number)),
     "notify": lambda method, params: send(method=method, params=params),
+    "echo": lambda: update("agent_message_chunk", content={"type": "text", "text": STATE["prompt"]}),
     "tool": tool,
     "tools": lambda: log(tools=[one["name"] for one in served("tools/list", {})["result"]["tools"]]),
     "kernel": lambda code: tool("run_code", {"code": code}),
@@ -193,7 +194,7 @@ def run(steps):
 
 
 def prompt(params):
-    STATE["cancelled"] = False
+    STATE["cancelled"], STATE["prompt"] = False, params["prompt"][-1].get("text")
     prompts = SCRIPT.get("prompts", [])
     steps = prompts.pop(0) if prompts else [["text", "Done."]]
     try:

@@ -93,6 +93,29 @@ def test_a_call_is_on_the_cassette_of_the_session(known, tract, user, folder, tm
     assert not (folder / "new.py").exists()
 
 
+def test_agents_on_the_same_outside_agent_keep_their_messages_and_ids_in_a_replay(known, tract, tmp_path):
+    looks = ["call", call("r", kind="read", status="completed")]
+    known(prompts=[[looks, ["echo"]]])
+    names, file = ["one", "two"], tmp_path / "two.cassette.jsonl"
+
+    def ids(opened, order):
+        for name in names:
+            opened.agents.create(name, "You look.", "Looks.", runtime="fake")
+        for name in order:
+            assert opened.agents.call(name, f"This is {name}.").endswith(f"This is {name}.")
+        found = {}
+        for name in names:
+            with opened.agents.transcript(name) as transcript:
+                found[name] = [one.id for message in transcript.compile().messages for one in message.tool_calls]
+        return found
+
+    with tract.cassette.record(file):
+        recorded = ids(tract, names)
+    with Tract.open(replay=file) as other:  # parallel calls may come in another order
+        assert ids(other, reversed(names)) == recorded
+    assert recorded["one"] != recorded["two"]
+
+
 def test_what_cannot_be_held_is_refused(known, tract):
     known()
     for more, why in [

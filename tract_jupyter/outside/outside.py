@@ -244,7 +244,7 @@ class OutsideAgents:
             return running
         self._close(agent)
         _, names = self._settings(agent)
-        traffic = AgentTraffic(self._cassette(), settings.name)
+        traffic = AgentTraffic(self._cassette(), settings.name, self._actor)
         session = AgentSession(settings, self._folder(), names, server, traffic)
         session.stop = stop
         running = _Running(session, server, why_not)

@@ -36,11 +36,12 @@ class AgentTraffic:
     Args:
         cassette: the cassette of the tract.
         agent: the name of the agent.
+        actor: the agent of the tree that runs on it; empty for none. Several may run on one outside agent in parallel.
     """
 
-    def __init__(self, cassette: Cassette, agent: str) -> None:
+    def __init__(self, cassette: Cassette, agent: str, actor: str = "") -> None:
         self._cassette = cassette
-        self._agent = agent
+        self._agent = f"{agent} for {actor}" if actor else agent
         self._tape = cassette.tape
         self._message: dict[str, Any] | None = None
         self._taken: list[list[Any]] = []
