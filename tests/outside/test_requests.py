@@ -331,6 +331,11 @@ def test_the_table_is_complete(settings):
     assert "kernel_1" in str(settings.meta("kernel_1")) or not settings.session_meta
     assert settings.mode or settings.environment
     assert settings.verified or "Not verified" in settings.about
+    assert (
+        settings.is_known
+        == bool(settings.verified)
+        == ("decides by itself when to ask" not in settings.about)
+    )
     (row,) = [line for line in PAGE.read_text().splitlines() if line.startswith(f"| {settings.title} |")]
     assert row.endswith(f"| {settings.verified or 'not verified'} |")
     assert f"| `{settings.name}` |" in PAGE.read_text()

@@ -106,7 +106,9 @@ def test_agents_on_the_same_outside_agent_keep_their_messages_and_ids_in_a_repla
         found = {}
         for name in names:
             with opened.agents.transcript(name) as transcript:
-                found[name] = [one.id for message in transcript.compile().messages for one in message.tool_calls]
+                found[name] = [
+                    one.id for message in transcript.compile().messages for one in message.tool_calls
+                ]
         return found
 
     with tract.cassette.record(file):

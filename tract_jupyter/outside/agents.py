@@ -85,7 +85,7 @@ class AgentSettings:
             off. A folder with it is refused.
         hosts: the hosts that it may reach besides the host of its model.
         verified: the version and the date of the verification. Empty if it was not verified.
-        is_known: False for a command line of the user.
+        is_known: False if nothing was verified about when it asks, as for a command line of the user.
     """
 
     name: str
@@ -137,7 +137,7 @@ class AgentSettings:
     def about(self) -> str:
         """Say when the agent asks, for the first row of its session."""
         if not self.is_known:
-            return UNKNOWN
+            return f"{UNKNOWN} Network: {self.hosts or 'unknown'}. Not verified."
         parts = [f"It asks about {', '.join(self.asks)}." if self.asks else ""]
         parts += [f"It never asks about {', '.join(self.never_asks)}." if self.never_asks else ""]
         parts += [f"Network: {self.hosts}." if self.hosts else ""]
@@ -273,6 +273,7 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         install="https://block.github.io/goose",
         environment={"GOOSE_MODE": "approve"},
         hosts="unknown",
+        is_known=False,
     ),
 )
 """The known agents."""

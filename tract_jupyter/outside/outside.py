@@ -492,7 +492,7 @@ class _Turn:
             title = f"{settings.title} works in {running.session.folder.name or '/'}."
             self._observer.noted(TurnNoted(title, text))
         if not settings.is_known:
-            self._observer.noted(TurnNoted(settings.about, is_warning=True))
+            self._observer.noted(TurnNoted(agents.UNKNOWN, is_warning=True))
 
     def _record(self, finish: Callable[[], Change], turn: OutsideTurn) -> None:
         """Record the changed files for the undo, and show the ones that no approved diff explains."""

@@ -20,9 +20,9 @@ def _agent(notebook: NotebookSession, words: list[str]) -> GridView:
         case []:
             return _state(notebook)
         case ["use", name, "--command", line, *rest] if _is_env(rest):
-            return _use(notebook, name, rest[1:], line)
+            return _use(notebook, name, _names(rest), line)
         case ["use", name, *rest] if _is_env(rest):
-            return _use(notebook, name, rest[1:])
+            return _use(notebook, name, _names(rest))
         case ["stop"]:
             notebook.outside_agent = ""
             names = notebook.tract.outside.stop()
@@ -34,6 +34,11 @@ def _agent(notebook: NotebookSession, words: list[str]) -> GridView:
 
 def _is_env(words: list[str]) -> bool:
     return not words or (words[0] == "--env" and len(words) > 1)
+
+
+def _names(words: list[str]) -> list[str]:
+    """Return the variables of `--env A B` or of `--env A --env B`."""
+    return [word for word in words if word != "--env"]
 
 
 def _use(notebook: NotebookSession, name: str, env: list[str], command: str = "") -> GridView:
