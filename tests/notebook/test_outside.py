@@ -25,6 +25,13 @@ def agent(tmp_path):
     return make
 
 
+def test_what_an_agent_lacks_is_said_at_once(shell, monkeypatch):
+    monkeypatch.setenv("PATH", "/no/such")
+    told = shell.run("%tract agent use claude --env NO_SUCH_KEY").text
+    assert "'claude-agent-acp' was not found. Install it: npm install" in told
+    assert "NO_SUCH_KEY is not set in this kernel" in told
+
+
 def test_an_agent_works_on_the_messages_until_stop(shell, agent):
     path = agent(prompts=[[["text", "Hello **you**."]], [["text", "Again."]]])
     assert "sends messages to bird-agent until" in shell.run(f"%tract agent use {path}").text

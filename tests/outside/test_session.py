@@ -169,6 +169,8 @@ def test_an_agent_that_is_not_logged_in_says_how(chat, known):
         chat(known(errors=errors))
     with pytest.raises(OutsideAgentError, match="Fake is not logged in. Log in with its own program"):
         chat(known(errors={"session/prompt": errors["session/new"]}))
+    with pytest.raises(OutsideAgentError, match=r"in a terminal \(fake login\), and send the message again"):
+        chat(known("other", errors=errors, settings={"login": "fake login"}))
 
 
 def test_a_login_in_a_terminal_is_one_row_with_its_command(chat, known, log, tract, monkeypatch):
@@ -196,7 +198,7 @@ def test_another_version_of_the_protocol_is_refused(chat, known):
         chat(known(version=2))
 
 
-def test_names_and_command_lines(tract):
+def test_names_and_command_lines(tract, tmp_path):
     with pytest.raises(OutsideAgentError, match=r"Unknown agent 'cloude'. Known agents: claude, codex"):
         tract.outside.use("cloude")
     with pytest.raises(OutsideAgentError, match="has no name"):
@@ -205,6 +207,14 @@ def test_names_and_command_lines(tract):
         tract.outside.use("agent 'x")
     with pytest.raises(OutsideAgentError, match=r"'/no/such' was not found"):
         tract.chat("Hello.", agent="/no/such --acp")
+    broken = tmp_path / "broken"
+    broken.write_text("#!/no/such/interpreter\n")
+    with pytest.raises(OutsideAgentError, match="is not a program that you may run. Check its path"):
+        tract.chat("Hello.", agent=str(broken))
+    broken.chmod(0o755)
+    with pytest.raises(OutsideAgentError, match="cannot be started: No such file or directory") as caught:
+        tract.chat("Hello.", agent=str(broken))
+    assert "Traceback" not in str(caught.value)
     assert not tract.outside.use(command()).is_known
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import shutil
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -63,6 +64,7 @@ class AgentSettings:
         title: the name for the user.
         command: the program and its arguments, which speaks ACP on stdin and stdout.
         install: the command that installs it.
+        login: the command that logs in, unless the agent offers one itself.
         mode: the id of the mode in which it asks before it acts. Empty if its environment makes it ask.
         environment: the variables that make it ask, and that switch off project files and other network access.
         inner: the program that its program starts, if that one needs more options; None otherwise.
@@ -92,6 +94,7 @@ class AgentSettings:
     title: str
     command: tuple[str, ...]
     install: str = ""
+    login: str = ""
     mode: str = ""
     environment: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     inner: InnerProgram | None = None
@@ -132,6 +135,22 @@ class AgentSettings:
         options = (one.replace(_SERVER, server) for one in self.kernel_options)
         environment = {**self.environment, **self.kernel_environment}
         return replace(self, command=(*self.command, *options), environment=environment)
+
+    @property
+    def program(self) -> str:
+        """The path of its program; empty if it is not installed."""
+        return shutil.which(self.command[0]) or ""
+
+    @property
+    def why_no_program(self) -> str:
+        """The reason why its program cannot be started, with the remedy; empty if it can."""
+        if self.program:
+            return ""
+        name = one_line(self.command[0], 80)
+        if Path(self.command[0]).exists():
+            return f"{name!r} is not a program that you may run. Check its path and its permissions."
+        how = f" Install it: {self.install}" if self.install else ""
+        return f"The program {name!r} was not found.{how}"
 
     @property
     def about(self) -> str:
@@ -202,6 +221,7 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         title="Codex",
         command=("codex-acp",),
         install="npm install -g @agentclientprotocol/codex-acp",
+        login="codex-acp login",
         mode="read-only",
         environment={
             "INITIAL_AGENT_MODE": "read-only",
@@ -224,6 +244,7 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         title="Gemini CLI",
         command=("gemini", "--acp"),
         install="npm install -g @google/gemini-cli",
+        login="gemini",
         mode="default",
         environment={"GEMINI_CLI_TRUST_WORKSPACE": "false", "NODE_OPTIONS": _NO_STATISTICS},
         authenticates_with={"GEMINI_API_KEY": "gemini-api-key"},
@@ -248,6 +269,7 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         title="OpenCode",
         command=("opencode", "acp"),
         install="npm install -g opencode-ai",
+        login="opencode auth login",
         environment={
             "OPENCODE_PERMISSION": _OPENCODE,
             "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
@@ -270,7 +292,8 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         name="goose",
         title="Goose",
         command=("goose", "acp"),
-        install="https://block.github.io/goose",
+        install="see https://block.github.io/goose",
+        login="goose configure",
         environment={"GOOSE_MODE": "approve"},
         hosts="unknown",
         is_known=False,

@@ -28,7 +28,11 @@ def main(kernel: int, command: list[str]) -> int:
     asked: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _frame: asked.append(number))
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    agent = subprocess.Popen(command)  # noqa: S603 # the user chose it
+    try:
+        agent = subprocess.Popen(command)  # noqa: S603 # the user chose it
+    except OSError as error:
+        sys.stderr.write(f"{command[0]} cannot be started: {error.strerror}\n")
+        return 1
     for descriptor in (0, 1):  # the pipes belong to the agent alone
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, descriptor)

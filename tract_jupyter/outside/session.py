@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import time
 from itertools import count
 from pathlib import Path
@@ -377,10 +376,10 @@ class AgentSession:
                 f"{self.settings.title} is not logged in. Run its command in a terminal, and send the message again: "
                 f"{lines}. Or {name_key}"
             )
-        program = self.settings.command[0].rpartition("/")[2]
+        program = self.settings.login or self.settings.command[0].rpartition("/")[2]
         return (
-            f"{self.settings.title} is not logged in. Log in with its own program in a terminal ({program}), or "
-            f"{name_key}"
+            f"{self.settings.title} is not logged in. Log in with its own program in a terminal ({program}), and send "
+            f"the message again. Or {name_key}"
         )
 
     def _login_command(self, method: Mapping[str, Any]) -> str:
@@ -412,12 +411,9 @@ def _answers(data: Mapping[str, Any], number: int) -> bool:
 
 
 def _found(settings: AgentSettings) -> tuple[str, ...]:
-    program, *rest = settings.command
-    path = shutil.which(program)
-    if path is None:
-        how = f" Install it with: {settings.install}" if settings.install else ""
-        raise OutsideAgentError(f"The program {one_line(program, 80)!r} was not found.{how}")
-    return (path, *rest)
+    if settings.why_no_program:
+        raise OutsideAgentError(settings.why_no_program)
+    return (settings.program, *settings.command[1:])
 
 
 def _check_folder(settings: AgentSettings, folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import OperationError
@@ -45,7 +46,14 @@ def _use(notebook: NotebookSession, name: str, env: list[str], command: str = ""
     settings = notebook.tract.outside.use(name, env=env, command=command)
     notebook.outside_agent = name
     text = f"%%tract_chat sends messages to {settings.title} until %tract agent stop."
-    return GridView(settings.title, (text, settings.about))
+    unset = [
+        f"{one} is not set in this kernel, so the agent does not get it."
+        for one in env
+        if one not in os.environ
+    ]
+    return GridView(
+        settings.title, tuple(filter(None, (text, settings.why_no_program, *unset, settings.about)))
+    )
 
 
 def _state(notebook: NotebookSession) -> GridView:
