@@ -293,6 +293,10 @@ class OutsideAgents:
         """The earlier contents of files."""
         return self._backups()
 
+    def recorded_files(self, question: str) -> set[str]:
+        """Return the files that approved code changed in the kernel during a turn."""
+        return {name for one in self._effects().of(question) for name in (*one.files, *one.lost)}
+
     def record(self, question: str, change: Change) -> None:
         """Record changed files for the undo of a turn."""
         recorder = call_context().effects or self._effects().recorder(
@@ -475,7 +479,7 @@ class _Turn:
         turn.on_delta = self.on_delta
         turn.earlier, running.before = running.before, []
         watched = watch_files(running.session.folder, owner.backups)
-        turn.changed_files = watched.changed_now
+        turn.changed_files = lambda: watched.changed_now() - owner.recorded_files(self._message.question)
         try:
             return turn.run()
         finally:
@@ -497,7 +501,7 @@ class _Turn:
     def _record(self, finish: Callable[[], Change], turn: OutsideTurn) -> None:
         """Record the changed files for the undo, and show the ones that no approved diff explains."""
         try:
-            change = finish()
+            change, ours = finish(), self._agents.recorded_files(self._message.question)
             self._agents.record(self._message.question, change)
         except RehearsalError as error:
             self._observer.noted(
@@ -506,6 +510,6 @@ class _Turn:
             return
         except TractError:
             return  # of the store; the error of the turn is more important
-        note = turn.unasked(lambda: {*change.files, *change.lost})
+        note = turn.unasked(lambda: {*change.files, *change.lost} - ours)
         if note is not None:
             self._observer.noted(note)

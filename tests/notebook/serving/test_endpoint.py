@@ -351,10 +351,15 @@ def test_a_kernel_of_ipykernel_6_serves_over_http_and_through_the_proxy(notebook
 
 def test_a_call_after_the_turn_of_its_agent_runs_in_line_with_the_cells(notebook, tmp_path):
     log = tmp_path / "log.jsonl"
-    fake = command(prompts=[[["text", "Done."]]], log=str(log))
-    notebook.run("%load_ext tract_jupyter")
-    assert "Done." in notebook.run(f"%%tract_chat --agent {shlex.quote(fake)}\nWork.")
-    notebook.run(NO_REHEARSALS)
+    code = "import asyncio\nopen('made.txt', 'w').close()\nawait asyncio.sleep(0, 'slept')"
+    fake = command(prompts=[[["kernel", code], ["text", "Done."]]], log=str(log))
+    notebook.run(f"%load_ext tract_jupyter\n{NO_REHEARSALS}")
+    turn = notebook.begin(f"%%tract_chat --agent {shlex.quote(fake)}\nWork.")
+    notebook.decide()
+    shown = notebook.end(turn)
+    assert "Done." in shown
+    assert "made.txt" not in shown.rpartition("Files changed without a request.")[2]  # it is approved
+    assert "slept" in log.read_text()
     sent = [json.loads(line) for line in log.read_text().splitlines()]
     (server,) = next(one["params"]["mcpServers"] for one in sent if one.get("method") == "session/new")
     token = server["headers"][0]["value"].removeprefix("Bearer ")
