@@ -15,7 +15,15 @@ HERE = Path(__file__).parent
 NAME = "tract-jupyter-labextension"
 BUILT = HERE / "build" / NAME
 STAMP = BUILT / "sources.sha256"  # the sources that the build is of; each build removes it first
-SOURCES = ("package.json", "package-lock.json", "tsconfig.json", "webpack.config.cjs", "src/*", "style/*")
+SOURCES = (
+    "package.json",
+    "package-lock.json",
+    "tsconfig.json",
+    "webpack.config.cjs",
+    "src/*",
+    "style/*",
+    "schema/*",
+)
 TARGET = f"share/jupyter/labextensions/{NAME}"
 
 

@@ -1,47 +1,45 @@
-import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { type PanelLayout, Widget } from '@lumino/widgets';
 import type { Cell } from '@jupyterlab/cells';
+import type { EditorView } from '@codemirror/view';
 
 import { drawDiff } from './diff';
 import { make, makeButton, makeGroup, ReasonField, Sight } from './dom';
-import { escapeLine } from './escapes';
+import { escapeHidden, escapeLine } from './escapes';
 import { countLines, isTooLong } from './hunks';
 import type { EditState, IHunk, IShownEdit } from './messages';
+import type { Review } from './review';
 
-/** The state of one edit on display. */
-export interface IItem {
-  readonly edit: IShownEdit;
+/** One edit on display, and its state. */
+export class Item {
   readonly chosen: Set<number>;
-  choice: 'open' | 'accepted' | 'left out';
-  state: EditState;
-  reason: string;
-  old: string | null;
+  choice: 'open' | 'accepted' | 'left out' = 'open';
+  state: EditState = 'applied';
+  reason = '';
+  old: string | null = null;
   /** The place of a new or moved cell. */
-  place: string;
-  isSeen: boolean;
-  card: Card | null;
+  place = '';
+  isSeen = false;
+  /** The text as the user changed it; null if the user did not. */
+  changed: string | null = null;
+  /** True if the cell runs after the change. */
+  runs = false;
+  card: Card | null = null;
+
+  constructor(readonly edit: IShownEdit) {
+    this.chosen = new Set(edit.hunks.map(hunk => hunk.n));
+  }
+
+  /** True if the edit leaves a cell that can run. */
+  get canRun(): boolean {
+    return this.edit.kind === 'code' && (this.edit.action === 'insert' || this.edit.action === 'replace');
+  }
 }
 
-/** What a card needs of its review. */
-export interface IDecider {
-  readonly isBusy: boolean;
-  readonly isAlone: boolean;
-  readonly languages: IEditorLanguageRegistry | null;
-  mimeType(item: IItem): string;
-  canAccept(item: IItem): boolean;
-  changed(): void;
-  acceptItem(item: IItem): void;
-  leaveOut(item: IItem, reason: string): void;
-  leave(item: IItem): void;
-}
-
+const TOO_LONG = 'The text is too long for this view. Decide in the output of the cell that asked for it.';
 const SIGNS = { insert: '+', replace: '~', delete: '−', move: '→' } as const;
 
-/** The lines of each replaced text, which are compared once. */
-const counted = new WeakMap<IItem, string>();
-
 /** Return the sign of an edit: "+", "~", "−", "→", or "!" if it cannot be applied. */
-export function signOf(item: IItem): string {
+export function signOf(item: Item): string {
   return item.state === 'applied' ? SIGNS[item.edit.action] : '!';
 }
 
@@ -51,7 +49,7 @@ export function placeOf({ number }: IShownEdit): string {
 }
 
 /** Return a short description of an edit: its lines, or why it cannot be applied. */
-export function describe(item: IItem): string {
+export function describe(item: Item): string {
   const { edit, state } = item;
   const isInsert = edit.action === 'insert';
   if (state === 'stale') {
@@ -71,49 +69,50 @@ export function describe(item: IItem): string {
     const lines = `${count} line${count === 1 ? '' : 's'}`;
     return isInsert ? `${item.place}, ${lines}` : lines;
   }
-  const known = counted.get(item);
-  if (known !== undefined || item.old === null) {
-    return known ?? '';
-  }
-  const { added, removed } = countLines(item.old, edit.source ?? '');
-  counted.set(item, `+${added} −${removed} lines`);
-  return describe(item);
+  const { added, removed } = countLines(edit.hunks);
+  return item.old === null ? '' : `+${added} −${removed} lines`;
 }
 
 const TITLES = { insert: 'Insert a cell', replace: 'Edit this cell', delete: 'Delete this cell', move: 'Move this cell' };
 
 /** One proposed edit, drawn at its cell. */
 export class Card extends Widget {
-  private readonly item: IItem;
-  private readonly decider: IDecider;
   private readonly sign = make('span', 'jp-tract-sign');
   private readonly note = make('p', 'jp-tract-note');
   private readonly body = make('div', 'jp-tract-body');
   private readonly status = make('span', 'jp-tract-status');
+  private readonly run: HTMLButtonElement;
   private readonly accept: HTMLButtonElement;
+  private readonly change: HTMLButtonElement;
   private readonly reject: HTMLButtonElement;
   private readonly reason: ReasonField;
   private sight: Sight | null = null;
-  private view: { destroy(): void } | null = null;
+  private view: EditorView | null = null;
 
-  constructor(item: IItem, decider: IDecider) {
+  constructor(
+    private readonly item: Item,
+    private readonly decider: Review
+  ) {
     super({ node: makeGroup('jp-tract-card', `Proposed edit: ${TITLES[item.edit.action]}, ${placeOf(item.edit)}`) });
-    this.item = item;
-    this.decider = decider;
     this.node.dataset.edit = item.edit.edit;
     this.node.dataset.action = item.edit.action;
-    this.accept = makeButton('Accept', 'jp-mod-accept', () => decider.acceptItem(item));
-    this.reject = makeButton('Reject…', 'jp-mod-reject', () => this.reason.open());
-    this.reason = new ReasonField(
-      () => this.reject,
-      reason => decider.leaveOut(item, reason)
-    );
+    const mayRun = item.canRun && item.edit.findings.length === 0;
+    this.run = makeButton('Accept and run', mayRun ? 'jp-mod-accept' : '', () => decider.acceptItem(item, true));
+    this.accept = makeButton('Accept', mayRun ? '' : 'jp-mod-accept', () => decider.acceptItem(item));
+    this.change = makeButton('Change', 'jp-mod-link', () => this.toggleChange());
+    this.reject = makeButton('Reject…', 'jp-mod-reject', () => this.askForReason());
+    this.reason = new ReasonField(this.reject, reason => decider.leaveOut(item, reason));
     const title = make('b', '', TITLES[item.edit.action]);
     const kind = item.edit.action === 'insert' ? `${item.edit.kind} cell` : '';
     const head = make('header', 'jp-tract-head', this.sign, title, make('span', 'jp-tract-dim', kind));
-    const foot = make('footer', 'jp-tract-foot', this.accept, this.reject, this.status);
+    const foot = make('footer', 'jp-tract-foot', this.run, this.accept, this.reject, this.change, this.status);
     this.node.append(head, this.note, this.body, this.drawFindings(), foot, this.reason.node);
-    this.node.addEventListener('keydown', event => this.onKey(event));
+    this.node.addEventListener('keydown', event => {
+      if (event.key === 'Escape') {
+        event.stopPropagation();
+        decider.leave(item);
+      }
+    });
     this.refresh();
   }
 
@@ -125,13 +124,8 @@ export class Card extends Widget {
     if (input < 0) {
       return false;
     }
-    if (action !== 'insert') {
-      layout.insertWidget(input + 1, this);
-    } else if (after === null) {
-      layout.insertWidget(input, this);
-    } else {
-      layout.addWidget(this);
-    }
+    const isBelow = action === 'insert' && after !== null;
+    layout.insertWidget(isBelow ? layout.widgets.length : action === 'insert' ? input : input + 1, this);
     return true;
   }
 
@@ -148,7 +142,12 @@ export class Card extends Widget {
       this.draw(item.old);
     }
     this.accept.hidden = !isOpen || (item.old !== null && this.isTooLong);
-    this.accept.setAttribute('aria-disabled', String(decider.isBusy || !decider.canAccept(item)));
+    this.run.hidden = this.accept.hidden || !item.canRun;
+    this.change.hidden = !this.canChange;
+    this.change.textContent = item.changed === null ? 'Change' : 'Discard my change';
+    for (const button of [this.run, this.accept]) {
+      button.setAttribute('aria-disabled', String(decider.isBusy || !decider.canAccept(item)));
+    }
     this.reject.setAttribute('aria-disabled', String(decider.isBusy));
     this.accept.setAttribute('aria-pressed', String(item.choice === 'accepted'));
     this.reject.setAttribute('aria-pressed', String(item.choice === 'left out'));
@@ -168,6 +167,29 @@ export class Card extends Widget {
     super.dispose();
   }
 
+  /** True if the user can edit the new text here: all of it is on display. */
+  get canChange(): boolean {
+    const { source } = this.item.edit;
+    return !this.accept.hidden && !this.decider.isBusy && source !== null && escapeHidden(source) === source;
+  }
+
+  /** Let the user edit the new text, or discard such a change. */
+  toggleChange(): void {
+    const { item } = this;
+    item.changed = item.changed === null ? item.edit.source : null;
+    this.view?.destroy();
+    this.sight?.dispose();
+    this.body.replaceChildren();
+    this.decider.changed();
+    if (item.changed !== null) {
+      this.view?.focus();
+    }
+  }
+
+  askForReason(): void {
+    this.reason.open();
+  }
+
   get isTooLong(): boolean {
     return isTooLong(this.item.old ?? '', this.item.edit.source ?? '');
   }
@@ -184,24 +206,27 @@ export class Card extends Widget {
   }
 
   private draw(old: string): void {
-    const { edit } = this.item;
+    const { item } = this;
+    const { edit, changed } = item;
     if (edit.action === 'move') {
-      const text = `The cell ${describe(this.item)}. It keeps its text and its outputs.`;
-      this.body.append(make('p', 'jp-tract-dim', text));
+      this.body.append(make('p', 'jp-tract-dim', `The cell ${describe(item)}. It keeps its text and its outputs.`));
     } else if (this.isTooLong) {
-      const text = 'The text is too long for this view. Decide in the output of the cell that asked for it.';
-      this.body.append(make('p', 'jp-tract-note', text));
+      this.body.append(make('p', 'jp-tract-note', TOO_LONG));
       return;
     } else {
       const { languages } = this.decider;
       const several = edit.hunks.length > 1 && edit.action === 'replace';
       const mimeType = this.decider.mimeType(this.item);
-      const chooser = several ? (hunk: IHunk) => this.drawChoice(hunk) : null;
-      const view = drawDiff({ old, source: edit.source ?? '', hunks: edit.hunks, mimeType, languages, chooser });
-      this.view = view;
+      const chooser = several && changed === null ? (hunk: IHunk) => this.drawChoice(hunk) : null;
+      const onChange = (text: string) => {
+        item.changed = text;
+        this.decider.changed();
+      };
+      const source = changed ?? edit.source ?? '';
+      this.view = drawDiff({ old, source, hunks: edit.hunks, mimeType, languages, chooser, onChange: changed === null ? null : onChange });
       this.body.classList.toggle('jp-mod-added', old === '');
       this.body.classList.toggle('jp-mod-removed', edit.source === null || edit.source === '');
-      this.body.append(view.dom);
+      this.body.append(this.view.dom);
     }
     this.sight = new Sight(this.body, () => {
       this.item.isSeen = true;
@@ -215,11 +240,7 @@ export class Card extends Widget {
     box.type = 'checkbox';
     box.checked = chosen.has(hunk.n);
     box.addEventListener('change', () => {
-      if (box.checked) {
-        chosen.add(hunk.n);
-      } else {
-        chosen.delete(hunk.n);
-      }
+      chosen[box.checked ? 'add' : 'delete'](hunk.n);
       this.decider.changed();
     });
     const name = `Change ${edit.hunks.indexOf(hunk) + 1} of ${edit.hunks.length}`;
@@ -237,12 +258,5 @@ export class Card extends Widget {
     const list = make('ul', 'jp-tract-findings', ...rows);
     list.hidden = rows.length === 0;
     return list;
-  }
-
-  private onKey(event: KeyboardEvent): void {
-    if (event.key === 'Escape') {
-      event.stopPropagation();
-      this.decider.leave(this.item);
-    }
   }
 }

@@ -1,14 +1,15 @@
+import { history, historyKeymap, insertNewlineAndIndent } from '@codemirror/commands';
 import { syntaxHighlighting } from '@codemirror/language';
 import { unifiedMergeView } from '@codemirror/merge';
 import { Compartment, EditorState, type Extension, type Range } from '@codemirror/state';
-import { Decoration, EditorView, lineNumbers, WidgetType } from '@codemirror/view';
+import { Decoration, EditorView, keymap, lineNumbers, WidgetType } from '@codemirror/view';
 import { type IEditorLanguageRegistry, jupyterHighlightStyle } from '@jupyterlab/codemirror';
 
 import { escapeHidden } from './escapes';
 import { hunkChanges, lineStarts, SCAN_LIMIT } from './hunks';
 import type { IHunk } from './messages';
 
-/** What a diff shows. `chooser` returns the control of a hunk. */
+/** What a diff shows. `chooser` returns the control of a hunk. With `onChange`, the user can edit the new text. */
 export interface IDiff {
   readonly old: string;
   readonly source: string;
@@ -16,6 +17,7 @@ export interface IDiff {
   readonly mimeType: string;
   readonly languages: IEditorLanguageRegistry | null;
   readonly chooser: ((hunk: IHunk) => HTMLElement) | null;
+  readonly onChange: ((text: string) => void) | null;
 }
 
 /**
@@ -27,10 +29,10 @@ export function drawDiff(shown: IDiff): EditorView {
   const [old, source] = [escapeHidden(shown.old), escapeHidden(shown.source)];
   const language = new Compartment();
   const isChange = shown.old !== '' && shown.source !== '';
-  const changes = isChange ? hunkChanges(old, source, shown.hunks) : null;
+  const { onChange } = shown;
+  const changes = isChange && !onChange ? hunkChanges(old, source, shown.hunks) : null;
   const extensions: Extension[] = [
-    EditorState.readOnly.of(true),
-    EditorView.editable.of(false),
+    onChange ? makeEditable(onChange) : [EditorState.readOnly.of(true), EditorView.editable.of(false)],
     EditorView.lineWrapping,
     lineNumbers(),
     syntaxHighlighting(jupyterHighlightStyle),
@@ -42,7 +44,7 @@ export function drawDiff(shown: IDiff): EditorView {
         original: old,
         mergeControls: false,
         gutter: true,
-        collapseUnchanged: { margin: 3, minSize: 6 },
+        ...(onChange ? {} : { collapseUnchanged: { margin: 3, minSize: 6 } }),
         diffConfig: changes ? { override: () => changes } : { scanLimit: SCAN_LIMIT }
       })
     );
@@ -51,27 +53,26 @@ export function drawDiff(shown: IDiff): EditorView {
     extensions.unshift(chooseHunks(source, shown.hunks, shown.chooser));
   }
   const view = new EditorView({ state: EditorState.create({ doc: isChange ? source : old + source, extensions }) });
-  void loadLanguage(shown, support => {
-    if (support && view.dom.isConnected) {
-      view.dispatch({ effects: language.reconfigure(support) });
+  const spec = shown.languages?.findByMIME(shown.mimeType);
+  void (spec && shown.languages?.getLanguage(spec))?.then(found => {
+    if (found?.support && view.dom.isConnected) {
+      view.dispatch({ effects: language.reconfigure(found.support) });
     }
   });
   return view;
 }
 
-async function loadLanguage(shown: IDiff, done: (support: Extension | undefined) => void): Promise<void> {
-  const spec = shown.languages?.findByMIME(shown.mimeType);
-  const language = spec ? await shown.languages?.getLanguage(spec) : null;
-  done(language?.support);
+function makeEditable(onChange: (text: string) => void): Extension {
+  return [
+    history(),
+    keymap.of([...historyKeymap, { key: 'Enter', run: insertNewlineAndIndent }]),
+    EditorView.updateListener.of(update => update.docChanged && onChange(update.state.doc.toString()))
+  ];
 }
 
 class Chooser extends WidgetType {
   constructor(private readonly node: HTMLElement) {
     super();
-  }
-
-  override eq(other: Chooser): boolean {
-    return other.node === this.node;
   }
 
   toDOM(): HTMLElement {

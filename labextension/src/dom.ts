@@ -39,7 +39,7 @@ export class ReasonField {
   private readonly input = make('input', 'jp-tract-input');
 
   constructor(
-    private readonly opener: () => HTMLElement,
+    private readonly opener: HTMLElement,
     onReject: (reason: string) => void
   ) {
     this.input.setAttribute('aria-label', 'Reason');
@@ -56,7 +56,7 @@ export class ReasonField {
       } else if (event.key === 'Escape') {
         event.stopPropagation();
         this.close();
-        this.opener().focus();
+        this.opener.focus();
       }
     });
     this.node.append(this.input, makeButton('Reject', '', send));
@@ -75,7 +75,6 @@ export class ReasonField {
 
 /** Tells when all of an element has been on display, also if it is higher than its view. */
 export class Sight {
-  isComplete = false;
   private seen: [number, number][] = [];
   private readonly observer: IntersectionObserver;
   private readonly look = () => this.measure();
@@ -109,7 +108,6 @@ export class Sight {
       end = from <= end + 2 ? Math.max(end, to) : end;
     }
     if (end >= box.height - 2) {
-      this.isComplete = true;
       this.dispose();
       this.onComplete();
     }

@@ -1,4 +1,4 @@
-import { Change, diff, presentableDiff } from '@codemirror/merge';
+import { Change, presentableDiff } from '@codemirror/merge';
 
 import type { IHunk } from './messages';
 
@@ -45,20 +45,9 @@ export function hunkChanges(old: string, source: string, hunks: readonly IHunk[]
 }
 
 /** Return the numbers of added and removed lines. */
-export function countLines(old: string, source: string): { added: number; removed: number } {
-  const [a, b] = [old.split('\n'), source.split('\n')];
-  const names = new Map<string, string>();
-  const name = (line: string) => {
-    const known = names.get(line) ?? String.fromCharCode(0x100 + (names.size % 0xd000));
-    names.set(line, known);
-    return known;
-  };
-  let [added, removed] = [0, 0];
-  for (const one of diff(a.map(name).join(''), b.map(name).join(''), { scanLimit: SCAN_LIMIT })) {
-    added += one.toB - one.fromB;
-    removed += one.toA - one.fromA;
-  }
-  return { added, removed };
+export function countLines(hunks: readonly IHunk[]): { added: number; removed: number } {
+  const sum = (side: 'old' | 'new') => hunks.reduce((total, hunk) => total + hunk[side][1] - hunk[side][0], 0);
+  return { added: sum('new'), removed: sum('old') };
 }
 
 /** Return the start of each line, and one past the end of the text. */

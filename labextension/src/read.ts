@@ -86,7 +86,7 @@ function readCell(cell: ISharedCell, index: number, message: IRead): JSONObject 
 }
 
 /** Return the known fields of a mark. A file may have anything there. */
-function readMark(value: unknown): JSONObject | null {
+export function readMark(value: unknown): JSONObject | null {
   if (typeof value !== 'object' || value === null) {
     return null;
   }

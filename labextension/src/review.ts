@@ -5,17 +5,18 @@ import type { JSONObject } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
 
 import type { Editor } from './apply';
-import { Card, describe, type IDecider, type IItem, placeOf, signOf } from './card';
+import type { Actions } from './commands';
+import { Card, describe, Item, placeOf, signOf } from './card';
 import { make, makeButton, makeGroup, ReasonField } from './dom';
 import { escapeLine } from './escapes';
-import type { IAcceptedEdit, IShow } from './messages';
+import type { IAcceptedEdit, IEdit, IShow } from './messages';
 
 const LONGEST_REASON = 4_000;
 
 /** One request with its edits: a summary above the notebook, and a card at each cell. */
-export class Review extends Widget implements IDecider {
+export class Review extends Widget {
   isBusy = false;
-  private readonly items: IItem[];
+  private readonly items: Item[];
   private readonly content = make('div');
   private readonly size = new ResizeObserver(() => this.setHeight());
   private readonly rows = make('ul', 'jp-tract-rows');
@@ -32,30 +33,16 @@ export class Review extends Widget implements IDecider {
     private readonly editor: Editor,
     private readonly isReadOnly: () => boolean,
     readonly languages: IEditorLanguageRegistry | null,
-    private readonly send: (decision: JSONObject) => void
+    private readonly send: (decision: JSONObject, runs: readonly string[]) => void
   ) {
     super({ node: makeGroup('jp-tract-summary', 'Proposed edits') });
-    this.items = message.edits.map(edit => ({
-      edit,
-      chosen: new Set(edit.hunks.map(hunk => hunk.n)),
-      choice: 'open',
-      state: 'applied',
-      reason: '',
-      old: null,
-      place: '',
-      isSeen: false,
-      card: null
-    }));
+    this.items = message.edits.map(edit => new Item(edit));
     this.node.dataset.request = message.request;
     this.accept = makeButton('Accept', 'jp-mod-accept', () => this.acceptAll());
     this.reject = makeButton('Reject…', 'jp-mod-reject', () => this.reason.open());
-    this.reason = new ReasonField(
-      () => this.reject,
-      reason => this.decide('reject', [], reason)
-    );
+    this.reason = new ReasonField(this.reject, reason => this.decide('reject', [], reason));
     this.status.setAttribute('role', 'status');
-    const title = make('b', '', escapeLine(message.title));
-    const head = make('header', 'jp-tract-head', title);
+    const head = make('header', 'jp-tract-head', make('b', '', escapeLine(message.title)));
     const foot = make('footer', 'jp-tract-foot', this.accept, this.reject, this.status);
     this.content.append(head, this.rows, foot, this.reason.node);
     this.node.append(this.content);
@@ -67,10 +54,6 @@ export class Review extends Widget implements IDecider {
     });
     panel.content.model?.contentChanged.connect(this.schedule, this);
     this.changed();
-  }
-
-  get request(): string {
-    return this.message.request;
   }
 
   get isAlone(): boolean {
@@ -87,23 +70,22 @@ export class Review extends Widget implements IDecider {
     this.draw();
   }
 
-  canAccept(item: IItem): boolean {
-    return item.state === 'applied' && item.isSeen && (item.edit.hunks.length === 0 || item.chosen.size > 0);
+  canAccept(item: Item): boolean {
+    const isEmpty = item.changed === null ? item.edit.hunks.length > 0 && item.chosen.size === 0 : item.changed === item.old;
+    return item.state === 'applied' && item.isSeen && !isEmpty;
   }
 
-  acceptItem(item: IItem): void {
-    if (this.isBusy) {
-      return;
-    }
-    if (!this.canAccept(item)) {
+  acceptItem(item: Item, runs = false): void {
+    if (!this.isBusy && !this.canAccept(item)) {
       void this.reveal(item);
-      return;
+    } else if (!this.isBusy) {
+      item.runs = runs;
+      markAccepted(item);
+      this.finish();
     }
-    markAccepted(item);
-    this.finish();
   }
 
-  leaveOut(item: IItem, reason: string): void {
+  leaveOut(item: Item, reason: string): void {
     if (!this.isBusy) {
       item.choice = 'left out';
       item.reason = reason;
@@ -111,14 +93,14 @@ export class Review extends Widget implements IDecider {
     }
   }
 
-  leave(item: IItem): void {
+  leave(item: Item): void {
     const notebook = this.panel.content;
     const index = notebook.widgets.findIndex(cell => cell.node.contains(item.card?.node ?? null));
     notebook.activeCellIndex = Math.max(index, 0);
     notebook.activate();
   }
 
-  mimeType({ edit }: IItem): string {
+  mimeType({ edit }: Item): string {
     return edit.kind === 'code' ? this.panel.content.codeMimetype : edit.kind === 'raw' ? 'text/plain' : 'text/x-ipythongfm';
   }
 
@@ -130,14 +112,32 @@ export class Review extends Widget implements IDecider {
     this.status.textContent = `Not accepted: ${escapeLine(reason, 300)}`;
   }
 
-  /** Go to the card after the one that has the focus. */
-  next(): void {
-    const cards = this.items.map(item => item.card).filter(card => card?.isAttached) as Card[];
-    const current = cards.findIndex(card => card.node.contains(document.activeElement));
-    const next = cards[(current + 1) % cards.length];
-    const item = this.items.find(one => one.card === next);
-    if (item) {
-      void this.reveal(item);
+  get hasFocus(): boolean {
+    return this.node.contains(document.activeElement) || this.items.some(hasFocus);
+  }
+
+  /** The actions that are possible now: on all edits, and on the one that has the focus. */
+  get actions(): Actions {
+    const item = this.isAlone ? this.items[0] : this.items.find(hasFocus);
+    return {
+      'next-edit': () => this.move(1),
+      'previous-edit': () => this.move(-1),
+      'accept-all': () => this.acceptAll(),
+      'reject-all': () => this.reason.open(),
+      accept: () => (item ? this.acceptItem(item) : this.move(1)),
+      'accept-and-run': item?.canRun ? () => this.acceptItem(item, true) : null,
+      change: item?.card?.canChange ? () => item.card?.toggleChange() : null,
+      reject: item?.card ? () => item.card?.askForReason() : null
+    };
+  }
+
+  /** Go to the card after or before the one that has the focus. */
+  private move(by: 1 | -1): void {
+    const items = this.items.filter(item => item.card?.isAttached);
+    const current = items.findIndex(hasFocus);
+    const next = items[current < 0 && by < 0 ? items.length - 1 : (current + by + items.length) % items.length];
+    if (next) {
+      void this.reveal(next);
     }
   }
 
@@ -147,11 +147,10 @@ export class Review extends Widget implements IDecider {
     }
     this.size.disconnect();
     cancelAnimationFrame(this.pending);
-    this.panel.content.model?.contentChanged.disconnect(this.schedule, this);
-    const hadFocus = [this, ...this.items.map(({ card }) => card)].some(one => one?.node.contains(document.activeElement));
+    const { hasFocus } = this;
     this.items.forEach(({ card }) => card?.dispose());
     super.dispose();
-    if (hadFocus) {
+    if (hasFocus) {
       this.panel.content.activate();
     }
   }
@@ -183,7 +182,7 @@ export class Review extends Widget implements IDecider {
     }
   }
 
-  private place(item: IItem): void {
+  private place(item: Item): void {
     const cell = this.findCell(item);
     if (!cell || item.card?.parent === cell) {
       return;
@@ -198,7 +197,7 @@ export class Review extends Widget implements IDecider {
     item.card = card;
   }
 
-  private async reveal(item: IItem): Promise<void> {
+  private async reveal(item: Item): Promise<void> {
     const notebook = this.panel.content;
     const cell = this.findCell(item);
     if (cell) {
@@ -209,15 +208,12 @@ export class Review extends Widget implements IDecider {
   }
 
   /** Return the cell of an edit; for a new cell, the cell above it, or the first one. */
-  private findCell({ edit }: IItem): Cell | undefined {
+  private findCell({ edit }: Item): Cell | undefined {
     const { widgets } = this.panel.content;
     if (edit.action !== 'insert') {
       return widgets.find(cell => cell.model.id === edit.cell);
     }
-    if (edit.after === null) {
-      return widgets[0];
-    }
-    return widgets.find(cell => cell.model.id === edit.after);
+    return edit.after === null ? widgets[0] : widgets.find(cell => cell.model.id === edit.after);
   }
 
   private draw(): void {
@@ -245,7 +241,7 @@ export class Review extends Widget implements IDecider {
     }
   }
 
-  private drawRow(item: IItem): HTMLElement {
+  private drawRow(item: Item): HTMLElement {
     const jump = makeButton(placeOf(item.edit), 'jp-mod-link', () => void this.reveal(item));
     const chosen = item.choice === 'open' ? '' : item.choice;
     const sign = make('span', 'jp-tract-sign', signOf(item));
@@ -258,15 +254,12 @@ export class Review extends Widget implements IDecider {
   private acceptAll(): void {
     const open = this.items.filter(item => item.state === 'applied' && item.choice !== 'left out');
     const unseen = open.find(item => !this.canAccept(item));
-    if (this.isBusy || open.length === 0) {
-      return;
-    }
-    if (unseen) {
+    if (!this.isBusy && unseen) {
       void this.reveal(unseen);
-      return;
+    } else if (!this.isBusy && open.length > 0) {
+      open.forEach(markAccepted);
+      this.decideItems();
     }
-    open.forEach(markAccepted);
-    this.decideItems();
   }
 
   private finish(): void {
@@ -290,16 +283,28 @@ export class Review extends Widget implements IDecider {
     const { request, digest } = this.message;
     this.isBusy = true;
     this.changed();
-    this.send({ type: 'decide', request, digest, choice, edits, ...(reason ? { reason } : {}) });
+    const runs = this.items.filter(item => item.choice === 'accepted' && item.runs).map(item => nameOf(item.edit));
+    this.send({ type: 'decide', request, digest, choice, edits, ...(reason ? { reason } : {}) }, runs);
   }
 }
 
-function takeChoice({ edit, chosen }: IItem): IAcceptedEdit {
+/** Return a name of an edit that it keeps when it is applied. The kernel chooses the id of a new cell. */
+export function nameOf({ action, cell, source }: IEdit): string {
+  return action === 'insert' ? `new ${source}` : cell;
+}
+
+function hasFocus({ card }: Item): boolean {
+  return card?.node.contains(document.activeElement) ?? false;
+}
+
+function takeChoice({ edit, chosen, changed }: Item): IAcceptedEdit {
+  if (changed !== null && changed !== edit.source) {
+    return { edit: edit.edit, source: changed };
+  }
   const isWhole = chosen.size === edit.hunks.length;
   return isWhole ? { edit: edit.edit } : { edit: edit.edit, hunks: [...chosen].sort((a, b) => a - b) };
 }
 
-function markAccepted(item: IItem): void {
-  item.choice = 'accepted';
-  item.reason = '';
+function markAccepted(item: Item): void {
+  [item.choice, item.reason] = ['accepted', ''];
 }

@@ -1,32 +1,45 @@
+import type { Cell } from '@jupyterlab/cells';
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
 import { type JSONObject, UUID } from '@lumino/coreutils';
+import { Signal } from '@lumino/signaling';
 
 import { Editor } from './apply';
-import { ErrorButtons, type Question } from './errors';
-import { type IApply, type Incoming, InvalidMessage, type IRead, type IShow, parseMessage, TARGET, VERSION } from './messages';
+import type { Actions } from './commands';
+import { Badges, ErrorButtons, hasError, type Question } from './marks';
+import { type IApply, type IEdit, type Incoming, InvalidMessage, type IShow, parseMessage, TARGET, VERSION } from './messages';
 import { readCells } from './read';
-import { Review } from './review';
+import { nameOf, Review } from './review';
 
 const ABILITIES = ['read', 'edit', 'run', 'diff'];
 
 /** The connection of one notebook on the page to its kernel. */
 export class Session {
-  private readonly client = UUID.uuid4();
+  readonly client = UUID.uuid4();
+  /** Emitted if the connection, the number of requests, or the widgets of the side panel change: true for more requests. */
+  readonly changed = new Signal<this, boolean>(this);
+  /** The number of open requests. */
+  count = 0;
+  /** The widgets of the side panel. */
+  models: readonly string[] = [];
+  private isPanelOpen = false;
   private readonly reviews = new Map<string, Review>();
   private readonly asked = new Set<string>();
   private readonly editor: Editor;
+  private readonly badges: Badges;
+  private readonly runs = new Map<string, readonly string[]>();
   private comm: Kernel.IComm | null = null;
   private buttons: ErrorButtons | null = null;
   private isNew = true;
-  private applied: string[] | null = null;
+  private applied: string | null = null;
 
   constructor(
-    private readonly panel: NotebookPanel,
+    readonly panel: NotebookPanel,
     private readonly languages: IEditorLanguageRegistry | null
   ) {
     this.editor = new Editor(panel.model!.sharedModel);
+    this.badges = new Badges(panel);
     const { sessionContext } = panel;
     sessionContext.kernelChanged.connect(this.restart, this);
     sessionContext.statusChanged.connect(this.onStatus, this);
@@ -39,13 +52,41 @@ export class Session {
   }
 
   private dispose(): void {
-    const { sessionContext } = this.panel;
-    sessionContext.kernelChanged.disconnect(this.restart, this);
-    sessionContext.statusChanged.disconnect(this.onStatus, this);
-    sessionContext.connectionStatusChanged.disconnect(this.onStatus, this);
-    NotebookActions.executed.disconnect(this.onExecuted, this);
     window.removeEventListener('keydown', this.onKey, { capture: true });
     this.disconnect();
+    this.badges.dispose();
+    Signal.clearData(this);
+  }
+
+  /** Let the kernel make or remove the widgets of the side panel. */
+  showPanel(isOpen: boolean): void {
+    if (isOpen !== this.isPanelOpen) {
+      this.isPanelOpen = isOpen;
+      this.models = [];
+      if (this.comm && this.isConnected) {
+        this.send(this.comm, { type: 'panel', open: isOpen });
+      }
+      this.changed.emit(false);
+    }
+  }
+
+  /** The actions that are possible now. */
+  get actions(): Actions {
+    const { comm, isConnected } = this;
+    const { activeCell } = this.panel.content;
+    const id = activeCell && hasError(activeCell.model) ? activeCell.model.id : null;
+    const [first, ...others] = this.reviews.values();
+    const ask = (kind: Question) => (comm && isConnected && id ? () => this.ask(comm, id, kind) : null);
+    return {
+      ...(others.find(one => one.hasFocus) ?? first)?.actions,
+      fix: ask('fix'),
+      explain: ask('explain'),
+      stop: comm && isConnected ? () => this.send(comm, { type: 'stop' }) : null
+    };
+  }
+
+  get isConnected(): boolean {
+    return this.buttons !== null;
   }
 
   private get isReadOnly(): boolean {
@@ -74,7 +115,7 @@ export class Session {
   }
 
   /** The kernel knows the target once a cell has loaded the extension. */
-  private onExecuted(_: unknown, { notebook, cell }: { notebook: unknown; cell: { model: { sharedModel: { getSource(): string } } } }): void {
+  private onExecuted(_: unknown, { notebook, cell }: { notebook: unknown; cell: Cell }): void {
     if (notebook === this.panel.content && !this.comm && cell.model.sharedModel.getSource().includes('tract')) {
       this.connect();
     }
@@ -99,10 +140,12 @@ export class Session {
 
   private disconnect(): void {
     this.comm = null;
+    [this.count, this.models] = [0, []];
     this.asked.clear();
     this.buttons?.dispose();
     this.buttons = null;
     [...this.reviews.keys()].forEach(request => this.hide(request));
+    this.changed.emit(false);
   }
 
   private send(comm: Kernel.IComm, message: JSONObject): void {
@@ -129,52 +172,59 @@ export class Session {
     switch (message.type) {
       case 'welcome':
         this.buttons ??= new ErrorButtons(this.panel, (cell, kind) => this.ask(comm, cell, kind));
-        break;
-      case 'read':
-        this.read(comm, message);
-        break;
-      case 'apply':
-        this.apply(comm, message);
-        break;
-      case 'show':
-        this.show(comm, message);
-        break;
-      case 'hide':
-        this.hide(message.request);
-        break;
-      case 'refused':
-        if (message.of === 'decide') {
-          this.reviews.forEach(review => review.isBusy && review.refuse(message.reason));
+        if (this.isPanelOpen) {
+          this.send(comm, { type: 'panel', open: true });
         }
-        break;
+        return this.changed.emit(false);
+      case 'waiting': {
+        const isMore = message.count > this.count;
+        this.count = message.count;
+        return this.changed.emit(isMore);
+      }
+      case 'panel':
+        this.models = this.isPanelOpen ? message.models : [];
+        return this.changed.emit(false);
+      case 'read':
+        return this.send(comm, { type: 'cells', reply_to: message.id, cells: readCells(this.panel.model!.sharedModel, message) });
+      case 'apply':
+        return this.apply(comm, message);
+      case 'show':
+        return this.show(comm, message);
+      case 'hide':
+        return this.hide(message.request);
+      case 'refused':
+        return message.of === 'decide' ? this.reviews.forEach(review => review.isBusy && review.refuse(message.reason)) : undefined;
       case 'compose':
-        this.compose(message.cell, message.source);
-        break;
+        return this.compose(message.cell, message.source);
     }
-  }
-
-  private read(comm: Kernel.IComm, message: IRead): void {
-    this.send(comm, { type: 'cells', reply_to: message.id, cells: readCells(this.panel.model!.sharedModel, message) });
   }
 
   private apply(comm: Kernel.IComm, { id, edits, mark }: IApply): void {
     const results = this.editor.apply(edits, mark, this.isReadOnly);
     if (results.every(one => one.state === 'applied')) {
       this.applied = this.takeState();
+      this.runAccepted(edits, mark?.request ?? '');
     }
     this.send(comm, { type: 'applied', reply_to: id, results });
   }
 
+  /** Run the cells that the user accepted with "Accept and run". */
+  private runAccepted(edits: readonly IEdit[], request: string): void {
+    const accepted = this.runs.get(request) ?? [];
+    this.runs.delete(request);
+    const ids = edits.filter(edit => accepted.includes(nameOf(edit))).map(edit => edit.cell);
+    const cells = this.panel.content.widgets.filter(cell => ids.includes(cell.model.id));
+    if (cells.length > 0) {
+      void NotebookActions.runCells(this.panel.content, cells, this.panel.sessionContext);
+    }
+  }
+
   private show(comm: Kernel.IComm, message: IShow): void {
     this.hide(message.request);
-    const review = new Review(
-      message,
-      this.panel,
-      this.editor,
-      () => this.isReadOnly,
-      this.languages,
-      decision => this.send(comm, decision)
-    );
+    const review = new Review(message, this.panel, this.editor, () => this.isReadOnly, this.languages, (decision, runs) => {
+      this.runs.set(message.request, runs);
+      this.send(comm, decision);
+    });
     this.reviews.set(message.request, review);
     this.panel.contentHeader.addWidget(review);
   }
@@ -203,41 +253,22 @@ export class Session {
   }
 
   private readonly onKey = (event: KeyboardEvent): void => {
-    if (!(event.target instanceof Node) || !this.panel.node.contains(event.target)) {
-      return;
-    }
-    const [review] = this.reviews.values();
-    if (review && event.code === 'KeyE' && event.altKey && event.shiftKey) {
-      event.preventDefault();
-      event.stopPropagation();
-      review.next();
-    } else {
-      this.undo(event);
-    }
-  };
-
-  /** Ctrl+Z takes back applied edits if nothing was changed after them. */
-  private undo(event: KeyboardEvent): void {
+    // Ctrl+Z takes back applied edits if nothing was changed after them
     const isUndo = event.key.toLowerCase() === 'z' && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey;
-    const isOurs = event.target instanceof Element && event.target.closest('input, .jp-tract') !== null;
-    if (!isUndo || isOurs || this.applied === null || !isSame(this.applied, this.takeState())) {
+    const cell = event.target instanceof Element && !event.target.closest('input, .jp-tract') ? event.target : null;
+    if (!isUndo || !this.panel.node.contains(cell) || this.applied !== this.takeState()) {
       return;
     }
     event.preventDefault();
     event.stopPropagation();
     this.applied = null;
     NotebookActions.undo(this.panel.content);
-  }
+  };
 
   /** Return all that an undo step can change: the depth of the history, and the cells with their sources. */
-  private takeState(): string[] {
+  private takeState(): string {
     const { sharedModel } = this.panel.model!;
     const { undoManager } = sharedModel as { undoManager?: { undoStack: unknown[] } };
-    const cells = sharedModel.cells.flatMap(cell => [cell.getId(), cell.getSource()]);
-    return [String(undoManager?.undoStack.length), ...cells];
+    return JSON.stringify([undoManager?.undoStack.length, sharedModel.cells.map(cell => [cell.getId(), cell.getSource()])]);
   }
-}
-
-function isSame(one: string[], other: string[]): boolean {
-  return one.length === other.length && one.every((text, index) => text === other[index]);
 }

@@ -58,7 +58,8 @@ describe('hunkChanges', () => {
   });
 
   it('counts lines, and knows texts that are too long to show', () => {
-    expect(countLines('a\nb\nc', 'a\nB\nc\nd')).toEqual({ added: 2, removed: 1 });
+    const hunks = [{ n: 0, old: [1, 2], new: [1, 2] }, { n: 1, old: [3, 3], new: [3, 4] }] as const;
+    expect(countLines(hunks)).toEqual({ added: 2, removed: 1 });
     expect(isTooLong('x'.repeat(10_001))).toBe(true);
     expect(isTooLong('x\n'.repeat(10_000), '')).toBe(false);
   });
@@ -71,6 +72,8 @@ describe('parseMessage', () => {
   const mark = { model: '', turn: '', commit: '', decision: '', request: '' };
   const messages: Record<string, object> = {
     welcome: {},
+    waiting: { count: 2 },
+    panel: { models: ['m1', 'm2'] },
     hide: { request: 'r', outcome: 'approved' },
     refused: { reason: 'no', of: 'decide' },
     compose: { cell: 'c1', source: 'x' },

@@ -192,9 +192,8 @@ def test_one_is_rejected_and_a_part_is_left_out_by_keyboard(notebook):
         lab.page.keyboard.press(key)
     lab.page.keyboard.press("Alt+Shift+E")
     lab.page.wait_for_function("document.activeElement.matches('.jp-tract-card[data-edit=e2]')")
-    lab.page.keyboard.press("Tab")
-    lab.page.keyboard.press("Tab")
-    lab.page.keyboard.press("Enter")
+    for key in ("Tab", "Tab", "Tab", "Enter"):
+        lab.page.keyboard.press(key)
     card.get_by_label("Reason").wait_for()
     lab.page.keyboard.press("Escape")
     assert card.get_by_label("Reason").is_hidden()
@@ -204,7 +203,7 @@ def test_one_is_rejected_and_a_part_is_left_out_by_keyboard(notebook):
     lab.page.keyboard.press("Enter")
     assert "Left out." in card.inner_text()
     notebook.card("e1").focus()
-    for key in ("Tab", "Tab", "Tab", "Enter"):
+    for key in ("Tab", "Tab", "Tab", "Tab", "Enter"):
         lab.page.keyboard.press(key)
     decision = notebook.heard("decide")
     assert decision["edits"] == [{"edit": "e1", "hunks": [0]}]

@@ -132,14 +132,14 @@ class NotebookChannel(Channel):
         front_end: FrontEnd,
         recorded: RecordedDecisions | None = None,
         changed: Callable[[], None] = lambda: None,
-        at_cells: Callable[[Ticket], None] = lambda _: None,
+        shown: Callable[[Ticket], None] = lambda _: None,
     ) -> None:
         self._front_end = front_end
         self._recorded = recorded
         self._changed = changed
         """Called after a request was shown or has changed."""
-        self._at_cells = at_cells
-        """Shows a request at the cells that it is about."""
+        self._on_shown = shown
+        """Called with a request that was shown or has changed, before `changed`."""
         self._shown: dict[str, list[_DisplayedTicket]] = {}
         """The places of each ticket. The last one takes the answer."""
         self._moved: set[str] = set()
@@ -231,7 +231,7 @@ class NotebookChannel(Channel):
             if pending_id not in self._shown or pending_id in self._moved:
                 self._moved.discard(pending_id)
                 self._put_up(ticket)
-            self._at_cells(ticket)
+            self._on_shown(ticket)
             self._changed()
 
     @contextmanager
@@ -261,6 +261,10 @@ class NotebookChannel(Channel):
     def forget(self, ticket: Ticket) -> None:
         """Show the request in a new place the next time. Clicks in the old place still count."""
         self._moved.add(ticket.pending.pending_id)
+
+    def put_aside(self, ticket: Ticket) -> None:
+        """Let the newest place of a request belong to no cell."""
+        self._places(ticket)[-1].cell = 0
 
     def is_here(self, pending_id: str) -> bool:
         """Return True if a request is on display in the running cell."""

@@ -137,6 +137,7 @@ def _events(loaded: _Loaded) -> tuple[tuple[str, Callable[[Any], None]], ...]:
         ("pre_run_cell", waiting.begin),
         ("post_run_cell", waiting.end),
         ("post_run_cell", notebook.turns.refresh),
+        ("post_run_cell", notebook.side.cell_ended),
     )
 
 

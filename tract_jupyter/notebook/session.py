@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from tract_jupyter.exceptions import LLMError, StoreError, TractError
 from tract_jupyter.notebook.chat.standing import TurnsOnDisplay
 from tract_jupyter.notebook.front_end import FrontEnd
+from tract_jupyter.notebook.side_panel import SidePanel
 from tract_jupyter.notebook.waiting import WaitingLine
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.config import TractJupyter
     from tract_jupyter.notebook.serving import KernelEndpoint, PublishedEndpoint
     from tract_jupyter.operations import Advice
+    from tract_jupyter.review import Ticket
     from tract_jupyter.toolkit import ServerAddress
     from tract_jupyter.tract import Tract
 
@@ -163,6 +165,7 @@ class NotebookSession:
         self.front_end = FrontEnd(shell)
         self.waiting = WaitingLine(self)
         self.turns = TurnsOnDisplay()
+        self.side = SidePanel(self)
         self.hides_values = False
         """True during a turn that hides the values of variables."""
         self.tells_store = True
@@ -204,6 +207,16 @@ class NotebookSession:
                 self._tract = self._open()
             self.waiting.is_used = True
             return self._tract
+
+    @property
+    def opened(self) -> Tract | None:
+        """The tract; None if it is not open. This is not a use of the tract."""
+        return self._tract
+
+    @property
+    def has_pages(self) -> bool:
+        """True if a page with the JupyterLab extension is connected."""
+        return self._cells is not None and self._cells.pages.connected is not None
 
     def serve_turn(self) -> ServerAddress:
         """Offer the kernel to an outside agent that works in a turn of a cell, and return the address.
@@ -384,6 +397,7 @@ class NotebookSession:
         if self.served is not None:
             self.served.stop()
             self.served = None
+        self.side.close()
         if self._cells is not None:
             self._cells.pages.close()
         with self._lock:
@@ -428,7 +442,7 @@ class NotebookSession:
         where = (self.lock_path, Trust(), _used, self._cell)
         recorded = RecordedDecisions(*where) if report is None else ReportedDecisions(report, *where)
         tract.reviewer.channel = NotebookChannel(
-            self.front_end, recorded, changed=self.waiting.refresh, at_cells=self.cells.show
+            self.front_end, recorded, changed=self.waiting.refresh, shown=self._on_request
         )
         for tool in self.cells.tools() if self.front_end.has_kernel else ():
             tract.executor.add(tool)
@@ -438,6 +452,11 @@ class NotebookSession:
                 print(f"{self._continued} To start a new one: %tract chat new")  # noqa: T201 # before any request
                 self._continued = ""
         return tract
+
+    def _on_request(self, ticket: Ticket) -> None:
+        """Show a request that was shown or has changed also at its cells and in the side panel."""
+        self.cells.show(ticket)
+        self.side.take(ticket)
 
     def _earlier(self, tract: Tract) -> str:
         """Return a sentence about the conversation that continues in this kernel; empty for a new one."""

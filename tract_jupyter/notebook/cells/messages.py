@@ -86,10 +86,11 @@ class Applied(_Message):
 
 @with_config(_STRICT)
 class Chosen(TypedDict):
-    """An accepted edit: all of it, or some of its hunks."""
+    """An accepted edit: all of it, some of its hunks, or another text of the user."""
 
     edit: Name
     hunks: NotRequired[Annotated[list[_Number], Field(max_length=10_000)]]
+    source: NotRequired[Annotated[str, Field(max_length=MOST_CHARACTERS)]]
 
 
 @with_config(_STRICT)
@@ -113,12 +114,29 @@ class Ask(_Message):
     kind: Literal["fix", "explain"]
 
 
+@with_config(_STRICT)
+class ShowPanel(_Message):
+    """The side panel was opened or closed."""
+
+    type: Literal["panel"]
+    open: bool
+
+
+@with_config(_STRICT)
+class Stop(_Message):
+    """A command to stop the running turn."""
+
+    type: Literal["stop"]
+
+
 _TYPES: Final[dict[str, Any]] = {
     "hello": Hello,
     "cells": Cells,
     "applied": Applied,
     "decide": Decide,
     "ask": Ask,
+    "panel": ShowPanel,
+    "stop": Stop,
 }
 
 

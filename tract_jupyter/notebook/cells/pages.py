@@ -42,6 +42,22 @@ class Clicks(Protocol):
         ...
 
 
+class Side(Protocol):
+    """The receiver of messages about the side panel."""
+
+    def connected(self, page: Page) -> None:
+        """Take a new page."""
+        ...
+
+    def show(self, page: Page, *, is_open: bool) -> None:
+        """Show the panel on a page, or end it there."""
+        ...
+
+    def stop(self) -> None:
+        """Stop the running turn."""
+        ...
+
+
 @dataclass(eq=False)
 class Page:
     """One page. `notebook` is empty until its `hello`."""
@@ -84,11 +100,13 @@ class CellPages:
     Args:
         path: returns the path of the notebook; None if it is not known.
         clicks: takes clicks.
+        side: the side panel.
     """
 
-    def __init__(self, path: Callable[[], Path | None], clicks: Clicks) -> None:
+    def __init__(self, path: Callable[[], Path | None], clicks: Clicks, side: Side) -> None:
         self._path = path
         self._clicks = clicks
+        self._side = side
         self._pages: list[Page] = []
         """The most recently heard page is the last one."""
         self._questions: dict[str, _Question] = {}
@@ -112,6 +130,7 @@ class CellPages:
     def _drop(self, page: Page) -> None:
         with self._lock:
             self._pages = [one for one in self._pages if one is not page]
+        self._side.show(page, is_open=False)
 
     def _received(self, page: Page, message: dict[str, Any]) -> None:
         data = message.get("content", {}).get("data")
@@ -137,6 +156,11 @@ class CellPages:
             page.abilities, page.is_greeted = frozenset(message["abilities"]), True
             page.send("welcome")
             self._clicks.connected(page)
+            self._side.connected(page)
+        elif kind == "panel":
+            self._side.show(page, is_open=message["open"])
+        elif kind == "stop":
+            self._side.stop()
         elif kind == "decide":
             self._clicks.decide(message)
         elif kind == "ask":

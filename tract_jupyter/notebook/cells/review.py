@@ -101,14 +101,14 @@ class CellRequests:
         values: Mapping[str, Any] = getattr(ticket.pending, "call_arguments", {})
         try:
             edits = {edit.name: edit for edit in self._plan(values)}
-            chosen = {one["edit"]: one.get("hunks") for one in message["edits"]}
+            chosen = {one["edit"]: one for one in message["edits"]}
             if not chosen or len(chosen) < len(message["edits"]) or not chosen.keys() <= edits.keys():
                 raise ContentError("accept names each accepted edit of the request once")
             kept = [
-                written if chosen[name] is None else {**written, "source": with_hunks(edits[name], chosen[name] or ())}
+                {**written, **_changed(edits[name], chosen[name])}
                 for name, written in zip(edits, values["edits"], strict=True)
                 if name in chosen
-            ]  # fmt: skip
+            ]
             self._plan({"edits": kept})
         except OperationError as error:
             raise ContentError(str(error)) from None
@@ -130,6 +130,15 @@ class CellRequests:
         if edit.kind == "code" and edit.action in {"insert", "replace"}:
             for one in self._findings(edit.new)[:_MOST_DECIDED]:
                 yield {"severity": one.level.value, "text": one_line(one.reason, 300), "line": one.span.line}
+
+
+def _changed(edit: Edit, chosen: Mapping[str, Any]) -> dict[str, str]:
+    """Return the source that the user accepted, if it is not the proposed one."""
+    if "source" in chosen:
+        if "hunks" in chosen or edit.action not in {"insert", "replace"}:
+            raise ContentError(f"{edit.name} takes either 'hunks' or, for a new text, 'source'")
+        return {"source": chosen["source"]}
+    return {"source": with_hunks(edit, chosen["hunks"])} if "hunks" in chosen else {}
 
 
 def _ranges(edit: Edit) -> list[dict[str, Any]]:

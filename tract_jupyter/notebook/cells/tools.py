@@ -67,7 +67,7 @@ class NotebookCells:
         self._notebook = notebook
         self._known = KnownTexts()
         self._requests = CellRequests(self._plan, self._findings, lambda: self.pages)
-        self.pages = CellPages(lambda: notebook.path, self._requests)
+        self.pages = CellPages(lambda: notebook.path, self._requests, notebook.side)
         self._details_of = lru_cache(maxsize=8)(self._make_details)
 
     def show(self, ticket: Ticket) -> None:

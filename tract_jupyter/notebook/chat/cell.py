@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from tract_jupyter.loop import PastTurn
+    from tract_jupyter.loop import PastTurn, TurnEvent
     from tract_jupyter.models import AttachedFile
     from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.chat.view import Action
@@ -303,6 +303,10 @@ async def _carry_out(
         board = TurnBoard(log, display_for(notebook, acts, log))
         acts.board = board
 
+        def take(event: TurnEvent) -> None:
+            board.take(event)
+            notebook.side.turn_moved()
+
         def work() -> RunResponse:
             try:
                 with (
@@ -310,13 +314,12 @@ async def _carry_out(
                     gathering(notebook, board),
                     showing_outputs(notebook, board),
                     notebook.agent_watch.shown_on(board),
+                    notebook.side.showing("" if message is None else parse_message(message)[1], board),
                     _hiding(notebook, hidden),
                     within or nullcontext(),
                 ):
                     offered = {} if agent else {"tools": tools}
-                    return tract.chat(
-                        message, attachments=attachments, on_turn=board.take, **offered, **chosen
-                    )
+                    return tract.chat(message, attachments=attachments, on_turn=take, **offered, **chosen)
             except Exception as error:
                 if board.is_up:
                     log.fail(str(error))

@@ -367,7 +367,7 @@ function render({ model, el }) {
     const open = view.rows.filter((row) => row.is_open);
     title.textContent = view.title;
     root.setAttribute("aria-label", view.title);
-    about.textContent = open.length ? "" : view.has_next ? "all decided on this page" : "all decided";
+    about.textContent = open.length || !view.rows.length ? "" : view.has_next ? "all decided on this page" : "all decided";
     if (!isLost) root.dataset.status = open.length ? "pending" : "settled";
     const places = [...new Set(view.rows.map((row) => row.place))];
     const parts = places.flatMap((where) => {

@@ -48,7 +48,7 @@ from tract_jupyter.review import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from tract_jupyter.notebook.channels import NotebookChannel
     from tract_jupyter.notebook.views.html import Html
@@ -257,6 +257,8 @@ class InboxPages:
     @property
     def title(self) -> str:
         """The heading with the numbers of open and decided requests."""
+        if not self.total:
+            return "Nothing waits for you"
         decided = f", {self.decided:,} decided" if self.decided else ""
         return f"Inbox: {max(self.total - self.decided, 0):,} waiting{decided}"
 
@@ -363,6 +365,11 @@ class InboxPanel(ReviewWidget):
         self._taken: deque[str] = deque(maxlen=_REMEMBERED)
         self._lock = threading.RLock()
         super().__init__(view=batch.view(), bodies=batch.bodies(), board_id=secrets.token_hex(8))
+
+    def show(self, batch: InboxPages) -> None:
+        """Draw other requests."""
+        self._batch = batch
+        self.refresh()
 
     def refresh(self) -> None:
         """Draw the current state. Called in any thread; the lock keeps an older state from replacing a newer one."""
@@ -491,6 +498,57 @@ class Inbox:
             self.batch.stuck.append(stuck(stored, error))
             return None
         return InboxRow(stored, ticket)
+
+
+class LiveInbox(Inbox):
+    """All open requests at each moment, in a widget outside the outputs of cells.
+
+    Args:
+        tract: the tract with the requests.
+        tickets: the requests that this kernel has on display, by pending.
+    """
+
+    def __init__(self, tract: Tract, tickets: Mapping[str, Ticket]) -> None:
+        self._tickets = tickets
+        self._rows: dict[str, InboxRow] = {}
+        super().__init__(tract, ())
+
+    @property
+    def widget(self) -> InboxPanel:
+        """The widget."""
+        return self._panel
+
+    @property
+    def ready(self) -> bool:
+        """True if the script of the panel has run in a page."""
+        return bool(self._panel.ready)
+
+    def refresh(self) -> None:
+        """Draw the current state."""
+        self._panel.refresh()
+
+    def reread(self) -> None:
+        """Read the open requests again, and draw them. Known ones keep their rows."""
+        self._rows = {row.pending_id: row for row in self.batch.rows if row.ticket.status.is_open}
+        shown = self.batch.shown
+        self._last = None
+        self.batch = InboxPages(self._tract.reviewer.ledger.count_waiting())
+        self._read_page()
+        while len(self.batch.pages) <= shown and not self.batch.is_last:
+            self._read_page()
+        self.batch.shown = min(shown, max(len(self.batch.pages) - 1, 0))
+        self._panel.show(self.batch)
+
+    def _row(self, stored: StoredPending) -> InboxRow | None:
+        known, ticket = self._rows.get(stored.pending_id), self._tickets.get(stored.pending_id)
+        if known is not None:
+            return known
+        if ticket is not None:
+            return InboxRow(stored, ticket)
+        row = super()._row(stored)
+        if row is not None:
+            self._channel.put_aside(row.ticket)
+        return row
 
 
 def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:

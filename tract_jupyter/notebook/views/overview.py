@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tract_jupyter.models import APPROXIMATE, counted, one_line, printable
+from tract_jupyter.models import APPROXIMATE, counted, one_line, printable, show_tokens
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import View, element, join_names, table
+from tract_jupyter.notebook.views.html import View, element, fragment, join_names, table
 from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
@@ -63,6 +63,30 @@ class TractView(View):
         lines += [self._operations(), self._branches()]
         label = f"tract in {self.status.location}"
         return styled(rows.page(rows.rows(lines), label=label, name="tract-overview"))
+
+    def side_html(self, agents: str = "") -> Html:
+        """Return a line for each part, for a narrow panel.
+
+        Args:
+            agents: about the agents; empty without any.
+        """
+        status, budget = self.status, self.cost.budget
+        share = status.token_count / status.max_tokens if status.max_tokens else None
+        spent = float(self.cost.known.usd) / budget.usd if budget is not None and budget.usd else None
+        others = len(self.branches) - 1
+        branch = f"{one_line(status.branch, _NAME)}{f', and {others:,} more' if others else ''}"
+        return fragment(
+            _fact(
+                "Context",
+                f"{show_tokens(status.token_count, status.token_source)} tokens",
+                share,
+                self._tokens,
+            ),
+            _fact("Cost", self._spent or "nothing yet", spent),
+            _fact("Model", self._asked, title=self._asked),
+            _fact("Branch", branch),
+            _fact("Agents", agents) if agents else None,
+        )
 
     def to_text(self) -> str:
         """Return a line for each part."""
@@ -169,6 +193,13 @@ class TractView(View):
         names = self.status.operations
         cells = (rows.said("Operations"), rows.cut(_some(names)), rows.number(f"{len(names):,}"))
         return rows.line(*cells) if names else None
+
+
+def _fact(name: str, text: str, share: float | None = None, title: str = "") -> Html:
+    bar = None if share is None else rows.share_bar(share, f"{100 * share:.0f} % of the budget")
+    return element(
+        "div", rows.dim(name), element("span", text, bar, class_="v", title=title or None), class_="fact"
+    )
 
 
 def _some(names: tuple[str, ...] | list[str]) -> str:

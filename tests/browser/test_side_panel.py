@@ -1,0 +1,140 @@
+"""The side panel, the status bar, the commands and the badges of the JupyterLab extension."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.browser import chat
+from tests.browser.server import DARK, LABEXTENSION, LIGHT
+from tests.browser.test_cells import sha
+
+pytestmark = pytest.mark.skipif(not LABEXTENSION.is_dir(), reason="the JupyterLab extension is not built")
+
+WIDGETS = """from ipywidgets.widgets.widget import _instances
+print(*sorted(type(one).__name__ for one in _instances.values() if type(one).__name__ in {"InboxPanel", "StatePanel"}))"""
+HOSTILE = '<img src=x onerror="window.hacked = 1">\u202e\x1b[31m'
+GRANTED = """
+window.told = [];
+window.Notification = class {
+  static permission = "default";
+  static async requestPermission() { told.push("asked"); this.permission = "granted"; return "granted"; }
+  constructor(title, options) { told.push(`${title}: ${options.body}`); }
+  close() {}
+};
+localStorage.removeItem("tract-jupyter:notifications");
+"""
+
+
+def run(lab, command):
+    lab.page.evaluate(f"jupyterapp.commands.execute('tract:{command}')")
+
+
+def side(lab):
+    return lab.page.locator("#tract-jupyter")
+
+
+def button(where, name):
+    return where.get_by_role("button", name=name, exact=True)
+
+
+def test_the_side_panel_shows_decides_and_stops_what_runs(open_lab, model, screenshot):
+    model.reply("I save it.").call("save_table", path="out.csv", rows=3).end()
+    model.reply("Saved.").end()
+    growing = model.reply("I think")
+    lab = open_lab(chat.SETUP.format(url=model.url), chat.CHAT, chat.CHAT, viewport=(1440, 900))
+    lab.page.evaluate(GRANTED)
+    panel = side(lab)
+    assert lab.run_cell(0)
+    assert lab.execute(WIDGETS) == "\n"
+    run(lab, "open-panel")
+    panel.get_by_text("Nothing waits for you").wait_for()
+    assert lab.execute(WIDGETS) == "InboxPanel StatePanel\n"
+    button(panel, "Notify me if a request waits").click()
+    button(panel, "Notify me if a request waits").wait_for(state="hidden")
+    lab.page.evaluate("Object.defineProperty(document, 'hidden', {value: true, configurable: true})")
+    lab.run_cell(1, wait=False)
+    panel.get_by_text("Inbox: 1 waiting").wait_for()
+    lab.page.evaluate("delete document.hidden")
+    assert lab.page.evaluate("told") == ["asked", "A request waits for you: notebook.ipynb"]
+    status = lab.page.locator(".jp-tract-waiting")
+    assert status.inner_text() == "Tract: 1 waiting"
+    panel.get_by_text("Waiting for you: 1 question").wait_for()
+    screenshot(lab, "side-light")
+    lab.theme(DARK)
+    screenshot(lab, "side-dark")
+    lab.theme(LIGHT)
+    button(panel, "Run").click()
+    chat.end(lab)
+    panel.get_by_text("Nothing waits for you").wait_for()
+    status.wait_for(state="hidden")
+
+    lab.run_cell(2, wait=False)
+    button(panel, "Stop the running turn").click()
+    chat.stopped(lab, 2)
+    growing.end()
+    button(panel, "Stop the running turn").wait_for(state="hidden")
+    lab.page.get_by_role("tab", name="Tract").click()  # folds the panel
+    panel.wait_for(state="hidden")
+    lab.page.wait_for_function("!document.querySelector('#tract-jupyter .jp-tract-view')")
+    assert lab.execute(WIDGETS) == "\n"
+    run(lab, "open-panel")
+    panel.get_by_text("Nothing waits for you").wait_for()
+    lab.restart()
+    panel.get_by_text("run %load_ext tract_jupyter").wait_for()
+    assert lab.run_cell(0)
+    panel.get_by_text("Nothing waits for you").wait_for()
+    lab.page.get_by_role("tab", name="Tract").click()
+    assert not [line for line in lab.console if line.startswith("pageerror")]
+
+
+def test_an_error_is_fixed_changed_and_run_by_keyboard_alone(open_lab, model, screenshot):
+    wrong, right = "sales = {'units': 3}\nprint(sales['unit'])", "sales = {'units': 3}\nprint(sales['units'])"
+    lab = open_lab(chat.SETUP.format(url=model.url), wrong, "# last", app="notebook")
+    assert lab.run_cell(0), lab.text(0)
+    assert not lab.run_cell(1)
+    edit = {"action": "replace", "cell": "cell-1", "based_on": sha(wrong)[:16], "source": right}
+    model.reply().call("notebook_read", cells=["cell-1"], outputs=True).end()
+    model.reply().call("notebook_edit", edits=[edit]).end()
+    model.reply("Fixed.").end()
+    lab.cell(1).click()
+    press = lab.page.keyboard.press
+    press("Escape")
+    press("Alt+Shift+F")
+    card = lab.page.locator(".jp-tract-card")
+    card.wait_for()
+    press("Alt+Shift+W")
+    lab.page.wait_for_function("document.activeElement.matches('.jp-tract-card')")
+    press("Alt+Shift+C")
+    lab.page.wait_for_function("document.activeElement.matches('.jp-tract-card .cm-content')")
+    screenshot(lab, "cells-change")
+    press("Control+End")
+    press("Enter")
+    lab.page.keyboard.type("print('mine')")
+    press("Control+z")
+    press("Control+y")
+    card.get_by_text("print('mine')").wait_for()
+    press("Alt+Shift+Enter")
+    card.wait_for(state="detached")
+    lab.wait_output(1, "3\nmine")
+    fixed = lab.save().cells[1]
+    assert fixed.source == f"{right}\nprint('mine')"
+    assert fixed.metadata["tract"]["decision"].startswith("approve")
+    badge = lab.cell(1).locator(".jp-tract-badge")
+    assert badge.inner_text() == "scripted"
+    assert f"commit: {fixed.metadata['tract']['commit']}" in badge.get_attribute("title")
+    told = [one["content"] for one in model.requests[2]["messages"] if one["role"] == "tool"][-1]
+    assert f'"source_hash": "{sha(fixed.source)[:16]}"' in told
+    assert "The user changed" in told
+    screenshot(lab, "cells-badge")
+
+    lab.page.evaluate(
+        "text => jupyterapp.shell.currentWidget.content.model.sharedModel.cells[1].setMetadata('tract', "
+        "{model: text, turn: 7, commit: text, more: {}})",
+        HOSTILE,
+    )
+    lab.page.wait_for_function("document.querySelector('.jp-tract-badge')?.textContent.includes('<img')")
+    assert not {"\u202e", "\x1b"} & set(badge.inner_text() + badge.get_attribute("title"))
+    assert lab.page.evaluate("window.hacked") is None
+    run(lab, "open-panel")
+    side(lab).get_by_text("Nothing waits for you").wait_for()
+    screenshot(lab, "side-notebook")
