@@ -7,6 +7,7 @@ import io
 import os
 import random
 import sys
+import warnings
 from array import array
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -221,6 +222,12 @@ def test_reading_is_no_effect(workspace):
     )
     assert findings.variables == []
     assert findings.settings == []
+
+
+def test_caches_of_groups_are_no_effect(workspace):
+    frame = pd.DataFrame({"a": [1, 1], "b": [2.0, 3]})
+    namespace = {"groups": frame.groupby("a"), "windows": frame.rolling(1), "frame": frame}
+    assert findings_of("groups.sum(), groups.groups, windows.mean()", namespace, workspace).variables == []
 
 
 def test_an_advanced_generator_is_an_effect(adopt):
@@ -546,6 +553,40 @@ def test_random_states_are_kept(adopt):
 def test_unsafe_settings_are_named(workspace):
     findings = findings_of("import sys; sys.path.append('/tmp/evil')", {}, workspace)
     assert "run in the kernel" in findings.settings[0].problem
+
+
+@pytest.mark.parametrize(
+    ("code", "name"),
+    [
+        ("import decimal; decimal.getcontext().prec = 5", "decimal context"),
+        ("import logging; logging.getLogger().addHandler(logging.NullHandler())", "root logger"),
+        ("import logging; logging.getLogger('own').setLevel(10)", "logger 'own'"),
+        ("import numpy; numpy.seterr(all='ignore')", "np.geterr()"),
+        ("import os; os.umask(0o12)", "file mode mask"),
+        ("import signal; signal.signal(signal.SIGUSR1, lambda *_: 1)", "signal handlers"),
+        ("import socket; socket.setdefaulttimeout(9)", "timeout of sockets"),
+        ("import sys; sys.setrecursionlimit(4321)", "recursion limit"),
+        ("import sys; sys.displayhook = print", "sys.displayhook"),
+    ],
+)
+def test_settings_of_the_process_are_named(rehearse, code, name):
+    (effect,) = rehearse(f"{code};").settings
+    assert (effect.name, effect.problem) == (name, "it is set only by a run in the kernel")
+
+
+def test_filters_of_warnings_are_kept_and_undone(adopt):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", UserWarning)
+        before = list(warnings.filters)
+        code = "import warnings\nwarnings.simplefilter('ignore')\nwarnings.filterwarnings('once', category=UserWarning)"
+        change = adopt(code, {})
+        assert [one[::2] for one in warnings.filters[:2]] == [
+            ("once", UserWarning, 0),
+            ("ignore", Warning, 0),
+        ]
+        assert warnings.filters[2:] == before
+        change.undo()
+        assert warnings.filters == before
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,7 @@ _ITERATORS: Final[tuple[type, ...]] = (
 _SUBCLASSES: Final = frozenset({"matrix", "recarray", "memmap"})  # of numpy's array
 _LARGEST_SUBCLASS: Final = 64 * 1024**2  # bytes of one that is read
 _SHARED: Final = ("Index", "Array", "Categorical")  # of pandas, which shares or copies them as it likes
+_CACHING: Final = ("GroupBy", "Groupby", "Resampler", "Rolling", "Expanding", "Window")  # groups of a table
 _OPAQUE_LIBRARIES: Final = frozenset(
     {"matplotlib", "IPython", "ipywidgets", "sqlite3", "_sqlite3", "duckdb", "_duckdb", "logging", "_io"}
 )
@@ -298,12 +299,12 @@ def _members(value: Any) -> Iterable[Any]:
         return [] if set(map(type, value.values())) <= _SCALARS else list(value.values())
     if isinstance(value, FunctionType):
         return [*(value.__defaults__ or ()), *_cells(value)]
-    parts = _parts_in_c(value)
+    parts = _parts_without_attributes(value)
     return _parts_of_object(value) if parts is None else parts
 
 
-def _parts_in_c(value: Any) -> list[Any] | None:
-    """Return the objects that an object of Python in C refers to. None for other objects."""
+def _parts_without_attributes(value: Any) -> list[Any] | None:
+    """Return the objects that an object refers to if its attributes are not its content. None for other objects."""
     if isinstance(value, MethodType):
         return [value.__self__, value.__func__]
     if isinstance(value, BuiltinFunctionType):
@@ -312,6 +313,8 @@ def _parts_in_c(value: Any) -> list[Any] | None:
         return [value.func, *value.args, *value.keywords.values()]
     if isinstance(value, _VIEWS):
         return gc.get_referents(value)
+    if _library(value) == "pandas" and type(value).__name__.endswith(_CACHING):
+        return [_state(value).get("obj")]
     return _parts_of_iterator(value) if type(value) in _ITERATORS else None
 
 
@@ -473,7 +476,7 @@ class _Digester(Encoder):
         mark = _mark(value)
         if mark is not None:
             return [*identity, *mark]
-        found = _parts_in_c(value)
+        found = _parts_without_attributes(value)
         parts = self._content(value) if found is None else found
         return ["opaque", self.parts(parts), kind, id(value)]
 

@@ -331,7 +331,8 @@ class _Receiver:
         is_missing = bool(problem) or header.get("missing") is True
         value = MISSING if is_missing else Decoder().decode(split(payload, header.get("sizes") or []))
         setting = ChangedSetting(str(kind), str(key), value)
-        check(setting.name not in self._seen, "two effects on one setting")
-        self._seen.add(setting.name)
+        mark = f"setting {setting.name}"  # not the name of a variable
+        check(mark not in self._seen, "two effects on one setting")
+        self._seen.add(mark)
         self._findings.received_settings.append(setting)
         self._findings.settings.append(effect_of(setting, problem))

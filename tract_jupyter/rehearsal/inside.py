@@ -11,6 +11,7 @@ import asyncio
 import base64
 import builtins
 import contextlib
+import contextvars
 import inspect
 import io
 import linecache
@@ -226,9 +227,16 @@ class Runner:
         return error
 
     def _complete(self, work: Any) -> Any:
+        """Run a coroutine. Its changes of context variables stay, as in a cell."""
         if self._loop is None:
             raise RuntimeError("no event loop")
-        return self._loop.run_until_complete(work)
+        context, missing = contextvars.copy_context(), object()
+        try:
+            return self._loop.run_until_complete(self._loop.create_task(work, context=context))
+        finally:
+            for variable, value in context.items():
+                if variable.get(missing) is not value:
+                    variable.set(value)
 
     def _prepare_shell(self) -> None:
         shell = self._shell

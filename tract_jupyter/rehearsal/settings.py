@@ -5,10 +5,13 @@ The copy writes changed settings as data. The kernel knows how each kind is set,
 
 from __future__ import annotations
 
+import builtins
 import os
 import random
 import re
+import signal
 import sys
+import warnings
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -25,6 +28,15 @@ MISSING: Final = object()
 _LONGEST: Final = 80
 _LONGEST_KEY: Final = 1_000
 _RANDOM, _NUMPY_RANDOM = RANDOM_STATES
+_PROCESS: Final = "the process"
+_WARNINGS: Final = "warnings.filters"
+_ACTIONS: Final = frozenset({"default", "error", "ignore", "always", "all", "module", "once"})
+_ONLY_BY_RUN: Final = {
+    "sys.path": "a changed search path for modules is set only by a run in the kernel",
+    _PROCESS: "it is set only by a run in the kernel",
+}
+_SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2")
+_PANDAS: Final = ("display.", "mode.", "future.", "compute.")
 _PLAIN: Final = (str, int, float, bool, type(None))
 _UNSAFE_PARAMETERS: Final = (
     "backend",
@@ -64,6 +76,8 @@ class ChangedSetting(NamedTuple):
     @property
     def name(self) -> str:
         """The name as users see it."""
+        if self.kind == _PROCESS:
+            return one_line(self.key, _LONGEST)
         return f"{self.kind}[{self.key!r}]" if self.key else self.kind
 
 
@@ -93,10 +107,17 @@ def _parameters() -> dict[str, Any]:
 def _pandas() -> dict[str, Any]:
     module = sys.modules.get("pandas._config.config")
     registered = getattr(module, "_registered_options", None)
-    pandas = sys.modules.get("pandas")
-    if pandas is None or registered is None:
+    if registered is None:
         return {}
-    return {key: pandas.get_option(key) for key in registered if key.startswith("display.")}
+    values = getattr(module, "_global_config", {})
+    found = {key: _value_at(values, key.split(".")) for key in registered if key.startswith(_PANDAS)}
+    return {key: value for key, value in found.items() if value is not MISSING}
+
+
+def _value_at(values: Any, path: list[str]) -> Any:
+    for part in path:
+        values = values.get(part, MISSING) if isinstance(values, dict) else MISSING
+    return values
 
 
 def _numpy() -> dict[str, Any]:
@@ -117,6 +138,98 @@ def _search_path() -> dict[str, Any]:
     return {"": list(sys.path)}
 
 
+def _warnings() -> dict[str, Any]:
+    """Return the filters of warnings that have no condition but a category of Python, first the strongest."""
+    return {"": ", ".join(filter(None, map(_filter_text, warnings.filters)))}
+
+
+def _filter_text(one: tuple[Any, ...]) -> str:
+    action, message, category, module, line = one
+    is_plain = message is None and module is None and not line and _is_category(category.__name__)
+    return f"{action} {category.__name__}" if is_plain else ""
+
+
+def _are_filters(value: Any) -> bool:
+    parts = [text.partition(" ") for text in value.split(", ")] if type(value) is str and value else []
+    return type(value) is str and all(action in _ACTIONS and _is_category(name) for action, _, name in parts)
+
+
+def _set_warnings(value: str) -> None:
+    """Put new filters before the others, and remove the ones that are not in the value."""
+    new, old = value.split(", ") if value else [], _warnings()[""].split(", ")
+    kept = 0
+    while kept < len(new) and _is_in_order(new[-kept - 1 :], old):
+        kept += 1
+    removed = set(old) - set(new[len(new) - kept :])
+    with warnings.catch_warnings():
+        warnings.resetwarnings()
+        for text in reversed(new[: len(new) - kept]):
+            action, _, name = text.partition(" ")
+            warnings.simplefilter(action, getattr(builtins, name))  # type: ignore[arg-type] # an action
+        first = list(warnings.filters)
+    rest = [one for one in warnings.filters if _filter_text(one) not in removed]
+    warnings.filters[:] = [*first, *rest]  # type: ignore[index] # a list
+    warnings.filterwarnings("default", "a filter that ends the caches")
+    del warnings.filters[0]  # type: ignore[attr-defined] # a list
+
+
+def _is_in_order(some: list[str], others: list[str]) -> bool:
+    rest = iter(others)
+    return all(one in rest for one in some)
+
+
+def _process() -> dict[str, Any]:
+    """Return settings that this package does not change, as texts."""
+    found = {
+        "file mode mask": _mask(),
+        "recursion limit": str(sys.getrecursionlimit()),
+        "signal handlers": " ".join(_callable(signal.getsignal(getattr(signal, name))) for name in _SIGNALS),
+        **{
+            f"sys.{name}": _callable(getattr(sys, name))
+            for name in ("excepthook", "displayhook", "breakpointhook")
+        },
+        **_loggers(),
+    }
+    if "decimal" in sys.modules:
+        context = sys.modules["decimal"].getcontext()
+        found["decimal context"] = (
+            f"precision {context.prec}, {context.rounding}, {context.Emin} to {context.Emax}"
+        )
+    if "locale" in sys.modules:
+        found["locale"] = sys.modules["locale"].setlocale(sys.modules["locale"].LC_ALL, None)
+    if "socket" in sys.modules:
+        found["timeout of sockets"] = str(sys.modules["socket"].getdefaulttimeout())
+    if "numpy" in sys.modules:
+        found["np.geterr()"] = str(sys.modules["numpy"].geterr())
+    return found
+
+
+def _mask() -> str:
+    with Path("/proc/self/status").open(encoding="ascii", errors="replace") as file:
+        return next((line.split()[1] for line in file if line.startswith("Umask:")), "")
+
+
+def _callable(value: Any) -> str:
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', value)}"
+
+
+def _loggers() -> dict[str, str]:
+    """Return the level and the handlers of the root logger, and of loggers that are not of a library."""
+    logging = sys.modules.get("logging")
+    if logging is None:
+        return {}
+    loggers = [
+        (f"logger {name!r}", logger)
+        for name, logger in list(logging.root.manager.loggerDict.items())
+        if isinstance(logger, logging.Logger) and name.partition(".")[0] not in sys.modules
+    ]
+    texts = {
+        name: " ".join([logging.getLevelName(logger.level), *(type(one).__name__ for one in logger.handlers)])
+        for name, logger in [("root logger", logging.root), *loggers]
+    }
+    return {name: text for name, text in texts.items() if text != "NOTSET"}
+
+
 _READERS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "os.environ": _environ,
     "working folder": _folder,
@@ -124,6 +237,8 @@ _READERS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     "pd.options": _pandas,
     "np.printoptions": _numpy,
     "sys.path": _search_path,
+    _WARNINGS: _warnings,
+    _PROCESS: _process,
     _RANDOM: _random,
     _NUMPY_RANDOM: _numpy_random,
 }
@@ -213,16 +328,23 @@ def check_setting(kind: Any, key: Any) -> None:
     )
     if kind == "os.environ":
         check(bool(key) and "=" not in key and "\0" not in key, "the name of an environment variable")
+    elif kind == _PROCESS:
+        check(bool(key), "a setting of the process")
     elif kind in _CALLS:
         check(key in _READERS[kind](), "the name of an option")
     else:
         check(key == "", "a setting")
 
 
+def _is_category(name: str) -> bool:
+    kind = getattr(builtins, name, None)
+    return isinstance(kind, type) and issubclass(kind, Warning)
+
+
 def _problem(setting: ChangedSetting) -> str:
     kind, key, value = setting
-    if kind == "sys.path":
-        return "a changed search path for modules is set only by a run in the kernel"
+    if kind in _ONLY_BY_RUN:
+        return _ONLY_BY_RUN[kind]
     if kind == "os.environ":
         return _problem_of_variable(key, value)
     if kind == "working folder":
@@ -233,8 +355,9 @@ def _problem(setting: ChangedSetting) -> str:
         )
     if kind == "plt.rcParams" and any(word in key for word in _UNSAFE_PARAMETERS):
         return "this parameter is set only by a run in the kernel"
-    if kind in _CALLS:
-        return "" if _is_plain(value) else "its value is not plain"
+    if kind in _CALLS or kind == _WARNINGS:
+        is_safe = _is_plain(value) if kind in _CALLS else _are_filters(value)
+        return "" if is_safe else "its value is not plain"
     return _problem_of_random(kind, value)
 
 
@@ -271,6 +394,8 @@ def set_setting(setting: ChangedSetting) -> None:
         sys.modules["numpy.random"].set_state(
             value if isinstance(value, tuple) else value.get_state(legacy=True)
         )
+    elif kind == _WARNINGS:
+        _set_warnings(value)
     elif kind == "pd.options":
         sys.modules["pandas"].set_option(key, value)
     elif kind == "np.printoptions":
@@ -286,7 +411,7 @@ def same_setting(one: Any, other: Any) -> bool:
     return type(one) is type(other) and _text(one) == _text(other)
 
 
-_SIMPLE_KINDS: Final = ("os.environ", "working folder", *_CALLS)
+_SIMPLE_KINDS: Final = ("os.environ", "working folder", _WARNINGS, *_CALLS)
 
 
 def settings_now() -> dict[str, dict[str, Any]]:
