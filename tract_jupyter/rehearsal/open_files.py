@@ -6,7 +6,6 @@ Otherwise a text in the buffer of a file would be lost without a trace, and a lo
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
 import io
 import os
@@ -74,6 +73,8 @@ class OpenFiles:
 
 
 def _is_written(descriptor: int) -> bool:
+    import fcntl
+
     mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
     return mode == os.O_WRONLY and stat.S_ISREG(os.fstat(descriptor).st_mode)
 
