@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
@@ -75,6 +76,8 @@ CELLS: Final[dict[str, dict[str, Any]]] = {
 
 _CELLS_JS: Final = """() => [...jupyterapp.shell.currentWidget.content.model.sharedModel.cells].map(
   (cell) => ({ ...cell.toJSON(), id: cell.getId() }))"""
+_CLICKS: Final = 20
+"""The clicks that a user needs at most to see all edits."""
 _WINDOWING_JS: Final = """(mode) => {
   const { content } = jupyterapp.shell.currentWidget;
   if (content.notebookConfig.windowingMode !== mode)
@@ -99,7 +102,7 @@ class Stage:
         other: the page of a second user, or of a second notebook.
     """
 
-    def __init__(self, lab: Lab, browser: Chromium, *, is_shared: bool = False) -> None:
+    def __init__(self, lab: Lab, browser: Chromium | None, *, is_shared: bool = False) -> None:
         self.lab = lab
         self.other: Lab | None = None
         self.is_shared = is_shared
@@ -179,7 +182,10 @@ class Stage:
 
     def told(self) -> str:
         """Wait for the end of the turn, and return what the model was told about its edits."""
-        self.lab.wait_idle()
+        # a shared cell that ran while its page was loaded again shows [*] for ever
+        self.page.wait_for_function(
+            "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
+        )
         return "\n".join(json.loads(self.lab.execute("print(json.dumps(told))")))
 
     # --- the page
@@ -219,10 +225,11 @@ class Stage:
         """Open the notebook for a second user, or another notebook."""
         if self.other is None:
             lab = self.lab
+            assert self._browser is not None
             page = self._browser.new_page()
             self.other = Lab(page, lab.server, path or lab.path, lab.kernel, lab.app)
             self.other.reads = False
-            self.other.open()
+            self.other.open(wait=path is not None)  # the kernel waits for a decision
         return self.other
 
     def close_other(self) -> None:
@@ -290,15 +297,23 @@ class Stage:
 
 def show_all(page: Page) -> Locator:
     """Look at each edit of a request, and return the button that accepts all."""
+    from playwright.sync_api import TimeoutError as PlaywrightTimeout
+
     summary = page.locator(".jp-tract-summary")
     accept = summary.get_by_role("button", name=re.compile("^(Show next|Accept)"))
-    while accept.inner_text() == "Show next":
+    for _ in range(_CLICKS):
+        if accept.inner_text() != "Show next":
+            break
         unseen = summary.get_by_role("status").inner_text()
         accept.click()
-        page.wait_for_function(
-            "text => document.querySelector('.jp-tract-summary [role=status]')?.textContent !== text",
-            arg=unseen,
-        )
+        with suppress(
+            PlaywrightTimeout
+        ):  # cells that are drawn while the page scrolls may move the edit: click again
+            page.wait_for_function(
+                "text => document.querySelector('.jp-tract-summary [role=status]')?.textContent !== text",
+                arg=unseen,
+                timeout=3_000,
+            )
     return accept
 
 

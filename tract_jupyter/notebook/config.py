@@ -83,6 +83,10 @@ class TractJupyter(Configurable):
         help="The number of images in results, such as figures of scripts, that a model may receive in one turn. 0 for "
         "none.",
     ).tag(config=True)
+    cell_marks = Bool(
+        default_value=True,
+        help="Write the origin of a cell that the model inserted or replaced into its metadata (metadata.tract).",
+    ).tag(config=True)
     rules_off = List(
         Unicode(),
         help="Codes of analysis rules to switch off, such as TJ201; %tract rules lists them. Every review shows it.",

@@ -42,10 +42,12 @@ def _cell(cell: dict[str, Any], number: int) -> dict[str, Any]:
     source = cell.get("source", "")
     source = source if isinstance(source, str) else "".join(source)
     name, count, kind = cell.get("id"), cell.get("execution_count"), str(cell.get("cell_type"))
-    outputs = cell.get("outputs")
+    outputs, metadata = cell.get("outputs"), cell.get("metadata")
+    mark = metadata.get("tract") if isinstance(metadata, dict) else None
     return {
         "id": name if isinstance(name, str) and CELL_ID.fullmatch(name) else "",
         "kind": kind if kind in _KINDS else "raw", "source": source,
         "hash": source_hash(source), "number": number, "execution_count": count if type(count) is int else None,
         "outputs": [one for one in outputs if isinstance(one, dict)] if isinstance(outputs, list) else [],
+        "metadata_tract": mark if isinstance(mark, dict) else None,
     }  # fmt: skip

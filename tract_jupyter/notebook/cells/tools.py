@@ -33,7 +33,7 @@ from tract_jupyter.toolkit import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from tract_jupyter.analysis import Finding
     from tract_jupyter.notebook.cells.pages import Snapshot
@@ -229,15 +229,21 @@ class NotebookCells:
         if (
             not self._notebook.tract.cassette.is_replaying
         ):  # then the recorded result comes back, and no page is asked
-            self._check_live(self._plan(values))
+            edits = self._plan(values)
+            named = {name for edit in edits for name in (edit.cell, edit.after) if name}
+            self._check_live(edits, named)
 
-    def _check_live(self, edits: Sequence[Edit]) -> Snapshot:
+    def _check_live(self, edits: Sequence[Edit], which: Collection[str] | None = None) -> Snapshot:
         """Check that the cells are as the model read them, and return the live cells.
+
+        Args:
+            edits: the edits.
+            which: the cells that the edits name; None to return all cells.
 
         Raises:
             OperationError: a cell was changed or deleted, the notebook is read-only, or no page can make the edits.
         """
-        live = self.pages.read()
+        live = self.pages.read(which)
         page = live.page
         if page is None:
             if any(edit.action != "insert" or edit.kind != "code" for edit in edits):
@@ -262,8 +268,10 @@ class NotebookCells:
         self._notebook.shell.set_next_input("\n\n".join(edit.new.rstrip("\n") for edit in edits))
         return {"proposed": "The code is in a new cell below the running one. The user decides if it runs."}
 
-    def _mark(self, values: Mapping[str, Any]) -> dict[str, str]:
-        """Return the origin of the edits for the metadata of the cells."""
+    def _mark(self, values: Mapping[str, Any]) -> dict[str, str] | None:
+        """Return the origin of the edits for the metadata of the cells; None if the user wants none."""
+        if not self._notebook.config.cell_marks:
+            return None
         notes, tract = call_context().notes, self._notebook.tract
         turns = [] if notes is None else tract.loop.turns()
         pending = self._requests.approval_of(values)

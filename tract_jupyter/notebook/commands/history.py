@@ -17,6 +17,7 @@ from tract_jupyter.notebook.commands.command import (
     limit,
     no_arguments,
     option,
+    option_value,
 )
 from tract_jupyter.notebook.views.commit_graph import Graph, graph
 from tract_jupyter.notebook.views.diff import DiffView
@@ -58,6 +59,8 @@ def _status(notebook: NotebookSession, rest: list[str]) -> TractView:
 
 
 def _log(notebook: NotebookSession, words: list[str]) -> View:
+    if "--cell" in words:
+        return _origin(notebook, words)
     with_events, words = option(words, "--events")
     current_only, words = option(words, "--current")
     number = limit("log", words)
@@ -66,6 +69,16 @@ def _log(notebook: NotebookSession, words: list[str]) -> View:
     if not with_events:
         return drawing
     return ViewSequence((drawing, EventsView.of(tract.events(limit=number))))
+
+
+def _origin(notebook: NotebookSession, words: list[str]) -> GridView:
+    """Answer why a cell is there: one with an id or a number, or the running one."""
+    from tract_jupyter.notebook.cells import describe_origin
+
+    name, words = option_value(words, "--cell")
+    no_arguments("log --cell [ID]", words)
+    name = name or notebook.front_end.cell_id
+    return GridView(f"Cell {one_line(name, 64)}", describe_origin(notebook.tract, notebook.cells.pages, name))
 
 
 def _graph(tract: Tract, number: int, *, all_branches: bool) -> Graph:
@@ -252,10 +265,10 @@ _VERBS = {"pinned": "pin", "skip": "skip", "normal": "unpin", "important": "impo
 COMMANDS = (
     Command("status", "show the state of the context; the default", _status, tells_waiting=True),
     Command(
-        "log [N] [--current] [--events]",
-        "show the newest N commits as a graph; --events adds other events",
+        "log [N] [--current] [--events] [--cell [ID]]",
+        "show the newest N commits as a graph; --events adds other events; --cell tells why a cell is there",
         _log,
-        ("--current", "--events"),
+        ("--current", "--events", "--cell"),
     ),
     Command(
         "compile [--at COMMIT]",

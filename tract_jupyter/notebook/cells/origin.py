@@ -1,0 +1,90 @@
+"""The origin of a cell: what the store knows about the request that its metadata names.
+
+A file may have anything in `metadata.tract`. Only the id of the request is used, and only to look it up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tract_jupyter.exceptions import OperationError
+from tract_jupyter.models import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tract_jupyter.loop import PastTurn
+    from tract_jupyter.notebook.cells.pages import CellPages
+    from tract_jupyter.storage import StoredDecision, StoredPending
+    from tract_jupyter.tract import Tract
+
+_UNKNOWN = (
+    "The metadata names a request that is no approved edit of this cell in this store. It proves nothing."
+)
+
+
+def describe_origin(tract: Tract, pages: CellPages, name: str) -> tuple[str, ...]:
+    """Return lines that say why a cell is in the notebook.
+
+    Args:
+        tract: has the store.
+        pages: read the cell.
+        name: the id of the cell, or its number.
+
+    Raises:
+        OperationError: there is no such cell, or the cells cannot be read.
+    """
+    cell = _find(pages, name)
+    mark = cell.get("metadata_tract")
+    request = mark.get("request") if isinstance(mark, dict) else None
+    if not isinstance(request, str) or not request:
+        return ("Its metadata names no request: you wrote it, or the mark was left out or removed.",)
+    stored = tract.review.ledger.get(request)
+    decisions = tract.review.ledger.decisions(request)
+    last = decisions[-1] if decisions else None
+    if stored is None or last is None or stored.status != "approved":
+        return (_UNKNOWN,)
+    if not (tract.review.ledger.vouches(stored) and tract.review.ledger.verifies(last)):
+        return (f"{_UNKNOWN} The request is not signed by you.",)
+    texts = [edit.get("source") for edit in _edits(stored, last) if edit.get("cell") in {None, cell["id"]}]
+    if not texts:
+        return (_UNKNOWN,)
+    is_same = cell["source"] in texts
+    return (
+        *_turn_lines(tract, stored),
+        f"{last.decided_by} approved request {request[:8]} ({last.channel}), {last.decided_at:%Y-%m-%d %H:%M} UTC.",
+        "Its text is the approved one." if is_same else "Its text was changed after the approved edit.",
+    )
+
+
+def _find(pages: CellPages, name: str) -> dict[str, Any]:
+    cells = pages.read().cells
+    by_id = [cell for cell in cells if cell["id"] == name]
+    found = by_id or [cell for cell in cells if str(cell["number"]) == name]
+    if not found:
+        raise OperationError(
+            f"there is no cell {one_line(name, 64) or 'with this id'}. Use the id of a cell, or its number from 1"
+        )
+    return found[0]
+
+
+def _edits(stored: StoredPending, decision: StoredDecision) -> list[Mapping[str, Any]]:
+    """Return the approved inserts and replacements; if the user changed the arguments, the changed ones."""
+    changed = decision.arguments.get("edits")
+    edits = (changed if isinstance(changed, dict) else stored.fields).get("edits")
+    edits = edits if isinstance(edits, list) else []
+    return [one for one in edits if isinstance(one, dict) and one.get("action") in {"insert", "replace"}]
+
+
+def _turn_lines(tract: Tract, stored: StoredPending) -> tuple[str, ...]:
+    """Return the user's message and the model of the turn in which a request was made."""
+    turns = [turn for turn in tract.loop.turns() if turn.at <= stored.created_at]
+    if not turns:
+        return ()
+    model = _model_of(turns[-1])
+    return (f"Asked for by: {one_line(turns[-1].text, 300)}", *([f"Model: {model}"] if model else []))
+
+
+def _model_of(turn: PastTurn) -> str:
+    names = [(one.message.generation_config or {}).get("model") for one in turn.messages]
+    return one_line(next((name for name in names if isinstance(name, str)), ""), 80)
