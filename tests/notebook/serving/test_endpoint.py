@@ -162,9 +162,16 @@ def test_the_lines_for_each_client_and_the_file(notebook, agent):
     imported = "import sys\nprint([m for m in sys.modules if m == 'mcp'])"
     assert notebook.run(f"%load_ext tract_jupyter\n{imported}").startswith("[]\n")
     told = notebook.run("%tract serve")
-    for line in ("claude mcp add notebook -- ", "codex mcp add notebook -- ", "gemini mcp add notebook "):
+    for line in (
+        "claude mcp add notebook -- ",
+        "codex mcp add notebook -- ",
+        "gemini mcp add --scope user notebook ",
+    ):
         assert line in told
     assert '"mcp": {"notebook"' in told
+    assert (
+        told.count(f"JUPYTER_RUNTIME_DIR={notebook.path.parent / 'runtime'}") == 4
+    )  # not every client passes it on
     kernel = find_kernel(str(notebook.path))
     assert told.count(f"kernel-proxy {notebook.path}") == 3
     assert kernel.token not in told

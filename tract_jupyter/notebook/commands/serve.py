@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import sys
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 _USAGE: Final = "serve [off]"
 _OFF: Final = "off"
+_FOLDERS: Final = ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "XDG_DATA_HOME")
+"""The variables that choose Jupyter's folder of running kernels."""
 _NAME: Final = "notebook"
 _PROGRAM: Final = "tract-jupyter"
 _TITLE: Final = "This kernel serves agents on this machine"
@@ -79,17 +82,29 @@ def _started(notebook: NotebookSession) -> PublishedEndpoint:
 
 
 def _view(notebook: NotebookSession, served: PublishedEndpoint) -> ServedView:
-    words = [*_proxy_program(), *([] if notebook.path is None else [str(notebook.path.resolve())])]
+    words = [
+        *_variables(served),
+        *_proxy_program(),
+        *([] if notebook.path is None else [str(notebook.path.resolve())]),
+    ]
     command = shlex.join(words)
     opencode = {"mcp": {_NAME: {"type": "local", "command": words, "enabled": True}}}
     return ServedView(
         (
             ("Claude Code", f"claude mcp add {_NAME} -- {command}"),
             ("Codex", f"codex mcp add {_NAME} -- {command}"),
-            ("Gemini CLI", f"gemini mcp add {_NAME} {command}"),
-            ("OpenCode, in opencode.json", json.dumps(opencode)),
+            ("Gemini CLI", f"gemini mcp add --scope user {_NAME} {command}"),
+            ("OpenCode, in ~/.config/opencode/opencode.json", json.dumps(opencode)),
             ("Any client, over HTTP", f"{served.url}, with the token in {served.file}"),
         )
+    )
+
+
+def _variables(served: PublishedEndpoint) -> list[str]:
+    """Return the words that name the folder of the kernel's file. Codex passes no variables of Jupyter on."""
+    is_named = os.name == "posix" and any(os.environ.get(name) for name in _FOLDERS)
+    return (
+        ["env", f"JUPYTER_RUNTIME_DIR={served.file.parent}"] if is_named and served.file is not None else []
     )
 
 
