@@ -327,3 +327,42 @@ def test_no_payload_is_read_as_code(tmp_path):
     findings = find_effects([(header, payload)], Baseline.take("x", {}), tmp_path)
     assert findings.values["x"] == [text]
     assert list(Path(tmp_path).iterdir()) == []
+
+
+_VARIABLES = """
+def fail(*_): raise ZeroDivisionError
+class Meta(type): __hash__ = fail
+class Property:
+    __class__ = property(fail)
+    __module__ = property(fail)
+class Attributes: __getattribute__ = fail
+class Hash(metaclass=Meta): pass
+class Items(dict): keys = values = items = __iter__ = fail
+class Parts(list): __iter__ = __len__ = fail
+hostile = [Property(), Attributes(), Hash(), Items(a=1), Parts([1])]
+lies = [type("Lie", (), {"__class__": kind})() for kind in (dict, list, type, type(fail), type(len), type(hostile[-1].sort), type(type(fail)), type(__import__("sys")))]
+"""
+
+
+def test_variables_may_raise_anything(rehearse):
+    names = {"__name__": "__main__"}
+    exec(_VARIABLES, names)
+    values = dict(enumerate(names["hostile"] + names["lies"]))
+    namespace = {"__name__": "__main__", **{f"x{number}": value for number, value in values.items()}}
+    effects = rehearse(f"y = {len(namespace)}; {', '.join(namespace)};", namespace)
+    assert effects.ending == "finished", effects
+    assert [(one.name, one.action) for one in effects.variables] == [("y", "created")]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import warnings; warnings.filters.insert(0, 5)",
+        "import logging; logging.root.level = 'x'; logging.root.handlers = 5",
+    ],
+)
+def test_settings_may_be_anything(rehearse, code):
+    effects = rehearse(code)
+    assert effects.ending == "finished"
+    assert effects.settings
+    assert not effects.can_be_kept

@@ -232,13 +232,20 @@ def _with_functions(named: set[str], values: Mapping[str, Any]) -> set[str]:
     """Add the variables that functions and classes of the notebook use."""
     waiting, done = list(named), set(named)
     while waiting:
-        for word in _words_of(values[waiting.pop()]):
+        for word in _words_or_none(values[waiting.pop()]):
             if word in _ANYTHING:
                 return set(values)
             if word in values and word not in done:
                 done.add(word)
                 waiting.append(word)
     return done
+
+
+def _words_or_none(value: Any) -> list[str]:
+    try:
+        return list(_words_of(value))
+    except Exception:  # noqa: BLE001 # the class of the value may raise anything
+        return []
 
 
 def _words_of(value: Any) -> Iterator[str]:
@@ -277,12 +284,18 @@ def _reachable(value: Any) -> Iterator[int]:
     seen: set[int] = set()
     while waiting and len(seen) < _MOST_OBJECTS:
         each = waiting.popleft()
-        if type(each) in _SCALARS or id(each) in seen or _is_still(each):
+        if id(each) in seen:
             continue
+        try:
+            if type(each) in _SCALARS or _is_still(each):
+                continue
+            members = _members(each)
+        except Exception:  # noqa: BLE001 # the class of the value may raise anything, or lie
+            members = []
         seen.add(id(each))
         if type(each) is not tuple:
             yield id(each)
-        waiting.extend(_members(each))
+        waiting.extend(members)
 
 
 def _is_still(value: Any) -> bool:
@@ -353,6 +366,12 @@ def _has_objects(value: Any) -> bool:
 
 def is_fixed(value: Any) -> bool:
     """Return True if the identity of a value is its state: a digest shows no more."""
+    with contextlib.suppress(Exception):  # the class of the value may raise anything
+        return _has_only_identity(value)
+    return False
+
+
+def _has_only_identity(value: Any) -> bool:
     if isinstance(value, (*_STILL, FunctionType, MethodType)):
         return not _attributes(value)
     return type(value) in _SCALARS | {re.Pattern}

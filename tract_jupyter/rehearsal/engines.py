@@ -129,13 +129,14 @@ def _imported(code: str) -> Iterator[str]:
 
 
 def _modules_of(value: Any) -> Iterator[str]:
-    if isinstance(value, ModuleType):
-        yield value.__name__.partition(".")[0]
-        return
-    for each in (type(value), value):
-        module = getattr(each, "__module__", None)
-        if isinstance(module, str):
-            yield module.partition(".")[0]
+    with contextlib.suppress(Exception):  # the class of the value may raise anything, or lie
+        if isinstance(value, ModuleType):
+            yield value.__name__.partition(".")[0]
+            return
+        for each in (type(value), value):
+            module = getattr(each, "__module__", None)
+            if isinstance(module, str):
+                yield module.partition(".")[0]
 
 
 def _has_numba_threads() -> bool:

@@ -245,9 +245,17 @@ _READERS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
 _LIBRARY_KINDS: Final = frozenset({"plt.rcParams", "pd.options", "np.printoptions", _NUMPY_RANDOM})
 
 
+def _read(kind: str) -> dict[str, Any]:
+    """Return the settings of a kind. Empty if something replaced them by other objects."""
+    try:
+        return _READERS[kind]()
+    except Exception:  # noqa: BLE001 # objects of the code may raise anything
+        return {}
+
+
 def current(kind: str, key: str) -> Any:
     """Return the current value of a setting, or `MISSING`."""
-    value = _READERS[kind]().get(key, MISSING)
+    value = _read(kind).get(key, MISSING)
     return value.get_state(legacy=True) if kind == _NUMPY_RANDOM and value is not MISSING else value
 
 
@@ -255,12 +263,12 @@ class SettingsSnapshot:
     """The settings at one time."""
 
     def __init__(self) -> None:
-        self._before = {kind: _texts(read()) for kind, read in _READERS.items()}
+        self._before = {kind: _texts(_read(kind)) for kind in _READERS}
 
     def frames(self) -> Iterator[tuple[dict[str, Any], list[memoryview]]]:
         """Yield a frame for each setting that changed since."""
-        for kind, read in _READERS.items():
-            values, before = read(), self._before[kind]
+        for kind in _READERS:
+            values, before = _read(kind), self._before[kind]
             if kind in _LIBRARY_KINDS and not before:
                 continue  # the library was imported since
             texts = _texts(values)
@@ -416,7 +424,7 @@ _SIMPLE_KINDS: Final = ("os.environ", "working folder", _WARNINGS, *_CALLS)
 
 def settings_now() -> dict[str, dict[str, Any]]:
     """Return the settings that a run may change, apart from random states and the search path."""
-    return {kind: dict(_READERS[kind]()) for kind in _SIMPLE_KINDS}
+    return {kind: dict(_read(kind)) for kind in _SIMPLE_KINDS}
 
 
 def options_now() -> dict[str, dict[str, Any]]:
@@ -445,7 +453,7 @@ def changed_settings(
 ) -> Iterator[tuple[ChangedSetting, ChangedSetting]]:
     """Yield each setting that changed since `settings_now`, before and after."""
     for kind, old in before.items():
-        new = _READERS[kind]()
+        new = _read(kind)
         for key in sorted(old.keys() | new.keys()) if old or kind not in _LIBRARY_KINDS else ():
             pair = [ChangedSetting(kind, key, values.get(key, MISSING)) for values in (old, new)]
             if not same_setting(pair[0].value, pair[1].value):
