@@ -240,6 +240,8 @@ def result_of(method, params):
         STATE["mode"] = SCRIPT.get("mode_after_load", "auto")
         update("agent_message_chunk", content={"type": "text", "text": "replayed"})
         return modes()
+    if method == "session/set_mode":
+        run(SCRIPT.get("before_mode", []))
     if method == "session/set_mode" and not SCRIPT.get("ignores_mode"):
         STATE["mode"] = params["modeId"]
     elif method == "session/set_mode":

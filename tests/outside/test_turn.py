@@ -210,6 +210,16 @@ def test_a_change_before_its_request_or_the_first_command_is_a_warning_and_a_los
     assert ("The files of this turn cannot be restored.", True) in notes(events)
 
 
+def test_a_request_after_many_messages_between_two_turns_is_declined(chat, known, user, log):
+    about = call(rawInput={"command": "late"}, kind="execute")
+    request, _ = asked_without_waiting(about, [])
+    between = [["flood", "hologram", 1_100, {}], request]
+    chat(known(prompts=[[["text", "Done."]]], before_mode=between, log=log.place))
+    answers = [one["result"] for one in log.entries() if one.get("id") == "x"]
+    assert answers == [{"outcome": {"outcome": "cancelled"}}]
+    assert not user.requests
+
+
 def test_a_removal_comes_as_an_empty_text_and_is_no_difference(chat, known, user, folder):
     (folder / "old.txt").write_text("bye\n")
     about = call(content=[{"type": "diff", "path": "old.txt", "oldText": "bye\n", "newText": ""}])

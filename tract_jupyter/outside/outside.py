@@ -413,9 +413,11 @@ class _Running:
         """Items that came between two turns."""
 
     def listen(self, item: object) -> None:
-        """Keep an item for the next turn, up to a number."""
+        """Keep an item for the next turn, up to a number. Decline a later request: its agent waits for the answer."""
         if len(self.before) < _MOST_BEFORE:
             self.before.append(item)
+        else:
+            self.session.decline(item)
 
     def with_earlier(self, text: str) -> str:
         """Return a message with the instructions and the conversation that the agent does not know, once."""

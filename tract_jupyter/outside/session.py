@@ -283,15 +283,17 @@ class AgentSession:
             if isinstance(item, AgentMessage) and _answers(item.data, self._last):
                 self.is_prompting = False
                 return
-            if isinstance(item, AgentMessage) and "method" in item.data and item.data.get("id") is not None:
-                self._answer_late(item.data["id"], str(item.data["method"]))
+            self.decline(item)
         self.close()
 
-    def _answer_late(self, request: Any, method: str) -> None:
-        if method == "session/request_permission":
+    def decline(self, item: object) -> None:
+        """Answer a request that belongs to no turn. Ignore any other item."""
+        data = item.data if isinstance(item, AgentMessage) else {}
+        method, request = data.get("method"), data.get("id")
+        if method == "session/request_permission" and request is not None:
             self.answer(request, {"outcome": {"outcome": "cancelled"}})
-        else:
-            self.refuse(request, method)
+        elif method and request is not None:
+            self.refuse(request, str(method))
 
     def send(self, method: str, params: Mapping[str, Any]) -> int:
         """Send a request without waiting. Return its number."""
