@@ -49,6 +49,35 @@ def test_files_of_the_workspace_can_be_renamed_linked_and_deleted_in_the_copy(re
     assert sorted(path.name for path in workspace.iterdir()) == ["a", "folder"]
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
+@pytest.mark.parametrize("owner", [(1234, -1), (-1, 1234)], ids=["user", "group"])
+def test_a_change_of_a_file_of_others_is_refused_with_the_reason(owner, rehearse, workspace):
+    (workspace / "data.csv").write_text("old")
+    (workspace / "gone.csv").write_text("old")
+    (workspace / "shared").mkdir()
+    for name in ("data.csv", "gone.csv", "shared"):
+        os.chown(workspace / name, *owner)
+    code = "import os\nprint(open('data.csv').read(), os.listdir('shared'))\nopen('new.csv', 'w').close(); os.remove('gone.csv')\n"
+    effects = rehearse(code)
+    assert printed(effects) == "old []\n"
+    assert [(one.path, one.action) for one in effects.files] == [
+        ("gone.csv", "deleted"),
+        ("new.csv", "created"),
+    ]
+    why = "because its owner or group is not yours"
+    for change, action in {
+        "open('data.csv', 'a')": f"write {workspace}/data.csv, {why}",
+        "os.utime('data.csv')": f"change the time of {workspace}/data.csv, {why}",
+        "os.rename('data.csv', 'other')": f"rename {workspace}/data.csv, {why}",
+        "open('shared/new', 'w')": f"write {workspace}/shared, {why}",
+        "os.mkdir('shared/new')": f"create {workspace}/shared, {why}",
+    }.items():
+        effects = rehearse(f"import os\n{change}")
+        assert [one.action for one in effects.refused] == [action]
+        assert f"PermissionError: A rehearsal cannot {action}" in effects.text()
+        assert not effects.can_be_kept
+
+
 def test_without_namespaces_nothing_can_be_written(rehearse, workspace):
     (workspace / "data.csv").write_text("old")
     effects = rehearse("print(open('data.csv').read())\nopen('new.txt', 'w')", level="basic")

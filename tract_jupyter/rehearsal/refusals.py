@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _MOST: Final = 1_000  # reports of one rehearsal
 _LONGEST: Final = 300
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_UNMAPPED: Final = 65534  # the owner and group that a user namespace shows for all others
 _UNIX: Final = 1
 _INTERNET: Final = (2, 10)
 
@@ -65,6 +66,7 @@ class _Hook:
             "/dev",
             "/sys",
         )
+        self._workspace = os.path.realpath(containment.workspace)
         self._hidden = containment.hidden
         self._needed = containment.readable
         self._left = _MOST
@@ -120,15 +122,15 @@ class _Hook:
     def _changed(self, verb: str, positions: tuple[int, ...]) -> Callable[[tuple[Any, ...]], str]:
         def handle(arguments: tuple[Any, ...]) -> str:
             for position in positions:
-                place = self._outside(arguments[position], is_write=True)
+                place = self._outside(arguments[position], is_write=True, is_kept=verb != "delete")
                 if place:
                     return f"{verb} {place}"
             return ""
 
         return handle
 
-    def _outside(self, path: Any, *, is_write: bool) -> str:
-        """Return the absolute path if it is outside the permitted folders, else an empty text."""
+    def _outside(self, path: Any, *, is_write: bool, is_kept: bool = True) -> str:
+        """Return the absolute path if the copy cannot use it, else an empty text."""
         try:
             text = os.fsdecode(path)
         except TypeError:  # a descriptor
@@ -138,7 +140,19 @@ class _Hook:
             return ""
         if is_below(place, self._hidden):
             return "" if not is_write and is_below(place, self._needed) else place
-        return "" if is_below(place, self._writable if is_write else self._readable) else place
+        if not is_below(place, self._writable if is_write else self._readable):
+            return place
+        return self._foreign(place if is_kept else os.path.dirname(place)) if is_write else ""  # noqa: PTH120
+
+    def _foreign(self, place: str) -> str:
+        """Return a text if the overlay cannot copy a path, or a folder above it, with its owner and group."""
+        while is_below(place, [self._workspace]) and place != self._workspace:
+            with contextlib.suppress(OSError):
+                status = os.lstat(place)
+                if _UNMAPPED in {status.st_uid, status.st_gid}:
+                    return f"{place}, because its owner or group is not yours"
+            place = os.path.dirname(place)  # noqa: PTH120
+        return ""
 
 
 def _printable(text: str) -> str:
