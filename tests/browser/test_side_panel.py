@@ -37,9 +37,19 @@ def button(where, name):
     return where.get_by_role("button", name=name, exact=True)
 
 
+def queue_follow_ups(panel):
+    for text in ("And <b>now</b>?", "Never mind."):
+        panel.get_by_label("Follow-up", exact=True).fill(text)
+        panel.get_by_label("Follow-up", exact=True).press("Enter")
+    panel.get_by_text("These are sent after this turn.").wait_for()
+    button(panel, "Remove “Never mind.”").click()
+    panel.get_by_text("This is sent after this turn.").wait_for()
+
+
 def test_the_side_panel_shows_decides_and_stops_what_runs(open_lab, model, screenshot):
     model.reply("I save it.").call("save_table", path="out.csv", rows=3).end()
     model.reply("Saved.").end()
+    model.reply("The next answer.").end()
     growing = model.reply("I think")
     lab = open_lab(chat.SETUP.format(url=model.url), chat.CHAT, chat.CHAT, viewport=(1440, 900))
     lab.page.evaluate(GRANTED)
@@ -58,13 +68,16 @@ def test_the_side_panel_shows_decides_and_stops_what_runs(open_lab, model, scree
     assert lab.page.evaluate("told") == ["asked", "A request waits for you: notebook.ipynb"]
     status = lab.page.locator(".jp-tract-waiting")
     assert status.inner_text() == "Tract: 1 waiting"
-    panel.get_by_text("Waiting for you: 1 question").wait_for()
     screenshot(lab, "side-light")
     lab.theme(DARK)
     screenshot(lab, "side-dark")
     lab.theme(LIGHT)
+    queue_follow_ups(panel)
     button(panel, "Run").click()
-    chat.end(lab)
+    lab.output(1).get_by_text("The next answer.").wait_for()
+    assert lab.wait_cell(1)
+    assert model.requests[2]["messages"][-1]["content"] == "And <b>now</b>?"
+    assert "“And <b>now</b>?”" in lab.output(1).inner_text()
     panel.get_by_text("Nothing waits for you").wait_for()
     status.wait_for(state="hidden")
 

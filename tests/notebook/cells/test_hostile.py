@@ -101,7 +101,8 @@ def test_a_forged_click_decides_nothing(page, tract, ask, read, decided):
             {**good, **real, "edits": [{"edit": "e9"}]},
             {**good, **real, "edits": [{"edit": "e1"}, {"edit": "e1"}]},
             {**good, **real, "edits": [{"edit": "e1", "hunks": [7]}]},
-            {**good, **real, "edits": [{"edit": "e1", "source": "evil"}]},
+            {**good, **real, "edits": [{"edit": "e1", "source": "evil", "hunks": [0]}]},
+            {**good, **real, "edits": [{"edit": "e1", "source": "evil\rline"}]},
             {**good, **real, "choice": "keep"},
         ):
             page.say("decide", **wrong)

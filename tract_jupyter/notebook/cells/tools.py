@@ -296,12 +296,14 @@ class NotebookCells:
     def _make_details(self, edits: str) -> CallDetails:
         planned = self._plan({"edits": json.loads(edits)})
         rows = tuple(
-            ValueRow(edit.name, edit.action, edit.title, one_line(edit.old or edit.new, 80))
+            ValueRow(edit.name, edit.action, edit.title, one_line(edit.old, 80))
             for edit in planned
+            if edit.action == "move"
         )
-        table = ValueTable("Edits", rows, "rows", heads=("Edit", "Change", "First line"))
+        # the other edits have a block each, with the same title
+        tables = (ValueTable("Moves", rows, "rows", heads=("Edit", "Change", "First line")),) if rows else ()
         blocks = tuple(self._block(edit) for edit in planned if edit.action != "move")
-        return CallDetails((table,), blocks, frozenset({"edits"}))
+        return CallDetails(tables, blocks, frozenset({"edits"}))
 
     def _block(self, edit: Edit) -> CodeBlock:
         is_code = edit.kind == "code"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import HOW_TO_CHOOSE
-from tract_jupyter.models import SentContext, TurnOutcome, message_with, parse_message
+from tract_jupyter.models import SentContext, TurnOutcome, message_with, one_line, parse_message
 from tract_jupyter.notebook.chat.board import (
     TurnBoard,
     check_ended,
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
 _IN_CODE: Final = " in code"
 _ANOTHER: Final = "%%tract_chat"
+_SAID: Final = 200
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -> None:
@@ -72,12 +73,26 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
     notebook.shows_continued = True
     if options.retry:
         await _retry(notebook, options)
-        return
+    else:
+        hidden = HiddenValues(notebook.shell.user_ns, options.variables) if options.schema_only else None
+        _outside_agent(notebook, options)
+        sent, files = _contexts(notebook, options, hidden)
+        await _send(notebook, message_with(sent, text), options, hidden, files)
+    await _send_follow_ups(notebook, options)
+
+
+async def _send(
+    notebook: NotebookSession,
+    message: str,
+    options: ChatOptions,
+    hidden: HiddenValues | None,
+    files: Sequence[AttachedFile] = (),
+    *,
+    is_follow_up: bool = False,
+) -> None:
+    """Send a message in a new turn."""
     agent = _outside_agent(notebook, options)
     tools = [] if agent else _tools(options)
-    hidden = HiddenValues(notebook.shell.user_ns, options.variables) if options.schema_only else None
-    sent, files = _contexts(notebook, options, hidden)
-    message = message_with(sent, text)
     if not agent:
         check_model(notebook.tract, options.model)
     log = TurnLog(
@@ -85,10 +100,22 @@ async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -
         replayed=replayed_from(notebook.tract),
         continues=notebook.take_continued(),
     )
+    if is_follow_up:  # the cell has another message
+        log.begin(message)
+        log.note("Follow-up", f"“{one_line(message, _SAID)}”", icon="i-info")
     if agent:
         log.go_on, log.model = _ANOTHER, agent
         notebook.tract.outside.server = notebook.serve_turn if notebook.front_end.has_kernel else None
     await _carry_out(notebook, message, log, options, tools, hidden, attachments=files, agent=agent)
+
+
+async def _send_follow_ups(notebook: NotebookSession, options: ChatOptions) -> None:
+    """Send the messages that the user queued during the turn. They hide the same values."""
+    hidden, is_first = None, True
+    while (text := notebook.side.take_follow_up()) is not None:
+        if is_first:
+            hidden, is_first = _hidden_again(notebook, find_turn(notebook.tract)), False
+        await _send(notebook, text, options, hidden, is_follow_up=True)
 
 
 async def resume(notebook: NotebookSession, options: ChatOptions | None = None) -> None:
@@ -98,7 +125,9 @@ async def resume(notebook: NotebookSession, options: ChatOptions | None = None) 
         OperationError: there is no turn yet.
         TractError: see `run_cell`.
     """
-    await _resume_turn(notebook, find_turn(notebook.tract), options or ChatOptions())
+    options = options or ChatOptions()
+    await _resume_turn(notebook, find_turn(notebook.tract), options)
+    await _send_follow_ups(notebook, options)
 
 
 async def _resume_turn(notebook: NotebookSession, turn: PastTurn, options: ChatOptions) -> None:
