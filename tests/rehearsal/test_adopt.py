@@ -567,6 +567,9 @@ def test_unsafe_settings_are_named(workspace):
         ("import socket; socket.setdefaulttimeout(9)", "timeout of sockets"),
         ("import sys; sys.setrecursionlimit(4321)", "recursion limit"),
         ("import sys; sys.displayhook = print", "sys.displayhook"),
+        ("import pandas as pd; pd.DataFrame.own = 1", "pd.DataFrame.own"),
+        ("import csv\ncsv.reader = 1", "csv.reader"),
+        ("import csv\ndel csv.reader", "csv.reader"),
     ],
 )
 def test_settings_of_the_process_are_named(rehearse, code, name):

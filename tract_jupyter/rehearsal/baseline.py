@@ -213,6 +213,39 @@ def names_in(code: str) -> set[str] | None:
     return None if names & _ANYTHING else names | words
 
 
+def assigned_attributes(code: str, namespace: Mapping[str, Any]) -> dict[str, tuple[Any, str]]:
+    """Return the attributes of loaded libraries that code sets or deletes: their owner and name, by the text.
+
+    Modules and classes of the user are not libraries: their digests show the change.
+    """
+    tree, found = _tree(code), {}
+    imports = _imports(tree)
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
+            with contextlib.suppress(Exception):  # there is no such attribute
+                owner = _owner(node.value, namespace, imports)
+                if isinstance(owner, ModuleType | type) and not _is_own(owner):
+                    found[ast.unparse(node)] = (owner, node.attr)
+    return found
+
+
+def _owner(
+    node: ast.expr, namespace: Mapping[str, Any], imports: Mapping[str, tuple[str, str | None]]
+) -> Any:
+    if isinstance(node, ast.Attribute):
+        return getattr(_owner(node.value, namespace, imports), node.attr)
+    if not isinstance(node, ast.Name):
+        return None
+    if node.id in namespace:
+        return namespace[node.id]
+    name, attribute = imports[node.id]
+    return (
+        getattr(sys.modules[name], attribute)
+        if attribute
+        else sys.modules[node.id if attribute == "" else name]
+    )
+
+
 def touched(code: str, values: Mapping[str, Any]) -> set[str]:
     """Return the names of variables whose objects the code may change in place."""
     words = names_in(code)

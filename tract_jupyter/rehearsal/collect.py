@@ -6,10 +6,10 @@ import contextlib
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.rehearsal.baseline import LOCAL, digest, touched, variables_of
+from tract_jupyter.rehearsal.baseline import LOCAL, assigned_attributes, digest, touched, variables_of
 from tract_jupyter.rehearsal.describe import describe
 from tract_jupyter.rehearsal.functions import function_digest
-from tract_jupyter.rehearsal.settings import SettingsSnapshot
+from tract_jupyter.rehearsal.settings import SettingsSnapshot, process_frame
 from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError
 
 if TYPE_CHECKING:
@@ -20,6 +20,11 @@ _TABLES: Final = (
     "SELECT table_name, estimated_size, sql FROM duckdb_tables() "
     "UNION ALL SELECT view_name, 0, sql FROM duckdb_views() WHERE NOT internal ORDER BY ALL"
 )
+_STREAMS: Final = frozenset({"sys.stdin", "sys.stdout", "sys.stderr"})  # the copy has its own
+_HOOKS: Final = frozenset(
+    {"sys.breakpointhook", "sys.displayhook", "sys.excepthook"}
+)  # settings of the process
+_LONGEST_TEXT: Final = 200
 _NO_BUFFERS: Final[list[memoryview]] = []
 
 
@@ -56,6 +61,11 @@ class _Observation:
         self._digests = {name: digest(self._before[name]) for name in touched(code, self._before)}
         self._databases = {name: _database(self._before[name]) for name in self._digests}
         self._settings = SettingsSnapshot()
+        self._attributes = {
+            text: (owner, name, vars(owner).get(name))
+            for text, (owner, name) in assigned_attributes(code, namespace).items()
+            if text not in _STREAMS | _HOOKS
+        }
 
     def frames(self) -> Iterator[Frame]:
         """Yield one frame for the digests, one for each effect on a variable, and one for each changed setting."""
@@ -70,6 +80,10 @@ class _Observation:
         changed = [name for name in after if name in in_place or self._is_rebound(name, after[name])]
         yield from _variables(self._namespace, after, changed, in_place)
         yield from self._settings.frames()
+        for text, (owner, name, before) in self._attributes.items():
+            value = vars(owner).get(name)
+            if value is not before and len(text) < _LONGEST_TEXT:
+                yield process_frame(text, type(value).__name__)
 
     def _in_place(self, after: Mapping[str, Any]) -> set[str]:
         same = (name for name in self._digests if name in after and after[name] is self._before[name])

@@ -277,6 +277,11 @@ class SettingsSnapshot:
                     yield _frame(kind, key, values.get(key, MISSING))
 
 
+def process_frame(name: str, value: str) -> tuple[dict[str, Any], list[memoryview]]:
+    """Return a frame for a changed part of the process that this module does not read."""
+    return _frame(_PROCESS, name, value)
+
+
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:
     return {key: _text(value) for key, value in values.items()}
 
