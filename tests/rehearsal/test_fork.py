@@ -1,10 +1,12 @@
 """The fork of the kernel: its variables, output, tool calls, limits and ends."""
 
+import contextlib
 import csv
 import gc
 import logging
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -514,3 +516,30 @@ def test_text_for_a_file_that_the_kernel_has_open_is_listed(rehearse, workspace,
     action = f"write to the open file {workspace}"
     assert found == [[f"{action}/a.log"], [f"{action}/b.csv"], []]
     assert [(workspace / name).read_text() for name in ("a.log", "b.csv")] == ["before", ""]
+
+
+def test_files_that_the_kernel_has_open_can_be_read(rehearse, workspace, level):
+    with (
+        contextlib.closing(sqlite3.connect(workspace / "rows.db")) as rows,
+        (workspace / "note.txt").open("w+") as note,
+        tempfile.NamedTemporaryFile(dir=Path.home(), prefix=".tract-open-", mode="w+") as outside,
+    ):
+        rows.executescript("create table counts(n); insert into counts values (1)")
+        for file in (note, outside):
+            file.write("first\nsecond\n")
+            file.flush()
+            file.seek(6)
+        namespace = {"rows": rows, "note": note, "outside": outside.file}
+        effects = rehearse("print(note.read())", namespace, level=level)
+        # its place in the file is a change
+        assert (effects.text(), [one.name for one in effects.variables]) == ("second\n\n", ["note"])
+        effects = rehearse("print(rows.execute('select n from counts').fetchall())", namespace, level=level)
+        assert (effects.text(), effects.is_empty) == ("[(1,)]\n", True)
+        for code in (
+            "outside.read(1)",
+            "note.write('third'); note.flush()",
+            "rows.execute('insert into counts values (2)')",
+        ):
+            assert rehearse(code, namespace, level=level).ending == "raised", code
+        assert note.read() == "second\n"  # at its place
+        assert rows.execute("select n from counts").fetchall() == [(1,)]

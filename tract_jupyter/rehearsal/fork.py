@@ -90,6 +90,11 @@ class Ends:
     answers: int
     inputs: int | None = None
 
+    @property
+    def kept(self) -> set[int]:
+        """All descriptors."""
+        return {one for one in (self.control, self.report, self.answers, self.inputs) if one is not None}
+
 
 def fork_of(job: CopyJob) -> Callable[[Ends], int]:
     """Return the function that starts this engine for a job. It returns a descriptor of the supervisor's process."""
@@ -122,7 +127,7 @@ def fork_supervisor(make_job: Callable[[], CopyJob], ends: Ends) -> int:
 def _supervise(make_job: Callable[[], CopyJob], ends: Ends) -> None:
     """Contain this process, fork the copy, and watch it until its end."""
     files = OpenFiles()
-    files.replace()
+    files.replace(ends.kept)
     _detach(ends, files.descriptors)
     control = socket.socket(fileno=ends.control)
     state = random.getstate()
@@ -171,8 +176,7 @@ def _detach(ends: Ends, files: set[int]) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    inputs = set() if ends.inputs is None else {ends.inputs}
-    kept = sorted({0, 1, 2, ends.control, ends.report, ends.answers} | inputs | files)
+    kept = sorted({0, 1, 2} | ends.kept | files)
     for low, high in zip(kept, [*kept[1:], os.sysconf("SC_OPEN_MAX") + 1], strict=True):
         os.closerange(low + 1, high)
 
@@ -203,6 +207,7 @@ def _run(
         remove_secrets(job.secrets)
         hand_over(job.containment.confine(), link)
         link.close()
+        files.reopen()
         limit_this_process(job.limits)
         if job.containment.level == "full":
             _give_matplotlib_a_folder()

@@ -242,6 +242,7 @@ _READERS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     _RANDOM: _random,
     _NUMPY_RANDOM: _numpy_random,
 }
+_LIBRARY_PARTS: Final = frozenset({"decimal context", "locale", "timeout of sockets", "np.geterr()"})
 _LIBRARY_KINDS: Final = frozenset({"plt.rcParams", "pd.options", "np.printoptions", _NUMPY_RANDOM})
 
 
@@ -273,7 +274,8 @@ class SettingsSnapshot:
                 continue  # the library was imported since
             texts = _texts(values)
             for key in sorted(before.keys() | texts.keys()):
-                if before.get(key) != texts.get(key):
+                is_new = key in _LIBRARY_PARTS and key not in before
+                if before.get(key) != texts.get(key) and not is_new:
                     yield _frame(kind, key, values.get(key, MISSING))
 
 
