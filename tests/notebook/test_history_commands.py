@@ -114,7 +114,10 @@ def test_what_takes_reasoning_from_the_model_is_said_before_it_is_done(talk):
         ("undo now", "takes no arguments"),
         ("redo", "nothing to redo"),
         ("log all", "takes one number"),
-        ("log --all", "%tract log has no option '--all'. Usage: %tract log [N] [--current] [--events]"),
+        (
+            "log --all",
+            "%tract log has no option '--all'. Did you mean '--cell'? Usage: %tract log [N] [--current] [--events] [--cell [ID]]",
+        ),
         ("undo --yse", "no option '--yse'. Did you mean '--yes'? Usage: %tract undo [--yes]"),
         ("redo --nosuch", "no option '--nosuch'. Usage: %tract redo [--yes]"),
         ("compile --nosuch", "no option '--nosuch'. Usage: %tract compile [--at COMMIT]"),

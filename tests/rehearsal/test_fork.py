@@ -543,3 +543,35 @@ def test_files_that_the_kernel_has_open_can_be_read(rehearse, workspace, level):
             assert rehearse(code, namespace, level=level).ending == "raised", code
         assert note.read() == "second\n"  # at its place
         assert rows.execute("select n from counts").fetchall() == [(1,)]
+
+
+class ProxyError(Exception):
+    """Raised by a proxy without an object."""
+
+
+class Proxy:
+    """An object like the proxies of web frameworks."""
+
+    @property
+    def __class__(self):
+        raise ProxyError
+
+
+def test_any_object_may_be_in_memory_beside_an_open_file(rehearse, workspace, level):
+    proxies = [Proxy(), (Proxy(),)]
+    with (workspace / "a.log").open("w") as log:
+        effects = rehearse("log.write('x')\n1 + 1", {"log": log}, level=level)
+    assert [one.action for one in effects.refused] == [f"write to the open file {workspace}/a.log"]
+    assert len(proxies) == 2
+
+
+def test_an_interrupt_frees_the_changed_files(rehearser):
+    def interrupt(name, arguments):
+        raise KeyboardInterrupt
+
+    before = open_files()
+    for _ in range(3):
+        with pytest.raises(KeyboardInterrupt):
+            rehearser().rehearse("tools.read()", {}, tools=interrupt)
+    gc.collect()
+    assert open_files() == before

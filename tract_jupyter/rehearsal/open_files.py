@@ -72,8 +72,9 @@ class OpenFiles:
     def start(self) -> None:
         """Write the buffers, so that only later changes count."""
         if self._names:
+            # the type, because a proxy may raise anything if it is asked for its class
             self._writers = [
-                one for one in gc.get_objects() if isinstance(one, io.TextIOWrapper | io.BufferedWriter)
+                one for one in gc.get_objects() if issubclass(type(one), io.TextIOWrapper | io.BufferedWriter)
             ]
         self._flush()
         self._states = {descriptor: _state(descriptor) for descriptor in self._names}

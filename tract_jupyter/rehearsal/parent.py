@@ -91,6 +91,10 @@ class CopyOutcome:
     is_timeout: bool = False
     signal: int = 0
 
+    def __del__(self) -> None:
+        """Free the changed files after an interrupt, too."""
+        self.close()
+
     def close(self) -> None:
         """Free the changed files."""
         if self.upper is not None:
