@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
-from tests.browser.lab import _READER, Lab
+from tests.browser.lab import _READER, KernelCodeError, Lab
 from tests.browser.notebooks import write_notebook
 
 if TYPE_CHECKING:
@@ -186,6 +186,8 @@ class Stage:
         self.page.wait_for_function(
             "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
         )
+        with suppress(KernelCodeError):  # after an interrupt, the kernel may still refuse what waits
+            self.lab.execute("None")
         return "\n".join(json.loads(self.lab.execute("print(json.dumps(told))")))
 
     # --- the page
