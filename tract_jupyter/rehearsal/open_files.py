@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+_WRITERS: Final = frozenset({io.TextIOWrapper, io.BufferedWriter})
 _MOST: Final = 16  # each may become as large as a file
 
 
@@ -72,10 +73,8 @@ class OpenFiles:
     def start(self) -> None:
         """Write the buffers, so that only later changes count."""
         if self._names:
-            # the type, because a proxy may raise anything if it is asked for its class
-            self._writers = [
-                one for one in gc.get_objects() if issubclass(type(one), io.TextIOWrapper | io.BufferedWriter)
-            ]
+            # by type: a proxy may raise anything if it is asked for its class
+            self._writers = [one for one in gc.get_objects() if type(one) in _WRITERS]
         self._flush()
         self._states = {descriptor: _state(descriptor) for descriptor in self._names}
 
