@@ -56,7 +56,7 @@ def _run_all(
         started = perf_counter()
         try:
             run(stage, scenario)
-        except Exception:  # the other scenarios run, too
+        except Exception:  # the other scenarios still run
             print(f"{name}: FAILED: {scenario.name}\n{traceback.format_exc()}", flush=True)
             with suppress(Exception):
                 stage.lab.shot(Path(f".artifacts/matrix/{app}-{is_shared}-{scenario.name}.png"))

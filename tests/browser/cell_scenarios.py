@@ -1,4 +1,4 @@
-"""Scenarios of editing: a model proposes edits to the cells of a real notebook, and the user does things meanwhile.
+"""Scenarios of editing: a model proposes edits to a notebook, and the user edits the notebook before the decision.
 
 The kernel, the gate and the page are real; the model is a function in the kernel. Each scenario replaces the cells of
 the same notebook, and compares every cell with the expected ones afterwards. `python -m tests.browser.cell_matrix`
@@ -127,7 +127,7 @@ class Stage:
     # --- before a scenario
 
     def reset(self, cells: dict[str, dict[str, Any]]) -> None:
-        """Replace the cells by those of the next scenario."""
+        """Load the cells of the next scenario."""
         self._number += 1
         self._base = [{"metadata": {}, **cell, "id": self.id_of(key)} for key, cell in cells.items()]
         for cell in self._base:
@@ -181,12 +181,12 @@ class Stage:
         self.card("e1").wait_for()
 
     def told(self) -> str:
-        """Wait for the end of the turn, and return what the model was told about its edits."""
+        """Wait for the end of the turn, and return the tool results about the edits."""
         # a shared cell that ran while its page was loaded again shows [*] for ever
         self.page.wait_for_function(
             "() => jupyterapp.shell.currentWidget.sessionContext.session.kernel.status === 'idle'"
         )
-        with suppress(KernelCodeError):  # after an interrupt, the kernel may still refuse what waits
+        with suppress(KernelCodeError):  # an interrupt cancels queued requests
             self.lab.execute("None")
         return "\n".join(json.loads(self.lab.execute("print(json.dumps(told))")))
 
@@ -394,7 +394,7 @@ def restart(stage: Stage) -> None:
     stage.load()
 
 
-# --- what the user does
+# --- actions of the user
 
 
 def types(key: str, text: str = "  # mine") -> Callable[[Stage], None]:
@@ -562,18 +562,18 @@ class Scenario:
         name: the name.
         edits: the proposed edits; they are called e1, e2 and so on.
         after: the keys of the cells at the end; `+` for a new one of the model, `*` for one of the user.
-        texts: texts that the edits changed.
-        typed: texts that the user changed.
+        texts: cells that the edits changed, with their text.
+        typed: cells that the user edited, with their text.
         changed: other fields of cells that the user changed; `...` for a field that is gone.
         new: kind and text of each new cell.
-        early: acts between the model's reading and its proposal.
-        meanwhile: acts while the request is open.
+        early: actions of the user between `notebook_read` and `notebook_edit`.
+        during: actions of the user while the request is open.
         decide: the decision.
-        then: acts after the turn.
+        then: actions of the user after the turn.
         told: a text that the model gets.
         cells: the cells at the beginning.
         is_quick: True if it runs in each run of the tests.
-        needs: "shared" for two users, "own" if the kernel or the page begins anew.
+        needs: "shared" for two users, "own" if it restarts the kernel or reloads the page.
     """
 
     name: str
@@ -584,7 +584,7 @@ class Scenario:
     changed: dict[str, dict[str, Any]] = field(default_factory=dict)
     new: Sequence[tuple[str, str]] = ()
     early: Callable[[Stage], object] | None = None
-    meanwhile: Callable[[Stage], object] = nothing
+    during: Callable[[Stage], object] = nothing
     decide: Callable[[Stage], object] = accept
     then: Callable[[Stage], object] = nothing
     told: str = '"made"'
@@ -594,9 +594,8 @@ class Scenario:
 
 
 _FIVE = (
-    replace("a", NEW), insert("b", "test = 1\nassert test"), delete("b"), move("e", "a"), insert("c", "# More", "markdown"),
+    replace("a", NEW), insert("d", "test = 1\nassert test"), delete("b"), move("e", "a"), insert("c", "# More", "markdown"),
 )  # fmt: skip
-_FIVE = (_FIVE[0], insert("d", "test = 1\nassert test"), *_FIVE[2:])
 _FIVE_AFTER = "a e c + d +"
 _FIVE_NEW = (("markdown", "# More"), ("code", "test = 1\nassert test"))
 _ALL = "a b c d e"
@@ -634,24 +633,24 @@ SCENARIOS: Final = (
     Scenario("typing in the edited cell before the proposal", [replace("a", NEW)], _ALL, typed={"a": _MINE},
              early=types("a"), decide=nothing, told="the user changed cell"),
     Scenario("typing in the edited cell", _FIVE[:2], "a b c d + e", typed={"a": _MINE}, new=_FIVE_NEW[1:],
-             meanwhile=in_order(types("a"), sees_stale)),
-    Scenario("typing in another cell", [replace("a", NEW)], _ALL, texts={"a": NEW}, meanwhile=types("b", "# mine"),
+             during=in_order(types("a"), sees_stale)),
+    Scenario("typing in another cell", [replace("a", NEW)], _ALL, texts={"a": NEW}, during=types("b", "# mine"),
              typed={"b": "print('two')# mine"}),
     Scenario("the edited cell is deleted", [replace("a", NEW), insert("d", "new = 1")], "b c d + e", new=[("code", "new = 1")],
-             meanwhile=in_order(drops("a"), is_gone)),
+             during=in_order(drops("a"), is_gone)),
     Scenario("the cell above an insert is deleted", [insert("b", "new = 1"), replace("a", NEW)], "a c d e", texts={"a": NEW},
-             meanwhile=in_order(drops("b"), is_gone), is_quick=False),
+             during=in_order(drops("b"), is_gone), is_quick=False),
     Scenario("the user inserts a cell", [delete("b"), replace("a", NEW)], "* a c d e", texts={"a": NEW}, new=[("code", "mine = 1")],
-             meanwhile=adds("a")),
-    Scenario("the user moves the edited cell", [replace("a", NEW)], "b c a d e", texts={"a": NEW}, meanwhile=moves("a", "c"), is_quick=False),
+             during=adds("a")),
+    Scenario("the user moves the edited cell", [replace("a", NEW)], "b c a d e", texts={"a": NEW}, during=moves("a", "c"), is_quick=False),
     Scenario("the kind of the cell changes", [replace("d", "y = 1"), replace("a", NEW)], _ALL, texts={"a": NEW},
-             changed={"d": {"cell_type": "markdown", "outputs": ..., "execution_count": ...}}, meanwhile=in_order(turns_to_markdown, sees_stale), is_quick=False),
-    Scenario("the cell is not editable", [replace("a", NEW), delete("b")], "a c d e", meanwhile=in_order(locks("editable", "a"), sees_stale),
+             changed={"d": {"cell_type": "markdown", "outputs": ..., "execution_count": ...}}, during=in_order(turns_to_markdown, sees_stale), is_quick=False),
+    Scenario("the cell is not editable", [replace("a", NEW), delete("b")], "a c d e", during=in_order(locks("editable", "a"), sees_stale),
              changed={"a": {"metadata": {"tags": ["keep"], "editable": False}}},
              is_quick=False),
     Scenario("the cell is not deletable", [delete("b"), replace("a", NEW)], _ALL, texts={"a": NEW},
-             changed={"b": {"metadata": {"deletable": False}}}, meanwhile=in_order(locks("deletable", "b"), sees_stale), is_quick=False),
-    Scenario("read-only notebook", _FIVE, _ALL, meanwhile=makes_read_only, decide=in_order(reject, makes_writable), told="Not <b>now</b>"),
+             changed={"b": {"metadata": {"deletable": False}}}, during=in_order(locks("deletable", "b"), sees_stale), is_quick=False),
+    Scenario("read-only notebook", _FIVE, _ALL, during=makes_read_only, decide=in_order(reject, makes_writable), told="Not <b>now</b>"),
     Scenario("Ctrl+Z takes all back", _FIVE, _ALL, then=presses("Control+z")),
     Scenario("Ctrl+Z and redo", _FIVE, _FIVE_AFTER, texts={"a": NEW}, new=_FIVE_NEW, is_quick=False,
              then=in_order(presses("Control+z"), presses("Shift+Z"))),
@@ -661,22 +660,22 @@ SCENARIOS: Final = (
     Scenario("undo of the turn after typing", [replace("a", NEW)], _ALL, texts={"a": NEW + "  # mine"},
              then=in_order(types("a"), undoes_the_turn)),
     Scenario("the kernel is interrupted", _FIVE, _ALL, decide=interrupt, told=""),
-    Scenario("the page is loaded again in the middle", _FIVE, _FIVE_AFTER, texts={"a": NEW}, new=_FIVE_NEW, meanwhile=reloads, needs="own"),
+    Scenario("the page is loaded again in the middle", _FIVE, _FIVE_AFTER, texts={"a": NEW}, new=_FIVE_NEW, during=reloads, needs="own"),
     Scenario("the kernel is restarted with diffs open", _FIVE, _ALL, decide=restart, told="", needs="own", is_quick=False),
     Scenario("saved, and the page is loaded again", _FIVE, _FIVE_AFTER, texts={"a": NEW}, new=_FIVE_NEW, then=saves_and_reloads,
              needs="own", is_quick=False),
     Scenario("saved and opened again", _FIVE, _FIVE_AFTER, texts={"a": NEW}, new=_FIVE_NEW, then=saves_and_opens, needs="own",
              is_quick=False),
-    Scenario("two notebooks", [replace("a", NEW)], _ALL, texts={"a": NEW}, meanwhile=other_notebook_is_as_before, needs="own",
+    Scenario("two notebooks", [replace("a", NEW)], _ALL, texts={"a": NEW}, during=other_notebook_is_as_before, needs="own",
              is_quick=False),
     Scenario("500 cells", _MANY_EDITS, _MANY_AFTER, texts={"n3": "value_3 = 33"}, new=[("code", "new = 1")], cells=_MANY, is_quick=False,
              needs="own"),
     Scenario("the second user types in the edited cell", _FIVE[:2], "a b c d + e", typed={"a": OLD + "  # theirs"}, new=_FIVE_NEW[1:],
-             meanwhile=in_order(other_types("a"), sees_stale), needs="shared"),
+             during=in_order(other_types("a"), sees_stale), needs="shared"),
     Scenario("the second user types in another cell", [replace("a", NEW)], _ALL, texts={"a": NEW},
-             meanwhile=other_types("b", "# theirs"), typed={"b": "print('two')# theirs"}, needs="shared"),
+             during=other_types("b", "# theirs"), typed={"b": "print('two')# theirs"}, needs="shared"),
     Scenario("the second user deletes the cell", [replace("a", NEW), insert("d", "new = 1")], "b c d + e", new=[("code", "new = 1")],
-             meanwhile=in_order(other_drops("a"), is_gone), needs="shared"),
+             during=in_order(other_drops("a"), is_gone), needs="shared"),
     Scenario("the second user accepts", _FIVE, _FIVE_AFTER, texts={"a": NEW}, new=_FIVE_NEW, decide=accept_by_the_other, needs="shared"),
     Scenario("both users accept", _FIVE, _FIVE_AFTER, texts={"a": NEW}, new=_FIVE_NEW, decide=accept_twice, needs="shared"),
     Scenario("Ctrl+Z of the second user leaves it", _FIVE, _FIVE_AFTER, texts={"a": NEW}, new=_FIVE_NEW,
@@ -700,7 +699,7 @@ def run(stage: Stage, scenario: Scenario) -> None:
         stage.go_on()
     if scenario.decide is not nothing:
         stage.wait_shown()
-    scenario.meanwhile(stage)
+    scenario.during(stage)
     scenario.decide(stage)
     told = stage.told()
     scenario.then(stage)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextvars
 import secrets
 import threading
-from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -339,7 +338,6 @@ def _waiting_elsewhere(stored: StoredPending) -> str:
 
 
 _ACTIONS = frozenset({"approve", "reject"})
-_REMEMBERED = 256  # messages; the front end repeats one for a few seconds only
 
 
 class InboxPanel(ReviewWidget):
@@ -362,7 +360,6 @@ class InboxPanel(ReviewWidget):
     def __init__(self, batch: InboxPages, turn: Callable[[int], None]) -> None:
         self._batch = batch
         self._turn = turn
-        self._taken: deque[str] = deque(maxlen=_REMEMBERED)
         self._lock = threading.RLock()
         super().__init__(view=batch.view(), bodies=batch.bodies(), board_id=secrets.token_hex(8))
 
@@ -379,10 +376,8 @@ class InboxPanel(ReviewWidget):
 
     def take(self, content: dict[str, Any]) -> None:
         """Pass the answer to the tickets of the selected rows, or turn the page."""
-        key = content.get("key")
-        if not isinstance(key, str) or not self._is_new(key):
+        if not self.acknowledge(content):
             return
-        self.heard = key
         if content.get("page") in {-1, 1}:
             self._turn(content["page"])
         elif content.get("action") in _ACTIONS and isinstance(content.get("rounds"), dict):
@@ -391,13 +386,6 @@ class InboxPanel(ReviewWidget):
     def fallback(self) -> dict[str, str]:
         """Return a table of the requests and their decisions."""
         return {"text/plain": self._batch.record_text(), "text/html": self._batch.record_html()}
-
-    def _is_new(self, key: str) -> bool:
-        with self._lock:
-            if key in self._taken:
-                return False
-            self._taken.append(key)
-            return True
 
     def _decide(self, content: dict[str, Any]) -> None:
         reason = content.get("reason")

@@ -8,9 +8,11 @@ does nothing else.
 from __future__ import annotations
 
 import json
+import threading
 import time
 import types
 import typing
+from collections import deque
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import anywidget
@@ -52,6 +54,9 @@ SILENT_SECONDS = 120.0
 """The time after which a silent page counts as closed. Browsers let pages in the background send once a minute."""
 
 
+_REMEMBERED = 256  # messages; the front end repeats one for a few seconds only
+
+
 class ReviewWidget(anywidget.AnyWidget):
     """Base class of the widgets that take decisions: one anywidget with one comm.
 
@@ -68,6 +73,8 @@ class ReviewWidget(anywidget.AnyWidget):
     """The widget that sent the latest of these messages."""
 
     def __init__(self, **state: Any) -> None:
+        self._received: deque[str] = deque(maxlen=_REMEMBERED)
+        self._receiving = threading.Lock()
         super().__init__(**state)
         self.on_msg(self._on_message)
         honour_the_front_ends_subshell(self.comm)
@@ -75,6 +82,18 @@ class ReviewWidget(anywidget.AnyWidget):
     def take(self, content: dict[str, Any]) -> None:
         """Pass an answer on. Called in any thread, and again if the front end saw no acknowledgement."""
         raise NotImplementedError
+
+    def acknowledge(self, content: dict[str, Any]) -> bool:
+        """Acknowledge a message. Return True if it has a key and is not a repeated one."""
+        key = content.get("key")
+        if not isinstance(key, str):
+            return False
+        with self._receiving:
+            is_new = key not in self._received
+            if is_new:
+                self._received.append(key)
+        self.heard = key
+        return is_new
 
     def fallback(self) -> dict[str, str]:
         """Return HTML and text for front ends without live views."""

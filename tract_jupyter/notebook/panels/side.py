@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import traitlets
@@ -14,7 +13,6 @@ from tract_jupyter.notebook.views.styles import LOOK
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_REMEMBERED = 256
 _ACTIONS = frozenset({"stop", "open", "queue", "remove"})
 
 
@@ -35,17 +33,12 @@ class StatePanel(ReviewWidget):
 
     def __init__(self, act: Callable[[str, dict[str, Any]], None], view: dict[str, Any]) -> None:
         self._act = act
-        self._taken: deque[str] = deque(maxlen=_REMEMBERED)
         super().__init__(view=view)
 
     def take(self, content: dict[str, Any]) -> None:
         """Perform an action once."""
-        key, action = content.get("key"), content.get("action")
-        if not isinstance(key, str) or action not in _ACTIONS:
-            return
-        self.heard = key
-        if key not in self._taken:
-            self._taken.append(key)
+        action = content.get("action")
+        if action in _ACTIONS and self.acknowledge(content):
             self._act(str(action), content)
 
     def fallback(self) -> dict[str, str]:
