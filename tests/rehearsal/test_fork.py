@@ -557,12 +557,20 @@ class Proxy:
         raise ProxyError
 
 
+class WithoutHash(type):
+    """Classes that raise an error if they are a key."""
+
+    def __hash__(cls):
+        raise ProxyError
+
+
 def test_any_object_may_be_in_memory_beside_an_open_file(rehearse, workspace, level):
-    proxies = [Proxy(), (Proxy(),)]
+    proxies = [Proxy(), (Proxy(),), WithoutHash("Hostile", (), {})()]
     with (workspace / "a.log").open("w") as log:
-        effects = rehearse("log.write('x')\n1 + 1", {"log": log}, level=level)
+        values = {"log": log, "proxies": proxies}
+        effects = rehearse("log.write('x')\nlen(proxies)", values, level=level)
     assert [one.action for one in effects.refused] == [f"write to the open file {workspace}/a.log"]
-    assert len(proxies) == 2
+    assert effects.ending == "finished"
 
 
 def test_an_interrupt_frees_the_changed_files(rehearser):

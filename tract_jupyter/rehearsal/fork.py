@@ -219,7 +219,7 @@ def _run(
         )
         return
     channel.send({"kind": "ready"})
-    files.start()
+    files.start(job.code, job.namespace)
     gc.freeze()
     namespace = job.namespace
     for name in job.hidden:

@@ -12,13 +12,19 @@ import gc
 import io
 import os
 import stat
+import sys
+from collections import deque
 from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Collection
+from tract_jupyter.rehearsal.baseline import names_in
 
-_WRITERS: Final = frozenset({io.TextIOWrapper, io.BufferedWriter})
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+
+_MOST_OBJECTS: Final = 20_000  # of a search for open files
+_LARGEST: Final = 1_000  # members of a collection that is searched
 _MOST: Final = 16  # each may become as large as a file
 
 
@@ -70,11 +76,18 @@ class OpenFiles:
                 else:
                     os.close(opened)
 
-    def start(self) -> None:
-        """Write the buffers, so that only later changes count."""
+    def start(self, code: str, namespace: Mapping[str, Any]) -> None:
+        """Write the buffers, so that only later changes count.
+
+        Args:
+            code: The code that will run.
+            namespace: Its variables. The files that it names are searched in them, and in the handlers of `logging`.
+        """
         if self._names:
-            # by type: a proxy may raise anything if it is asked for its class
-            self._writers = [one for one in gc.get_objects() if type(one) in _WRITERS]
+            words = names_in(code)
+            variables = [value for name, value in namespace.items() if words is None or name in words]
+            handlers = [reference() for reference in getattr(sys.modules.get("logging"), "_handlerList", ())]
+            self._writers = list(_writers_in([*handlers, *variables]))
         self._flush()
         self._states = {descriptor: _state(descriptor) for descriptor in self._names}
 
@@ -96,6 +109,25 @@ class OpenFiles:
             with contextlib.suppress(Exception):
                 if not writer.closed and writer.fileno() in self._names:
                     writer.flush()
+
+
+def _writers_in(objects: Iterable[Any]) -> Iterator[Any]:
+    """Yield the files with a buffer in objects, the near ones first. No code of the objects runs."""
+    waiting, seen = deque(objects), set[int]()
+    while waiting and len(seen) < _MOST_OBJECTS:
+        one = waiting.popleft()
+        kind = type(one)
+        if id(one) in seen or issubclass(kind, type | ModuleType):
+            continue
+        seen.add(id(one))
+        if kind is io.TextIOWrapper or kind is io.BufferedWriter:
+            yield one
+        elif kind is FunctionType:
+            names = one.__globals__
+            waiting += [names[name] for name in one.__code__.co_names if name in names]
+            waiting += one.__closure__ or ()
+        elif not (any(kind is each for each in (dict, list, set, tuple)) and len(one) > _LARGEST):
+            waiting += gc.get_referents(one)
 
 
 def _put(opened: int, descriptor: int) -> None:
