@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import sqlite3
 import tempfile
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -246,10 +247,34 @@ def test_memory_has_a_limit(rehearse, level):
     assert effects.ending_note == "MemoryError"
 
 
-def test_the_memory_of_all_processes_has_a_limit(rehearse):
-    code = "import os, time\nfor _ in range(6):\n    if os.fork() == 0:\n        x = b'x' * (40 << 20); time.sleep(60)\ntime.sleep(60)"
-    effects = rehearse(code, limits=RehearsalLimits(memory=1 << 27))
+@pytest.mark.parametrize(
+    "use",
+    ["y = b'y' * size", "memoryview(data)[:] = x", "hide(); memoryview(data)[:] = x"],
+    ids=["new", "inherited", "hidden"],
+)
+def test_the_memory_of_all_processes_has_a_limit(use, rehearse):
+    code = f"""
+        import ctypes, os, time
+        size = len(data); x = b'x' * size
+        def hide(): ctypes.CDLL(None).prctl(4, 0)
+        for _ in range(6):
+            if os.fork() == 0:
+                {use}; time.sleep(60)
+        time.sleep(60)"""
+    limits = RehearsalLimits(memory=1 << 27)
+    effects = rehearse(textwrap.dedent(code), {"data": bytearray(b"1") * (40 << 20)}, limits=limits)
     assert (effects.ending, effects.ending_note) == ("limit", "more than 128 MB of memory")
+
+
+def test_inherited_memory_that_the_copy_only_reads_is_free(rehearse, level):
+    fork = "if os.fork() == 0: sum(data[::4096]); os._exit(0)"
+    code = (
+        f"import os\nfor _ in range(6):\n    {fork}\nfor _ in range(6): os.wait()" if level == "full" else ""
+    )
+    code += "\nimport time; sum(data[::4096]); time.sleep(0.3)"
+    data = bytearray(b"1") * (200 << 20)
+    effects = rehearse(code, {"data": data}, level=level, limits=RehearsalLimits(memory=1 << 27))
+    assert effects.ending == "finished", effects.ending_note
 
 
 def test_the_number_of_processes_has_a_limit(rehearse):

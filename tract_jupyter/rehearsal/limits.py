@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import sys
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,6 +13,7 @@ _MB: Final = 1024**2
 _GB: Final = 1024**3
 _UNIT: Final = 1024  # of /proc/PID/status
 _LONGEST: Final = 1 << 16
+_PAUSE: Final = 20  # between two walks, in times the length of one
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class CopyMeter:
         self._limits = limits
         self._proc = os.open("/proc", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         self._start: dict[int, int] = {}
+        self._next_walk = 0.0
 
     def exceeded(self, first: int) -> str:
         """Return the limit that a process and all processes below it exceed, as a short text; empty if none."""
@@ -76,14 +79,36 @@ class CopyMeter:
             return f"more than {self._limits.processes} processes"
         grown, used = 0, {0: sys.maxsize}
         for process, parent in parents.items():
-            status = _sizes(self._read(f"{process}/status"))
-            used[process] = status.get("RssAnon", 0) + status.get("RssShmem", 0)
+            used[process] = self._used(process)
             # a new process shares the memory of its parent, and may have grown before it is seen
             start = self._start.setdefault(process, min(used[process], used[parent]))
             grown += max(0, used[process] - start)
-        if grown > self._limits.memory:
+        del used[0]
+        if grown > self._limits.memory or self._own(used) > self._limits.memory:
             return f"more than {self._limits.memory // _MB:,} MB of memory"
         return ""
+
+    def _used(self, process: int) -> int:
+        status = _sizes(self._read(f"{process}/status"))
+        return status.get("RssAnon", 0) + status.get("RssShmem", 0)
+
+    def _own(self, used: dict[int, int]) -> int:
+        """Return the memory that processes share with no other: a write to inherited memory copies it.
+
+        Linux walks all pages for this number. So it is read only if it can exceed the limit, and rarely if the walk is
+        slow.
+        """
+        began = time.monotonic()
+        if sum(used.values()) <= self._limits.memory or began < self._next_walk:
+            return 0
+        own = 0
+        for process in used:
+            sizes = _sizes(self._read(f"{process}/smaps_rollup"))
+            own += (
+                sizes.get("Private_Dirty", 0) if sizes else self._used(process)
+            )  # a process may hide its pages
+        self._next_walk = began + _PAUSE * (time.monotonic() - began)
+        return own
 
     def read_memory(self, process: int, address: int, size: int) -> bytes:
         """Return some memory of a process. Empty if it cannot be read."""
