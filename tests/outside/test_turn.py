@@ -189,6 +189,27 @@ def test_a_change_before_the_decision_is_a_warning(chat, known, tract, folder, l
     assert len(log.sent("session/prompt")) == 1
 
 
+def test_an_agent_that_calls_an_open_request_running_waits_for_its_decision(chat, known, tract, folder, log):
+    about = call(rawInput={"command": "touch a"}, kind="execute")
+    running = [["progress", {"toolCallId": "c1", "status": "in_progress"}], ["write", "ready", ""]]
+    ended = [["write", "a", ""], ["progress", {"toolCallId": "c1", "status": "completed"}]]
+    agent, results = known(prompts=[[*asked_without_waiting(about, running), *ended]], log=log.place), []
+
+    async def decide(_request):
+        await asyncio.to_thread(wait_for, folder / "ready")
+        return Answer("approve", {})
+
+    tract.reviewer.channel = personal_channel("slow")(decide)
+    thread = threading.Thread(target=lambda: results.append(chat(agent)))
+    thread.start()
+    thread.join(30)
+    ((_, events),) = results
+    assert ("Fake did not wait for your decision.", True) not in notes(events)
+    answers = [one["result"] for one in log.entries() if one.get("id") == "x" and "result" in one]
+    assert [one["outcome"].get("optionId") for one in answers] == ["allow_once"]
+    assert [one.is_error for one in of(CallEnded, events)] == [False]
+
+
 def test_a_change_before_its_request_or_the_first_command_is_a_warning_and_a_lost_folder_too(
     chat, known, user
 ):
@@ -239,6 +260,19 @@ def test_files_without_a_request_and_another_content_are_warnings(chat, known, f
     assert ("new.py differs from the change that you approved.", True) in notes(events)
     unasked = next(note for note in of(TurnNoted, events) if note.title == "Files changed without a request.")
     assert unasked.text.startswith("other.txt.")
+
+
+def test_a_file_that_the_agent_writes_again_is_no_change(chat, tract, known, folder):
+    command = call("c9", rawInput={"command": "true"}, kind="execute")
+    again = [["write", "new.py", "print(1)\n"], ["ask", {"call": command}]]
+    agent = known(prompts=[[*writing(), again[0]], again])
+    for _ in range(2):
+        _, events = chat(agent)
+        assert not [title for title, _ in notes(events) if "changed" in title]
+    (folder / "new.py").write_text("print(1)\n")
+    first = tract.undo(turn=tract.loop.turns()[0])
+    assert {item.name: item.state for item in first.items if item.kind == "file"} == {"new.py": "restorable"}
+    assert not (folder / "new.py").exists()
 
 
 def test_another_content_of_a_failed_or_repeated_call_and_after_a_call_is_a_warning(chat, known, folder):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -145,6 +146,24 @@ def test_the_files_are_saved_before_the_code_runs(workspace, tmp_path):
     assert [item.state for item in change.undo()] == ["changed since"]
     change.undo(force=["a.txt"])
     assert (workspace / "a.txt").read_text() == "old"
+
+
+def test_a_file_that_is_written_again_with_the_same_content_is_no_change(run, workspace):
+    (workspace / "a.txt").write_text("old")
+    (workspace / "same.txt").write_text("same")
+    code = "Path('a.txt').write_text('new'), Path('same.txt').write_text('same')"
+    change = run(code, {"Path": Path})
+    assert change.files == ("a.txt",)
+    again = workspace / "again"
+    again.write_text("new")  # a new time and a new inode
+    again.replace(workspace / "a.txt")
+    os.utime(workspace / "a.txt", (1, 1))
+    assert [item.state for item in change.undo()] == ["restorable"]
+    os.utime(workspace / "a.txt", (1, 1))
+    assert [item.state for item in change.redo()] == ["restorable"]
+    assert (workspace / "a.txt").read_text() == "new"
+    (workspace / "a.txt").chmod(0o400)
+    assert [item.state for item in change.preview()] == ["changed since"]
 
 
 def test_a_run_without_changes_leaves_no_backup(run, workspace, tmp_path):

@@ -361,6 +361,8 @@ class OutsideTurn:
         if call.is_answered or call.status == "pending":
             return
         waiting = [one for one in self._open.values() if one.call is call]
+        if waiting and not call.has_ended:
+            return  # OpenCode calls a tool running while its request is open
         if waiting:
             self._early(waiting, call)
         if not call.is_committed:

@@ -58,16 +58,18 @@ _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 class FileState:
     """The state of a file, as it must still be when the effects are kept.
 
+    States with other times are equal: some programs write a file again with the same content.
+
     Attributes:
         sha256: The SHA-256 of its content.
         size: Bytes.
-        mtime: Nanoseconds.
+        mtime: Nanoseconds. An undo restores it.
         mode: Permission bits.
     """
 
     sha256: str
     size: int
-    mtime: int
+    mtime: int = field(compare=False)
     mode: int
 
 

@@ -96,9 +96,23 @@ class FileWatch:
         return Change(self.change_id, record=record, backups=self._backups, lost=lost, certainty="named only")
 
     def changed_now(self) -> set[str]:
-        """Return the files whose size or time changed since the start, and the new and missing ones."""
+        """Return the changed, new and missing files. Of a file that is not saved, a new time counts too."""
         now = self._stamps_now()
-        return {path for path in self._stamps.keys() | now.keys() if self._stamps.get(path) != now.get(path)}
+        paths = self._stamps.keys() | now.keys()
+        return {
+            path for path in paths if self._stamps.get(path) != now.get(path) and not self._is_as_saved(path)
+        }
+
+    def _is_as_saved(self, path: str) -> bool:
+        """Return True if a file has its saved content, such as after another program wrote it again."""
+        saved = self._saved.get(path)
+        with suppress(OSError):
+            folder = os.open(self.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                return saved is not None and state_below(folder, path) == saved
+            finally:
+                os.close(folder)
+        return False
 
     def record(self) -> tuple[JournalRecord | None, list[UndoItem]]:
         """Return the journal of the changed files, and the changed files that were not saved.
