@@ -253,6 +253,7 @@ class ChatOptions(MagicOptions):
     profile: str | None = _tool_profile("; self if left out", CHAT_PROFILES)
     direct: bool = option("--direct", "The model calls tools directly instead of writing scripts.")
     plan: bool = option("--plan", "The model has no tools and only describes a plan.")
+    edit: bool = option("--edit", "The answer is edits of cells, which you review as diffs.")
     cells: tuple[str, ...] = option(
         "--cells",
         "Attach cells with their outputs and tracebacks: 3 for the last three, [4] for In [4], [4-6].",

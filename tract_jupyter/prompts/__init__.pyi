@@ -19,6 +19,7 @@ from .orchestrator import REASONING as REASONING
 from .orchestrator import filled as filled
 from .replies import CONSULT as CONSULT
 from .replies import CONTINUE as CONTINUE
+from .replies import EDIT as EDIT
 from .replies import EXPLAIN as EXPLAIN
 from .replies import NO_CALL as NO_CALL
 from .replies import PLACE as PLACE

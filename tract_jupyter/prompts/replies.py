@@ -31,6 +31,12 @@ Only plan this time. You have no tools now, and nothing runs. List the steps tha
 the tool calls with their arguments, the changes of each step, possible problems, and information that you need \
 first. Leave out all else. The user reads the plan and decides whether you carry it out."""
 
+EDIT: Final = """\
+Answer with edits of the user's notebook this time. Read the cells that you need with notebook_read, then propose all \
+changes in one call of notebook_edit. The user reviews them as diffs, and nothing runs. If it can only insert code \
+now, propose that. Then say in one or two sentences what you changed and why. Do not repeat the code."""
+"""The context of `--edit`."""
+
 SCHEMA_ONLY: Final = """\
 The user hides the values of these variables from you: {names}. Results show [hidden] in their place, and you see no \
 figures. Work with names, types, counts and aggregates. Print aggregates with all digits. Do not try to reveal values \

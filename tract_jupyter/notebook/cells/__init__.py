@@ -6,6 +6,7 @@
 * `edits` checks proposed edits against the texts that the model read, and compares the texts.
 * `outputs` makes bounded data for a model of cells and their outputs.
 * `review` shows a request at its cells, and turns clicks there into answers.
+* `reply` proposes the cells of a reply.
 * `origin` looks up why a cell is there.
 * `tools` has the tools for models.
 

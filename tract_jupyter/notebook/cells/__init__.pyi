@@ -4,4 +4,8 @@ from .messages import VERSION as VERSION
 from .messages import source_hash as source_hash
 from .origin import describe_origin as describe_origin
 from .pages import CellPages as CellPages
+from .reply import Reply as Reply
+from .reply import propose_reply as propose_reply
+from .reply import split_reply as split_reply
+from .review import EDIT_TOOL as EDIT_TOOL
 from .tools import NotebookCells as NotebookCells

@@ -5,7 +5,7 @@ A file may have anything in `metadata.tract`. Only the id of the request is used
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import one_line
@@ -18,9 +18,20 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import StoredDecision, StoredPending
     from tract_jupyter.tract import Tract
 
+_OF_TURN: Final = "turn "
 _UNKNOWN = (
     "The metadata names a request that is no approved edit of this cell in this store. It proves nothing."
 )
+
+
+def turn_cause(turn: str) -> str:
+    """Return the cause of a request about the cells of an earlier turn."""
+    return f"{_OF_TURN}{turn}"
+
+
+def turn_of_cause(cause: str | None) -> str:
+    """Return the turn of such a cause; empty for another one."""
+    return cause.removeprefix(_OF_TURN) if cause is not None and cause.startswith(_OF_TURN) else ""
 
 
 def describe_origin(tract: Tract, pages: CellPages, name: str) -> tuple[str, ...]:
@@ -78,7 +89,12 @@ def _edits(stored: StoredPending, decision: StoredDecision) -> list[Mapping[str,
 
 def _turn_lines(tract: Tract, stored: StoredPending) -> tuple[str, ...]:
     """Return the user's message and the model of the turn in which a request was made."""
-    turns = [turn for turn in tract.loop.turns() if turn.at <= stored.created_at]
+    question = turn_of_cause(stored.triggered_by)
+    turns = [
+        turn
+        for turn in tract.loop.turns()
+        if turn.at <= stored.created_at and question in {"", turn.question}
+    ]
     if not turns:
         return ()
     model = _model_of(turns[-1])

@@ -18,10 +18,12 @@ from tract_jupyter.notebook.cells.edits import (
     diff_text,
 )
 from tract_jupyter.notebook.cells.messages import source_hash
+from tract_jupyter.notebook.cells.origin import turn_of_cause
 from tract_jupyter.notebook.cells.outputs import cell_data, output_data, output_images
 from tract_jupyter.notebook.cells.pages import CellPages
 from tract_jupyter.notebook.cells.review import EDIT_TOOL, CellRequests
 from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
+from tract_jupyter.storage import what_triggered
 from tract_jupyter.toolkit import (
     CHAT,
     NOTEBOOK,
@@ -68,6 +70,8 @@ class NotebookCells:
         self._known = KnownTexts()
         self._requests = CellRequests(self._plan, self._findings, lambda: self.pages)
         self.pages = CellPages(lambda: notebook.path, self._requests, notebook.side)
+        self.reads_sources = False
+        """True during a turn whose model may read sources without asking."""
         self._details_of = lru_cache(maxsize=8)(self._make_details)
 
     def show(self, ticket: Ticket) -> None:
@@ -97,9 +101,11 @@ class NotebookCells:
     # --- reading
 
     def _may_read(self, values: Mapping[str, Any], actor: str) -> bool:
-        """Return True if the model of the chat may look, or if the user clicked on a button of these cells."""
+        """Return True if the model of the chat may look, or if the user's magic or button allows these cells."""
         if actor != CHAT:
             return False
+        if self.reads_sources and not values["outputs"]:
+            return True
         cells = values["cells"]
         is_asked = bool(cells) and self.pages.asked.issuperset(cells)
         return is_asked or self._notebook.tract.review.grants.has_rule()
@@ -278,7 +284,7 @@ class NotebookCells:
         decision = None if pending is None else pending.decision
         return {
             "model": "" if notes is None else notes.model,
-            "turn": turns[-1].question if turns else "",
+            "turn": turn_of_cause(what_triggered()) or (turns[-1].question if turns else ""),
             "commit": tract.head or "",
             "decision": "" if decision is None else f"{decision.action} ({decision.channel})",
             "request": "" if pending is None else pending.pending_id,

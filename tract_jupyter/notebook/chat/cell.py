@@ -10,6 +10,7 @@ from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import SentContext, TurnOutcome, message_with, one_line, parse_message
+from tract_jupyter.notebook.cells import EDIT_TOOL, Reply, propose_reply
 from tract_jupyter.notebook.chat.board import (
     TurnBoard,
     check_ended,
@@ -35,11 +36,12 @@ from tract_jupyter.notebook.chat.source import (
 )
 from tract_jupyter.notebook.chat.undo import UndoCard, carry_out, plan_undo, undo_conversation
 from tract_jupyter.notebook.options import CHAT_PROFILES, ChatOptions
-from tract_jupyter.prompts import EXPLAIN, PLAN, SCHEMA_ONLY, SCHEMA_ONLY_CONTEXT
+from tract_jupyter.prompts import EDIT, EXPLAIN, PLAN, SCHEMA_ONLY, SCHEMA_ONLY_CONTEXT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
+    from threading import Thread
 
     from tract_jupyter.loop import PastTurn, TurnEvent
     from tract_jupyter.models import AttachedFile
@@ -194,11 +196,13 @@ def _check(text: str, options: ChatOptions) -> None:
             "--schema-only hides the values of the variables in --vars, and there is none. Nothing was sent"
         )
     attached = options.cells or options.variables or options.files or options.error
-    if options.retry and (attached or options.plan):
+    if options.retry and (attached or options.plan or options.edit):
         raise OperationError(
             "--retry repeats the last message with its attachments. To change them, send a new message. Nothing was "
             "sent"
         )
+    if options.plan and options.edit:
+        raise OperationError("--plan gives the model no tools, so it cannot edit cells. Nothing was sent")
     if options.plan and (options.direct or options.profile):
         raise OperationError(
             "--plan gives the model no tools, so --direct and --profile have no effect. Nothing was sent"
@@ -275,6 +279,10 @@ def _contexts(
     """Return the context that goes with the text, and the images and PDFs among the files."""
     shell, decided = notebook.shell, {"send_anyway": options.send_anyway}
     sent = [SentContext("--plan", "nothing runs", PLAN)] if options.plan else []
+    if options.edit:
+        if notebook.tract.executor.find(EDIT_TOOL) is None:
+            raise OperationError("--edit needs a Jupyter kernel, which has cells. Nothing was sent")
+        sent.append(SentContext("--edit", "the answer is edits of cells", EDIT))
     texts, files = (
         file_context(notebook.tract.workspace, options.files, **decided) if options.files else ([], [])
     )
@@ -327,8 +335,9 @@ async def _carry_out(
     limits = tract.loop.limits
     log.most_steps = None if agent else limits.steps
     log.model = options.model or log.model or _model_name(tract)
+    log.can_insert = notebook.has_pages and bool(notebook.front_end.cell_id)
     with tract.loop.signal() as stop:
-        acts = _Actions(notebook, log, stop)
+        acts = _Actions(notebook, log, stop, notebook.front_end.cell_id)
         board = TurnBoard(log, display_for(notebook, acts, log))
         acts.board = board
 
@@ -345,6 +354,7 @@ async def _carry_out(
                     notebook.agent_watch.shown_on(board),
                     notebook.side.showing("" if message is None else parse_message(message)[1], board),
                     _hiding(notebook, hidden),
+                    _reading(notebook, is_free=options.edit),
                     within or nullcontext(),
                 ):
                     offered = {} if agent else {"tools": tools}
@@ -380,6 +390,19 @@ def _hiding(notebook: NotebookSession, hidden: HiddenValues | None) -> Iterator[
         tract.loop.redact, notebook.hides_values = before, False
 
 
+@contextmanager
+def _reading(notebook: NotebookSession, *, is_free: bool) -> Iterator[None]:
+    """Let the model of a turn read the sources of the cells without asking."""
+    if not is_free:
+        yield
+        return
+    notebook.cells.reads_sources = True
+    try:
+        yield
+    finally:
+        notebook.cells.reads_sources = False
+
+
 def _model_name(tract: Tract) -> str:
     model = getattr(tract.llm, "model", None)
     return model if isinstance(model, str) else ""
@@ -406,11 +429,15 @@ class _Actions:
     notebook: NotebookSession
     log: TurnLog
     stop: StopSignal
+    cell: str = ""
+    """The id of the turn's cell."""
     board: TurnBoard | None = None
     undo: UndoCard | None = None
     """The plan of an undo on display."""
     starts_new: bool = False
     """True if the turn was stopped to start a new conversation."""
+    insertion: Thread | None = None
+    """Waits for the decision about the reply as cells."""
 
     @property
     def tract(self) -> Tract:
@@ -427,15 +454,18 @@ class _Actions:
             return self._plan(view)
         if action == "cancel" or ":" in action or action.startswith("undo_"):
             return self._decide(view, action)
-        if action == "fork":
-            return self._fork(view)
-        if action == "new":
-            return self._start_new_soon(view)
-        if action == "ask":
-            self.tract.review.grants.end_rules()
-            self.log.asks_again = True
-            return self.log.view()
+        others = {
+            "fork": self._fork, "new": self._start_new_soon, "cells": self._insert, "ask": self._ask_again,
+        }  # fmt: skip
+        if action in others:
+            return others[action](view)
         raise OperationError("%tract chat resume continues the turn")
+
+    def _ask_again(self, _view: DrawnTurn) -> DrawnTurn:
+        """Ask the user again about each script."""
+        self.tract.review.grants.end_rules()
+        self.log.asks_again = True
+        return self.log.view()
 
     def _start_new_soon(self, view: DrawnTurn) -> DrawnTurn | None:
         """Start a new conversation, or stop the turn first."""
@@ -483,6 +513,24 @@ class _Actions:
         return self._said(
             replace(view.undone(), said=f"New conversation on branch {name}: run the cell again.")
         )
+
+    def _insert(self, view: DrawnTurn) -> DrawnTurn | None:
+        """Propose the reply as cells below the turn. The request is decided like each edit."""
+        if self.insertion is not None and self.insertion.is_alive():
+            raise OperationError("the request for these cells is open: decide it at the cells, or below")
+        if not self.notebook.has_pages:
+            raise OperationError(
+                "no page with the JupyterLab extension is connected, so no cell can be inserted"
+            )
+        board, turns = self.board, self.notebook.turns
+
+        def tell(text: str) -> None:
+            if board is not None:
+                turns.tell(board.display, text)
+
+        reply = Reply(view.reply, view.turn_id, view.model)
+        self.insertion = propose_reply(self.tract, reply, self.cell, tell)
+        return None
 
     def _fork(self, view: DrawnTurn) -> DrawnTurn:
         """Create a branch that ends with this turn, and switch to it."""

@@ -67,6 +67,7 @@ class TurnLog:
         continues: a sentence about the earlier conversation, in the first turn of a kernel; empty if the notebook
             shows it already, None if the turn continues no earlier conversation.
         asks_again: the user no longer lets the model look without asking.
+        can_insert: the page can insert the reply as cells.
         clock: returns seconds.
         go_on: the command that resumes the turn.
         show_again: the command that shows the turn.
@@ -84,6 +85,7 @@ class TurnLog:
     has_earlier: bool = False
     continues: str | None = None
     asks_again: bool = False
+    can_insert: bool = False
     clock: Callable[[], float] = time.monotonic
     go_on: str = GO_ON
     show_again: str = SHOW
@@ -254,7 +256,7 @@ class TurnLog:
                 self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
                 self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
                 go_on=self.go_on, named=self.named, stays=self._keeps_answer,
-                continues=self.continues is not None, asks_again=self.asks_again,
+                continues=self.continues is not None, asks_again=self.asks_again, can_insert=self.can_insert,
             )  # fmt: skip
             return self.finish(turn)
 

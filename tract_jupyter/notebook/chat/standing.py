@@ -32,6 +32,13 @@ class TurnsOnDisplay:
         if display in self._turns:
             self._turns[display] = self._turns[display][0], turn
 
+    def tell(self, display: TurnDisplay, text: str) -> None:
+        """Show a note in the footer of a finished turn. May be called in any thread."""
+        if display in self._turns:
+            tract, turn = self._turns[display]
+            self._turns[display] = tract, replace(turn, said=text)
+            display.close(self._turns[display][1])
+
     def refresh(self, _result: object = None) -> None:
         """Redraw the turns whose actions have changed."""
         try:

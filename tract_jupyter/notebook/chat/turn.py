@@ -64,6 +64,7 @@ class DrawnTurn:
         stays: the message was repeated, and the earlier answer stays valid until a new one arrives.
         continues: the first turn in this kernel of an earlier conversation.
         asks_again: the user no longer lets the model look without asking.
+        can_insert: the page can insert the reply as cells.
         undo_card: the plan or the result of an undo of this turn; None if the user asked for none.
     """
 
@@ -87,6 +88,7 @@ class DrawnTurn:
     stays: bool = False
     continues: bool = False
     asks_again: bool = False
+    can_insert: bool = False
     undo_card: UndoCard | None = None
 
     @property
@@ -150,7 +152,17 @@ class DrawnTurn:
             return self.undo_card.actions
         if self.is_undone or not self.turn_id:
             return ()
-        return ("undo", "fork", *self._new(), *self._ask()) if self.is_last else ("fork", *self._ask())
+        more = (*(("cells",) if self.can_insert and self.reply else ()),)
+        if not self.is_last:
+            return ("fork", *more, *self._ask())
+        return ("undo", "fork", *more, *self._new(), *self._ask())
+
+    @property
+    def reply(self) -> str:
+        """The text of the answer; empty without one."""
+        last = self.parts[-1] if self.parts else None
+        has_answer = self.ended is not None and self.ended.outcome is TurnOutcome.ANSWER
+        return last.source.strip() if has_answer and isinstance(last, Prose) else ""
 
     def _new(self) -> tuple[Action, ...]:
         return ("new",) if self.continues else ()

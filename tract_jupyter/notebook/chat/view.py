@@ -27,6 +27,7 @@ ACTIONS: Final[dict[Action, str]] = {
     "stop": "Stop",
     "undo": "Undo this turn",
     "fork": "Fork from here",
+    "cells": "Insert as cells",
     "new": "Start a new conversation",
     "ask": "Ask about each script again",
     "undo_all": "Undo all of this",
