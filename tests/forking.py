@@ -1,7 +1,8 @@
 """Processes that are forked from one that has imported what they need.
 
 Some tests end a process after each of its transactions, or run many programs. The imports of such a process take longer
-than its work.
+than its work, and so do its first statements and calls: a module can define `warm_up`, which does the work once in the
+process that forks. It must leave no thread.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import signal
 import subprocess
 import sys
 import traceback
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
@@ -77,7 +78,8 @@ def serve():
         name, _, function = job["place"].partition(":")
         module = importlib.import_module(name)
         if name not in warm and hasattr(module, "warm_up"):
-            module.warm_up()
+            with redirect_stdout(sys.stderr):  # answers are on stdout
+                module.warm_up()
         warm.add(name)
         with TemporaryFile() as stdout, TemporaryFile() as stderr:
             pid = os.fork()

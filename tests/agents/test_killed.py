@@ -9,6 +9,8 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -75,8 +77,6 @@ def opened(folder, effects):
 
 def run_and_end(folder, end_at, when, number="0"):
     """Have the chat call the agent, and end the process at an effect, or after so many transactions."""
-    from pathlib import Path
-
     folder = Path(folder)
     tract = opened(folder, Effects(folder / "effects", end_at, when))
     tract.agents.create("low", "low works.", "d", tools=["write"])
@@ -99,6 +99,15 @@ def run_and_end(folder, end_at, when, number="0"):
     print(-left[0])
     tract.close()
     return 7
+
+
+def warm_up():
+    """Do the work once in the process that forks the others."""
+    begin = Database.write
+    with TemporaryDirectory() as folder:
+        Path(folder, "effects").touch()
+        run_and_end(folder, "", "")
+    Database.write = begin
 
 
 @pytest.fixture
@@ -293,7 +302,6 @@ HANGING = "import sys; from tests.agents.test_killed import run_and_hang; run_an
 
 def run_and_hang(folder):
     """Call an agent whose model says that it was asked, and never replies."""
-    from pathlib import Path
 
     def hangs(messages, **options):
         print("asked", flush=True)

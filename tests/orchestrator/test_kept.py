@@ -7,6 +7,8 @@ import signal
 import sqlite3
 import warnings
 from contextlib import closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -42,6 +44,19 @@ def orchestrator(tract):
     return Orchestrator(tract, OrchestratorConfig(on_proposal=auto_approve), model)
 
 
+def prepare(path, by):
+    """Write four messages. If a policy runs the orchestrator, set one, and another that pins a message."""
+    with Tract.open(path) as tract:
+        for week in range(4):
+            tract.user(f"Week {week}: {week * 7} birds.")
+        if by == "policy":
+            tract.autonomy.ceiling = "autonomous"
+            tract.policies.add("pin", patterns=["KEEP"], autonomy="autonomous")
+            tract.orchestrator.config = OrchestratorConfig(
+                autonomy_ceiling="autonomous", triggers=[Trigger(commits=1)]
+            )
+
+
 def run_and_end(path, number, by):
     """Run, or have a policy run it, and end the process as kill -9 does after so many transactions."""
     with Tract.open(path) as tract:
@@ -64,6 +79,17 @@ def run_and_end(path, number, by):
         else:
             made.run("it is full")
     return 7
+
+
+def warm_up():
+    """Do the work once in the process that forks the others."""
+    begin = Database.write
+    for by in ("person", "policy"):
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "t.db")
+            prepare(path, by)
+            run_and_end(path, 0, by)
+            Database.write = begin
 
 
 def answer_doubts(tract):
@@ -96,9 +122,7 @@ def test_killed_after_any_transaction_it_goes_on_or_is_told_and_nothing_is_done_
     outcomes = set()
     for number in range(1, 100):
         path = tmp_path / f"{number}.db"
-        with Tract.open(path) as tract:
-            for week in range(4):
-                tract.user(f"Week {week}: {week * 7} birds.")
+        prepare(path, "person")
         if not killed(forker, path, number, "person"):
             break
         with Tract.open(path) as tract:
@@ -136,14 +160,7 @@ def test_a_run_of_a_policy_killed_after_any_transaction_goes_on_or_is_told_and_n
     outcomes = set()
     for number in range(1, 100):
         path = tmp_path / f"{number}.db"
-        with Tract.open(path) as tract:
-            for week in range(4):
-                tract.user(f"Week {week}: {week * 7} birds.")
-            tract.autonomy.ceiling = "autonomous"
-            tract.policies.add("pin", patterns=["KEEP"], autonomy="autonomous")
-            tract.orchestrator.config = OrchestratorConfig(
-                autonomy_ceiling="autonomous", triggers=[Trigger(commits=1)]
-            )
+        prepare(path, "policy")
         is_over = not killed(forker, path, number, "policy")
         with Tract.open(path) as tract:
             tract.models.use(tidier, operation="orchestrate")

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -55,6 +57,17 @@ def run(forker, path, stop):
     done = forker.run("tests.policy.test_killed:commit_and_end", path, stop)
     assert done.returncode in {0, -signal.SIGKILL}, done.stderr
     return done
+
+
+def warm_up():
+    """Do the work once in the process that forks the others."""
+    begin = Database.write
+    for kind in ("pin", "propose", "orchestrate"):
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "t.db")
+            prepared(path, kind)
+            commit_and_end(path, 0)
+            Database.write = begin
 
 
 @pytest.mark.slow

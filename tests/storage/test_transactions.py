@@ -225,7 +225,7 @@ def test_both_write_after_a_fork(database):
     assert len(notes(database)) == 22
 
 
-def test_a_child_keeps_what_its_parent_closes(database):
+def test_a_child_keeps_what_its_parent_closes(database, store_url):
     # SQLite's last connection empties and removes the WAL, which must not be the one that a child writes to
     parent_closed, child_wrote = multiprocessing.Event(), multiprocessing.Event()
     child = os.fork()
@@ -236,11 +236,10 @@ def test_a_child_keeps_what_its_parent_closes(database):
         note(database, "after")
         os._exit(0)
     assert child_wrote.wait(30)
-    url = database._backend.engine.url.render_as_string(hide_password=False)
     database.close()
     parent_closed.set()
     os.waitpid(child, 0)
-    with closing_database(url) as again:
+    with closing_database(store_url) as again:
         assert notes(again) == ["after", "child"]
 
 

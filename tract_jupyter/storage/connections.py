@@ -91,7 +91,7 @@ class ThreadConnection:
 
     def open(self, backend: Backend) -> Connection:
         """Create the connection, and return it."""
-        connection = backend.engine.connect()
+        connection = backend.connect()
         driver = self.driver = connection.connection.driver_connection
         self.pid = os.getpid()
         connection.detach()  # the pool no longer counts or closes it

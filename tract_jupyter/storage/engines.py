@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import sqlite3
 from contextlib import suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sqlalchemy import Connection, Engine
+    from sqlalchemy.engine.interfaces import DBAPIConnection
 
 MEMORY: Final = ":memory:"
 SQLITE: Final = "sqlite"
@@ -42,6 +44,7 @@ class Backend:
     """A database and its dialect-specific statements.
 
     Args:
+        connect: opens a connection.
         setup: statements that every new connection runs; none of them writes.
         run: runs a statement on the driver's connection, which is faster than SQLAlchemy.
         is_shared: all threads use one connection. A store in memory requires this.
@@ -49,6 +52,7 @@ class Backend:
     """
 
     engine: Engine
+    connect: Callable[[], Connection]
     name: str
     location: str
     setup: tuple[str, ...]
@@ -118,9 +122,13 @@ def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
 
 def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
     is_shared = target.database in {None, "", MEMORY}
-    if not is_shared and "uri" not in target.query:  # engines are cached, and a process may change its folder
+    if (
+        not is_shared and "uri" not in target.query
+    ):  # threads connect later, and a process may change its folder
         target = target.set(database=str(Path(str(target.database)).absolute()))
-    engine = _engine(target, check_same_thread=False, timeout=lock_timeout)
+    engine = _sqlite_engine()
+    positional, named = engine.dialect.create_connect_args(target)
+    settings = {**named, "check_same_thread": False, "timeout": lock_timeout}
     can_create = not ("immutable" in target.query or target.query.get("mode") in {"ro", "rw"})
     file = _file_of(target) if can_create else None
     mark = None if file is None else Mark(file.absolute())  # before the file is created
@@ -128,6 +136,7 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
         _make_private_file(file)
     return Backend(
         engine,
+        partial(_connect_sqlite, engine, partial(engine.dialect.connect, *positional, **settings)),
         SQLITE,
         location,
         # the file may not be a tract store, so these statements do not write
@@ -154,8 +163,10 @@ def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:
     }
     chosen = {key: value for key, value in defaults.items() if key not in target.query}
     milliseconds = max(1, round(lock_timeout * 1000))  # 0 would mean no timeout
+    engine = _postgres_engine(target.set(drivername="postgresql+psycopg"), **chosen)
     return Backend(
-        _engine(target.set(drivername="postgresql+psycopg"), **chosen),
+        engine,
+        engine.connect,
         POSTGRES,
         location,
         setup=(f"SET lock_timeout = {milliseconds}",),
@@ -169,18 +180,43 @@ def _run_unprepared(driver: Any, statement: str) -> None:
     driver.execute(statement, prepare=False)  # several statements at once cannot be prepared
 
 
+_opening: ContextVar[Callable[[], DBAPIConnection]] = ContextVar("opening")
+
+
+@lru_cache(maxsize=1)
+def _sqlite_engine() -> Engine:
+    """Return the engine of all SQLite stores: a statement that one store has compiled is fast in all others."""
+    return _engine(URL.create("sqlite"), creator=_open)
+
+
+def _open() -> DBAPIConnection:
+    return _opening.get()()
+
+
+def _connect_sqlite(engine: Engine, opening: Callable[[], DBAPIConnection]) -> Connection:
+    token = _opening.set(opening)
+    try:
+        return engine.connect()
+    finally:
+        _opening.reset(token)
+
+
 @lru_cache(maxsize=16)
-def _engine(target: URL, **connect_args: Any) -> Engine:
+def _postgres_engine(target: URL, **connect_args: Any) -> Engine:
     """Return the engine of a database. Its cache of compiled statements makes the next open fast."""
+    return _engine(target, connect_args=connect_args)
+
+
+def _engine(target: URL, **options: Any) -> Engine:
     try:
         # `Transaction` begins transactions, because drivers begin them too late. `Connections` replaces the pool.
         # No rollback on close: if the server ended the connection, it would fail and log a traceback.
         return create_engine(
             target,
-            connect_args=connect_args,
             isolation_level="AUTOCOMMIT",
             poolclass=NullPool,
             pool_reset_on_return=None,
+            **options,
         )
     except (ArgumentError, NoSuchModuleError, ImportError) as error:
         install = "; run 'pip install tract_jupyter[postgres]'" if isinstance(error, ImportError) else ""
