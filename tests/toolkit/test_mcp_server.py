@@ -21,7 +21,16 @@ from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import McpError, McpTimeoutError, StoreError, ToolExecutionError
 from tract_jupyter.operations import client_left
 from tract_jupyter.review import AsyncChannel
-from tract_jupyter.toolkit import McpServer, Permission, Traits
+from tract_jupyter.toolkit import (
+    McpServer,
+    McpService,
+    Permission,
+    ServedAs,
+    Surroundings,
+    ToolConfig,
+    ToolProfile,
+    Traits,
+)
 
 MESSAGE = {"content": {"content_type": "dialogue", "role": "user", "text": "hi"}}
 HELLO = OperationSpec("hello", "Say hello.", {"n": {"type": "int", "default": 1}}, {})
@@ -137,6 +146,30 @@ def test_mistakes_come_back_as_errors(tract, add):
     assert call(tract, "fail") == (True, "OSError: disk full", None)
     assert call(tract, "comit")[1].startswith("no tool 'comit' in the profile 'full'. Did you mean 'commit'?")
     assert call(tract, "log", {"limit": "x"})[1] == "'limit' should be a valid integer, got 'x' (str)"
+
+
+def test_an_unknown_tool_is_answered_with_the_callable_ones(tract):
+    tract.executor.permission = lambda tool, _: Permission.DENY if tool.name == "log" else Permission.ALLOW
+    text = call(tract, "comit")[1]
+    assert {"commit", "status"} <= set(text.partition("Tools: ")[2].split(", "))
+    assert "log" not in text.partition("Tools: ")[2].split(", ")
+    service = McpService(
+        tract,
+        ToolProfile("kernel", dict.fromkeys(("status", "log", "diff"), ToolConfig())),
+        None,
+        Surroundings(renamed=[ServedAs("look", "diff", {}, "Look.")]),
+    )
+
+    async def use():
+        async with Client(service.server) as client:
+            listed = sorted(tool.name for tool in (await client.list_tools()).tools)
+            return listed, [await client.call_tool(name, {}) for name in ("lok", "diff", "commit")]
+
+    listed, results = anyio.run(use)
+    assert listed == ["log", "look", "result", "status"]
+    texts = [result.content[0].text for result in results if result.is_error]
+    assert texts[0].startswith("no tool 'lok' is served. Did you mean 'look'?")
+    assert [text.partition("Tools: ")[2] for text in texts] == [", ".join(listed)] * 3
 
 
 # --- who calls

@@ -125,7 +125,7 @@ class Call:
         if self.approval is not None and (tool is None or not _may_count(self.approval, tool)):
             raise CallRefused(executor.why_gone() or CHANGED_SINCE.format(tool=name))
         if tool is None or (profile is not None and not profile.has(tool)):
-            raise CallRefused.by(executor.unknown(name, tool, profile))
+            raise CallRefused.by(executor.unknown(name, tool, profile, self._actor))
         self.tool = tool
         self._actor, locks = executor.qualified(self._actor), executor.locks
         if tool.name in locks:

@@ -446,17 +446,19 @@ class ToolExecutor:
             return True
         return self.permission(tool, self.qualified(actor)) is Permission.DENY
 
-    def unknown(self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None) -> ToolResult:
-        """Refuse an unknown tool, and list the known ones. A tool that is not granted counts as denied."""
+    def unknown(
+        self, name: str, tool: ToolDefinition | None, profile: ToolProfile | None, actor: str = USER
+    ) -> ToolResult:
+        """Refuse an unknown tool, and list the callable ones. A tool that is not granted counts as denied."""
         reason = self.why_gone()
         if reason:
             return ToolResult(str(name), success=False, error=reason, denied=True)
         if tool is not None and profile is not None and profile.in_code.has(tool):
             message = CALLED_FROM_CODE.format(tool=name, function=python_name(tool.own_name))
             return ToolResult(name, success=False, error=message, denied=True)
-        tools, locks = self.tools().values(), self.locks
-        offered = tools if profile is None else profile.filter_tools(tools)
-        names = sorted(each.name for each in offered if each.name not in locks)
+        names = sorted(
+            each.name for each in self.tools().values() if not self.is_barred(each, actor, profile)
+        )
         near, listed = nearest(str(name), names), ", ".join(names)
         if tool is None and self.agent and isinstance(name, str) and self.top.get(name) is not None:
             message = NOT_GRANTED.format(tool=name, actor=self.agent, near=near, names=listed or "none")

@@ -35,7 +35,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from tract_jupyter.exceptions import McpError
+from tract_jupyter.exceptions import McpError, nearest
 from tract_jupyter.models import admin_limits, printable
 from tract_jupyter.prompts import (
     CALL_WAITS,
@@ -52,6 +52,7 @@ from tract_jupyter.review import CLIENT, Channel, checking
 from tract_jupyter.toolkit.ambient import CallNotes, InLine, OutsideCall, at_once, changed_context
 from tract_jupyter.toolkit.call import failed
 from tract_jupyter.toolkit.mcp.held import HeldCall, HeldCalls, call_key, hold_of
+from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
     import contextvars
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from tract_jupyter.operations import Operations
     from tract_jupyter.review import Reviewer, Ticket
     from tract_jupyter.toolkit.profiles import ToolProfile
-    from tract_jupyter.toolkit.results import ToolResult
     from tract_jupyter.toolkit.toolset import Toolset
 
 
@@ -317,8 +317,10 @@ class McpService:
         if renamed is not None:
             return toolset.execute(renamed.tool, {**call.arguments, **renamed.fixed})
         tool = toolset.get(call.tool)
-        if tool is not None and tool.name in self._hidden:
-            raise McpError(f"{call.tool!r} is not served here; call tools/list for the tools")
+        if self._renamed and (tool is None or tool.name in self._hidden):
+            names = sorted([*(one.name for one in self._tools()), RESULT])
+            error = f"no tool {call.tool!r} is served.{nearest(call.tool, names)} Tools: {', '.join(names)}"
+            return ToolResult(call.tool, success=False, error=error, denied=tool is not None)
         return toolset.execute(call.tool, call.arguments)
 
     def _leave(self, call: HeldCall) -> None:
