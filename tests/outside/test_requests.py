@@ -1,6 +1,7 @@
 """The four shapes of requests for permission, with messages as the agents send them, and hostile ones."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -195,17 +196,26 @@ def test_paths_outside_of_the_folder_are_named(chat, known, user, folder):
     assert f"outside of the folder: {folder.parent / 'other.txt'}, /etc/passwd" in request.why
 
 
-def test_a_notebook_file_is_refused_with_a_remedy_and_no_question(chat, known, user, log, folder):
+def test_a_notebook_file_is_refused_with_a_remedy_and_no_question(chat, known, tract, user, log, folder):
     (folder / "birds.txt").symlink_to("birds.ipynb")
+    (folder / "in").mkdir()
+    for place, link in (
+        (folder / "in" / "linked.ipynb", "hard.txt"),
+        (folder.parent / "open.ipynb", "hard.json"),
+    ):
+        place.write_text("{}")
+        (folder / link).hardlink_to(place)
+    tract.outside.watch_saves = lambda: SimpleNamespace(path=folder.parent / "open.ipynb", is_saved_only=True)
     asks = [
         ["ask", {"call": call(path, content=[{**DIFF, "path": path}])}]
-        for path in ("Birds.IPYNB", "birds.txt")
+        for path in ("Birds.IPYNB", "birds.txt", "hard.txt", "hard.json")
     ]
     nested = {"changes": {"birds.ipynb": {"type": "update"}}}
     asks.append(["ask", {"call": call("nested", kind="edit", rawInput=nested)}])
     prompts = [asks, [["text", "In a cell then."]]]
     response, _ = chat(known(prompts=prompts, log=log.place))
     assert not user.requests
+    assert {(folder / name).read_text() for name in ("hard.txt", "hard.json")} == {"{}"}
     assert response.text == "In a cell then."
     assert "the open notebook would overwrite" in log.sent("session/prompt")[1]["prompt"][0]["text"]
 
@@ -354,3 +364,37 @@ def test_hostile_values_of_a_call_do_no_harm(chat, known, user):
     assert len(user.requests) == 3
     assert "*** Begin Patch" in str(user.requests[0].tables)
     assert len([event for event in events if isinstance(event, TurnNoted)]) == 3
+
+
+def test_other_arguments_than_the_approved_ones_are_a_warning(chat, known, user):
+    def asks(call_id, before, *reports, **more):
+        about = call(call_id, kind="execute", rawInput=before, **more)
+        return [
+            "ask",
+            {"call": about, "does": [["progress", {"toolCallId": call_id, **one}] for one in reports]},
+        ]
+
+    def raw(**arguments):
+        return {"rawInput": arguments}
+
+    edit = {**DIFF, "oldText": "one\n", "newText": "two\n"}
+    steps = [
+        asks("c1", {"command": "ls", "n": float("nan")}, raw(command="ls", cwd="/", description="it adds some"),
+             {"content": [{"type": "content", "content": {"type": "text", "text": "command"}}]}),
+        asks("c2", {"cmd": ["echo", "a b"]}, raw(command="echo 'a b'")),
+        asks("c3", {"filepath": "new.py"}, raw(filePath="new.py", oldString="one", newString="two"), content=[edit]),
+        asks("c4", {}, raw(where="Ulm")),
+        asks("c5", {"command": "ls"}, raw(command="rm -r ~"), raw(command="rm -r /")),
+        asks("c6", {"where": "Ulm", "n": 1}, raw(where="Bonn", n=1)),
+        asks("c7", {"where": "Ulm"}, raw(command="ls")),
+        asks("c8", {"filepath": "new.py"}, raw(filePath="other.py", content="two"), content=[edit]),
+    ]  # fmt: skip
+    _, events = chat(known(prompts=[steps]))
+    assert len(user.requests) == 8
+    found = [one for one in events if isinstance(one, TurnNoted) and "other arguments" in one.title]
+    assert all(one.is_warning for one in found)
+    assert [one.text for one in found] == [
+        'It reports: {"command":"rm -r ~"}', 'It reports: {"n":1,"where":"Bonn"}', 'It reports: {"command":"ls"}',
+        'It reports: {"content":"two","filePath":"other.py"}',
+    ]  # fmt: skip
+    assert found[0].title == "Fake called execute with other arguments than you approved."

@@ -117,6 +117,28 @@ def test_a_command_line_replaces_the_program_and_keeps_the_mode(tract, log, know
     assert log.sent("session/set_mode")
 
 
+def test_a_command_line_without_the_arguments_of_the_program_gets_no_option_and_no_kernel(
+    chat, tract, log, known
+):
+    class Server:
+        name, url, headers = "kernel_1f2e", "http://127.0.0.1:1/mcp", {}
+
+    tract.outside.server = Server
+    agent = known(settings={"command": ("/no/such", "--acp"), "kernel_options": ("--only={server}",)})
+    line = command(
+        prompts=[[["env"]]], log=log.place
+    )  # as docker run IMAGE, whose entry point has the arguments
+    tract.outside.use(agent, command=line)
+    _, events = chat(agent)
+    assert any(
+        "does not end with the arguments of the program (--acp)" in getattr(one, "text", "") for one in events
+    )
+    tract.outside.use(agent, command=f"{line} --acp --more")
+    chat(agent)
+    assert log.entries("options") == [[], ["--acp", "--more", "--only=kernel_1f2e"]]
+    assert [len(one["mcpServers"]) for one in log.sent("session/new")] == [0, 1]
+
+
 @pytest.fixture
 def adapter(tmp_path, log):
     """The program of an agent, beside the program that it starts. Its shell would start `node`."""

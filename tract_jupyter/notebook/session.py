@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import ModelConnection, Models
     from tract_jupyter.notebook.agents.live import LiveTree
     from tract_jupyter.notebook.agents.watch import AgentWatch
-    from tract_jupyter.notebook.cells import NotebookCells
+    from tract_jupyter.notebook.cells import NotebookCells, NotebookSaves
     from tract_jupyter.notebook.config import TractJupyter
     from tract_jupyter.notebook.serving import KernelEndpoint, PublishedEndpoint
     from tract_jupyter.operations import Advice
@@ -231,6 +231,12 @@ class NotebookSession:
             self._turn_address = self._turn_endpoint.start()
         self._turn_endpoint.move_here()
         return self._turn_address
+
+    def watch_saves(self) -> NotebookSaves | None:
+        """Return the saves of the open notebook from now on; None if its file is not known."""
+        from tract_jupyter.notebook.cells import NotebookSaves
+
+        return None if self.path is None else NotebookSaves(self.path, self.cells.pages)
 
     @property
     def cells(self) -> NotebookCells:

@@ -88,6 +88,8 @@ class AgentSettings:
         hosts: the hosts that it may reach besides the host of its model.
         verified: the version and the date of the verification. Empty if it was not verified.
         is_known: False if nothing was verified about when it asks, as for a command line of the user.
+        takes_options: False if the user's command line hides the arguments of the program, as an image of a container
+            does. Then `kernel_options` cannot be added.
     """
 
     name: str
@@ -114,6 +116,16 @@ class AgentSettings:
     hosts: str = ""
     verified: str = ""
     is_known: bool = True
+    takes_options: bool = True
+
+    def with_command(self, line: str) -> AgentSettings:
+        """Return the settings with another command line that starts the program.
+
+        Raises:
+            OutsideAgentError: the command line is invalid.
+        """
+        words = command_of(line)
+        return replace(self, command=words, takes_options=set(self.command[1:]) <= set(words))
 
     def meta(self, server: str) -> dict[str, Any]:
         """Return the `_meta` of `session/new`, for the name of the kernel's MCP server."""
@@ -121,6 +133,12 @@ class AgentSettings:
 
     def why_no_kernel(self, folder: Path) -> str:
         """Return why the kernel is not offered in a folder; empty if it is. The user's own files do not count."""
+        if self.kernel_options and not self.takes_options:
+            missing = " ".join(settings_of(self.name).command[1:])
+            return (
+                f"its command line does not end with the arguments of the program ({missing}), so no option can be "
+                "added, and without an option it would run MCP servers of the project"
+            )
         files = [folder / name for name in self.no_kernel_with]
         files += [place / name for name in self.no_kernel_below for place in (folder, *folder.parents)]
         own = [Path.home() / name for name in (*self.no_kernel_with, *self.no_kernel_below)]

@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import ToolCall, canonical_json, one_line
+from tract_jupyter.outside.files import absolute
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from tract_jupyter.outside.agents import AgentSettings
 
@@ -45,6 +47,25 @@ class AnnouncedChange(NamedTuple):
     after: str
 
 
+class ApprovedCall(NamedTuple):
+    """The parts of a call that an approval covers.
+
+    Attributes:
+        arguments: the arguments as texts.
+        command: the shell command; empty for none.
+        paths: the files that it changes.
+    """
+
+    arguments: Mapping[str, str]
+    command: str
+    paths: frozenset[Path]
+
+    def covers(self, now: ApprovedCall) -> bool:
+        """Return True if a later report is of the same call. It may use other names, and add arguments."""
+        is_same = all(now.arguments.get(name, value) == value for name, value in self.arguments.items())
+        return is_same and now.command == self.command and now.paths <= self.paths
+
+
 @dataclass(eq=False)
 class SeenCall:
     """A call with all that the agent said about it so far.
@@ -61,6 +82,8 @@ class SeenCall:
         answer: the commit of an answer that said that the call still ran; empty for none.
         is_begun: True if the agent carries it out.
         is_rejected: True if the user rejected it.
+        committed_arguments: its arguments in the history; None if it is not there.
+        approved: its parts when the user approved it. None without an approval, and after a difference is reported.
     """
 
     acp_id: str
@@ -74,6 +97,7 @@ class SeenCall:
     is_rejected: bool = False
     answer: str = ""
     committed_arguments: Mapping[str, Any] | None = None
+    approved: ApprovedCall | None = None
 
     @property
     def call_id(self) -> str:
@@ -185,6 +209,14 @@ class SeenCall:
         raw = self.raw if isinstance(self.raw, dict) else {}
         is_ours = meta.get("is_mcp_tool_approval") is True and raw.get("server") == name
         return is_ours and not _command_in(raw)[0]
+
+    def as_approved(self, settings: AgentSettings, folder: Path) -> ApprovedCall:
+        """Return the parts of the call that an approval covers now."""
+        raw = self.raw if isinstance(self.raw, dict) else {}
+        arguments = {name: canonical_or_repr(value) for name, value in raw.items()}
+        changes = [*self.changes, *_changes_of(raw)]
+        paths = frozenset(absolute(one.path, folder) for one in changes)
+        return ApprovedCall(arguments, self.command(settings), paths)
 
     def texts(self) -> str:
         """Return the texts of its content, such as arguments that are sent as text."""

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import difflib
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from tract_jupyter.models import one_line, sha256
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tract_jupyter.outside.calls import AnnouncedChange
 
 _LARGEST: Final = 10_000_000
 _NAME: Final = 120
+_MOST_LOOKED_AT: Final = 5_000
+
+
+class NotebookFile(Protocol):
+    """The file of the open notebook since the start of a turn."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def is_saved_only(self) -> bool:
+        """True if the file is unchanged, or has only the changes of a save by the page."""
+        ...
 
 
 class ExpectedFile(NamedTuple):
@@ -72,6 +90,40 @@ def real(path: str, folder: Path) -> Path:
         return absolute(path, folder).resolve()
     except (OSError, ValueError, RuntimeError):  # such as a text that is no path
         return absolute(path, folder)
+
+
+def is_notebook(path: str, folder: Path, open_file: Path | None) -> bool:
+    """Return True if a path is one of a notebook, also by a link.
+
+    Args:
+        path: the path as the agent writes it.
+        folder: the working folder. A file with several names is compared with the notebooks below it.
+        open_file: the open notebook; None if it is not known.
+    """
+    target = real(path, folder)
+    if path.strip().lower().endswith(".ipynb") or target.suffix.lower() == ".ipynb":
+        return True
+    with suppress(OSError, ValueError):
+        status = target.stat()
+        if status.st_nlink > 1:
+            return any(os.path.samestat(status, one) for one in _notebooks(folder, open_file))
+    return False
+
+
+def _notebooks(folder: Path, open_file: Path | None) -> Iterator[os.stat_result]:
+    """Yield the open notebook and the notebooks below a folder, up to a number of files."""
+    with suppress(OSError):
+        if open_file is not None:
+            yield open_file.stat()
+    looked_at = 0
+    for place, _, names in os.walk(folder):
+        looked_at += len(names)
+        for name in names:
+            if name.lower().endswith(".ipynb"):
+                with suppress(OSError):
+                    yield Path(place, name).stat()
+        if looked_at > _MOST_LOOKED_AT:
+            return
 
 
 def shown(path: Path, folder: Path) -> str:

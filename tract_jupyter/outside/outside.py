@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.concurrency import Stopped, StopSignal, Worker
@@ -17,7 +16,8 @@ from tract_jupyter.exceptions import (
 from tract_jupyter.loop import StoppedEarlyError, TurnNoted, TurnObserver, TurnRequest
 from tract_jupyter.models import ChatResponse, TurnOutcome, admin_limits, digest, one_line
 from tract_jupyter.outside import agents
-from tract_jupyter.outside.agents import command_of, settings_of
+from tract_jupyter.outside.agents import settings_of
+from tract_jupyter.outside.files import shown
 from tract_jupyter.outside.session import AgentSession
 from tract_jupyter.outside.traffic import AgentTraffic
 from tract_jupyter.outside.turn import SESSION, OutsideTurn, prompt_content
@@ -33,8 +33,9 @@ if TYPE_CHECKING:
     from tract_jupyter.loop import AnswerStore, Generation, ToolLoop, TurnEvent
     from tract_jupyter.models import AttachedFile, Delta, Message
     from tract_jupyter.outside.agents import AgentSettings
+    from tract_jupyter.outside.files import NotebookFile
     from tract_jupyter.outside.session import KernelServer
-    from tract_jupyter.rehearsal import Backups, Change
+    from tract_jupyter.rehearsal import Backups, Change, FileWatch
     from tract_jupyter.review import Review
     from tract_jupyter.toolkit import EffectRecords
 
@@ -43,6 +44,8 @@ _MOST_EARLIER: Final = 40_000
 _MOST_BEFORE: Final = 1_000
 _MOST_SESSIONS: Final = 200
 _SESSION_EVENT: Final = "outside.session"
+_NAME: Final = 120
+_SAVED: Final = "{} has the cells of its page, or its earlier cells. Outputs were not compared."
 _EARLIER: Final = (
     "The conversation so far, for your information:\n\n{text}\n\nThe message of the user:\n\n{message}"
 )
@@ -70,6 +73,8 @@ class OutsideAgents:
 
     Attributes:
         server: a function that starts the kernel's MCP server and returns its address; None to offer none.
+        watch_saves: a function that returns the file of the open notebook, called at the start of a turn. None if there
+            is no notebook.
     """
 
     def __init__(
@@ -89,6 +94,7 @@ class OutsideAgents:
         above: Callable[[], OutsideAgents] | None = None,
     ) -> None:
         self.server: Callable[[], KernelServer | None] | None = None
+        self.watch_saves: Callable[[], NotebookFile | None] | None = None
         self._tract = tract
         self._repository = repository
         self._generation = generation
@@ -157,7 +163,7 @@ class OutsideAgents:
         admin_limits().check_outside_agents()
         settings = settings_of(agent)
         if command:
-            settings = replace(settings, command=command_of(command))
+            settings = settings.with_command(command)
         chosen = (settings, tuple(env))
         if chosen != self._chosen.get(agent):
             self._chosen[agent] = chosen
@@ -287,6 +293,12 @@ class OutsideAgents:
             running.session, prompt, self._repository, self._answers(), self._review().reviewer, observer, stop,
             self._tract, actor=self._actor,
         )  # fmt: skip
+
+    def notebook(self) -> NotebookFile | None:
+        """Return the file of the open notebook, from now on; None if it is not known."""
+        if self._above is not None:
+            return self._above().notebook()
+        return None if self.watch_saves is None else self.watch_saves()
 
     @property
     def backups(self) -> Backups:
@@ -437,6 +449,29 @@ class _Running:
         return is_idle and self.session.traffic.is_current and self._server == server
 
 
+class _SavedNotebook:
+    """The open notebook among the changed files of a turn. A save by its page is no change of the agent."""
+
+    def __init__(self, notebook: NotebookFile | None, watched: FileWatch) -> None:
+        self._watched = watched
+        self._notebook = notebook
+        self._path = "" if notebook is None else shown(notebook.path.resolve(), watched.workspace)
+
+    def without(self, changed: set[str]) -> set[str]:
+        """Return the changed files without a saved notebook."""
+        is_saved = self._path in changed and self._notebook is not None and self._notebook.is_saved_only
+        return changed - {self._path} if is_saved else changed
+
+    def leave_out(self, observer: TurnObserver) -> None:
+        """Leave a saved notebook out of the recorded changes, and say so. An undo would restore an earlier save."""
+        changed = self._watched.changed_now()
+        if len(self.without(changed)) < len(changed):
+            self._watched.leave_out(self._path)
+            observer.noted(
+                TurnNoted("The open notebook was saved.", _SAVED.format(one_line(self._path, _NAME)))
+            )
+
+
 class _Turn:
     """A turn with the start of its agent before it, and the comparison of files after it."""
 
@@ -481,11 +516,16 @@ class _Turn:
         turn.on_delta = self.on_delta
         turn.earlier, running.before = running.before, []
         watched = watch_files(running.session.folder, owner.backups)
-        turn.changed_files = lambda: watched.changed_now() - owner.recorded_files(self._message.question)
+        turn.notebook = notebook = owner.notebook()
+        saved = _SavedNotebook(notebook, watched)
+        turn.changed_files = lambda: (
+            saved.without(watched.changed_now()) - owner.recorded_files(self._message.question)
+        )
         try:
             return turn.run()
         finally:
             owner.ended(running)
+            saved.leave_out(self._observer)
             self._record(watched.finish, turn)
 
     def _say_what_is_known(self, running: _Running) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import PendingStatus, counted, one_line
 from tract_jupyter.outside.calls import CUT
-from tract_jupyter.outside.files import absolute, diff_of, expected, mark_of, real, shown
+from tract_jupyter.outside.files import absolute, diff_of, expected, is_notebook, mark_of, real, shown
 from tract_jupyter.review import CodeBlock, Pending, Subject, ValueRow, ValueTable
 
 if TYPE_CHECKING:
@@ -78,17 +78,16 @@ class PendingAgentRequest(Pending):
         """True if the agent does not say what it would do."""
         return not (self.changes or self.fields["command"] or self.fields["arguments"])
 
-    @property
-    def notebook_file(self) -> str:
-        """The notebook file that it would change; empty for none."""
+    def notebook_file(self, open_file: Path | None) -> str:
+        """Return the notebook file that it would change; empty for none.
+
+        Args:
+            open_file: the open notebook; None if it is not known.
+        """
         paths = [change.path for change in self.changes]
         if self.fields["kind"] in {"edit", "delete", "move"} or self.fields["tool"] == "NotebookEdit":
             paths += _texts_in(self.fields["arguments"])
-        return next((path for path in paths if self._is_notebook(path)), "")
-
-    def _is_notebook(self, path: str) -> bool:
-        is_named = path.strip().lower().endswith(".ipynb")
-        return is_named or real(path, self._folder).suffix.lower() == ".ipynb"
+        return next((path for path in paths if is_notebook(path, self._folder, open_file)), "")
 
     def expected(self) -> list[ExpectedFile]:
         """Return the contents that its files may have after it."""

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from tract_jupyter.context import Repository
     from tract_jupyter.loop import AnswerStore, TurnObserver
     from tract_jupyter.models import AttachedFile, CommitInfo
-    from tract_jupyter.outside.files import ExpectedFile
+    from tract_jupyter.outside.files import ExpectedFile, NotebookFile
     from tract_jupyter.outside.session import AgentSession
     from tract_jupyter.review import Reviewer
 
@@ -164,6 +164,7 @@ class OutsideTurn:
         on_delta: gets each piece of a reply; None for no receiver.
         earlier: items that came before the turn.
         changed_files: returns the files that changed since the start of the turn.
+        notebook: the file of the open notebook; None if it is not known.
     """
 
     def __init__(
@@ -182,6 +183,7 @@ class OutsideTurn:
         self.on_delta: Callable[[Delta], object] | None = None
         self.earlier: Sequence[object] = ()
         self.changed_files: Callable[[], set[str]] = set
+        self.notebook: NotebookFile | None = None
         self._shown: set[str] = set()
         self._reported: set[str] = set()
         self._compared: dict[str, ExpectedFile] = {}
@@ -356,6 +358,7 @@ class OutsideTurn:
         if call is None:
             return
         call.merge(update)
+        self._compare_arguments(call)
         if call.is_rejected and call.status == "completed":
             self._ignored(call)
         if call.is_answered or call.status == "pending":
@@ -370,6 +373,16 @@ class OutsideTurn:
         self._begin(call)
         if call.has_ended:
             self._answer(call)
+
+    def _compare_arguments(self, call: SeenCall) -> None:
+        """Report a call with other arguments than the approved ones. Unknown arguments were approved as unknown."""
+        settings = self._session.settings
+        if call.approved is None or call.approved.covers(call.as_approved(settings, self._session.folder)):
+            return
+        call.approved = None
+        text = canonical_or_repr(call.raw) if call.raw else call.command(settings)
+        title = f"{settings.title} called {call.tool} with other arguments than you approved."
+        self._note(title, shortened(f"It reports: {text}", _BRIEF), is_warning=True)
 
     def _ignored(self, call: SeenCall) -> None:
         """Report a call that the agent carries out although the user rejected it."""
@@ -455,7 +468,7 @@ class OutsideTurn:
         )
         request = _OpenRequest(request_id, call, pending, data.get("options"))
         self._open[id(request)] = request
-        if pending.notebook_file:
+        if pending.notebook_file(None if self.notebook is None else self.notebook.path):
             self._reviewer.keep(pending)
             with deciding(*_BY_US):
                 pending.reject(NOTEBOOK_FILE)
@@ -515,6 +528,8 @@ class OutsideTurn:
                 "The agent offers no answer that allows this once, so it was not allowed.", is_warning=True
             )
             return
+        if not pending.is_unknown:
+            call.approved = call.as_approved(self._session.settings, self._session.folder)
         self._expected[call.call_id] = pending.expected()
         self._shown |= {
             shown(one.path, self._session.folder) for one in self._expected[call.call_id] if not one.was_there

@@ -50,6 +50,7 @@ class FileWatch:
         self.change_id = secrets.token_hex(8)
         self._backups = backups
         self._own_paths = backups.own_paths
+        self._left_out: set[str] = set()
         self._stamps = self._stamps_now()
         self._folders = _folders(self.workspace)
         self._saved: dict[str, FileState | None] = {}
@@ -85,6 +86,12 @@ class FileWatch:
         if present:
             with suppress(OSError):
                 self._backups.add(self.workspace, present, change_id=self.change_id)
+
+    def leave_out(self, path: str) -> None:
+        """Do not count the changes of a file."""
+        self._left_out.add(path)
+        self._saved.pop(path, None)
+        self._stamps.pop(path, None)
 
     def finish(self) -> Change:
         """Return the changes of files since the start.
@@ -140,8 +147,8 @@ class FileWatch:
         return record, lost
 
     def is_own(self, path: str) -> bool:
-        """Return True if a path belongs to the store."""
-        return f"{self.workspace}/{path}".startswith(self._own_paths)
+        """Return True if a path belongs to the store, or is left out."""
+        return path in self._left_out or f"{self.workspace}/{path}".startswith(self._own_paths)
 
     def _stamps_now(self) -> dict[str, Stamp]:
         return {path: stamp for path, stamp in _stamps(self.workspace).items() if not self.is_own(path)}

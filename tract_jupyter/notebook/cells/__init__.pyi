@@ -8,4 +8,5 @@ from .reply import Reply as Reply
 from .reply import propose_reply as propose_reply
 from .reply import split_reply as split_reply
 from .review import EDIT_TOOL as EDIT_TOOL
+from .saving import NotebookSaves as NotebookSaves
 from .tools import NotebookCells as NotebookCells

@@ -108,6 +108,7 @@ async def _send(
     if agent:
         log.go_on, log.model = _ANOTHER, agent
         notebook.tract.outside.server = notebook.serve_turn if notebook.front_end.has_kernel else None
+        notebook.tract.outside.watch_saves = notebook.watch_saves
     await _carry_out(notebook, message, log, options, tools, hidden, attachments=files, agent=agent)
 
 
