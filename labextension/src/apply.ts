@@ -11,7 +11,7 @@ const MOST_DELETED_CELLS = 500;
 interface IState {
   readonly id: string;
   readonly kind: string;
-  source: string;
+  source: () => string;
   editable: boolean;
   deletable: boolean;
   running: boolean;
@@ -115,7 +115,7 @@ function takeState(cell: ISharedCell): IState {
   return {
     id: cell.getId(),
     kind: cell.cell_type,
-    source: cell.getSource(),
+    source: () => cell.getSource(),
     editable: cell.getMetadata('editable') !== false,
     deletable: cell.getMetadata('deletable') !== false,
     running: (cell as { executionState?: string }).executionState === 'running'
@@ -134,16 +134,16 @@ function checkEdit(cells: IState[], edit: IEdit): EditState {
     if (index >= 0) {
       return 'stale';
     }
-    const added = { id: edit.cell, kind: edit.kind, source: edit.source ?? '', editable: true, deletable: true };
+    const added = { id: edit.cell, kind: edit.kind, source: () => edit.source ?? '', editable: true, deletable: true };
     cells.splice(after + 1, 0, { ...added, running: false });
     return 'applied';
   }
   const cell = cells[index];
-  if (cell.kind !== edit.kind || hashSource(cell.source) !== edit.based_on || edit.after === edit.cell) {
+  if (cell.kind !== edit.kind || hashSource(cell.source()) !== edit.based_on || edit.after === edit.cell) {
     return 'stale';
   }
   if (edit.action === 'replace') {
-    cell.source = edit.source ?? '';
+    cell.source = () => edit.source ?? '';
     return cell.editable ? 'applied' : 'read_only';
   }
   if (cell.running) {

@@ -154,6 +154,12 @@ export class Card extends Widget {
     this.status.textContent = this.describeStatus();
   }
 
+  /** True if the card has the focus, and its top is on display. */
+  get isOnScreen(): boolean {
+    const { top, height } = this.node.getBoundingClientRect();
+    return document.activeElement === this.node && height > 0 && top >= 0 && top < window.innerHeight;
+  }
+
   /** Scroll to the card and give it the focus. */
   reveal(): void {
     const top = this.node.getBoundingClientRect().height > window.innerHeight * 0.7 ? 'start' : 'center';

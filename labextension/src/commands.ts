@@ -27,11 +27,7 @@ export type Actions = Partial<Record<Name, (() => void) | null>>;
  *
  * @param actions - Returns the actions that are possible now.
  */
-export function addCommands(
-  { commands }: JupyterFrontEnd,
-  palette: ICommandPalette | null,
-  actions: () => Actions
-): void {
+export function addCommands({ commands }: JupyterFrontEnd, palette: ICommandPalette | null, actions: () => Actions): void {
   for (const [name, label] of Object.entries(LABELS) as [Name, string][]) {
     const command = `tract:${name}`;
     commands.addCommand(command, {

@@ -91,7 +91,7 @@ export class Badges extends Watcher {
     old?.remove();
     this.badges.set(cell, [text, make('span', 'jp-tract jp-tract-badge', escapeLine(String(found?.model || 'a model'), 40))]);
     const [, badge] = this.badges.get(cell)!;
-    badge.title = `This cell was written by a model.\n${text}`;
+    badge.title = `This cell was written by a model. %tract log --cell ${cell.model.id} says why.\n${text}`;
     badge.setAttribute('role', 'note');
     badge.setAttribute('aria-label', badge.title);
     if (text !== '') {

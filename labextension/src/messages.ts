@@ -58,10 +58,8 @@ const text = take<string>(value => typeof value === 'string', 'a string');
 const flag = take<boolean>(value => typeof value === 'boolean', 'true or false');
 const count = take<number>(isCount, 'a whole number of at least 0');
 const list = take<unknown[]>(Array.isArray, 'a list');
-const record = take<Record<string, unknown>>(
-  value => typeof value === 'object' && value !== null && !Array.isArray(value),
-  'an object'
-);
+const isRecord = (value: unknown) => typeof value === 'object' && value !== null && !Array.isArray(value);
+const record = take<Record<string, unknown>>(isRecord, 'an object');
 const isRange = (value: unknown[]) => Array.isArray(value) && value.length === 2 && value.every(isCount);
 const range = take<readonly [number, number]>(value => isRange(value) && value[0] <= value[1], 'a range of lines');
 const cellId = take<string>(value => typeof value === 'string' && CELL_ID.test(value), 'the id of a cell');
@@ -122,19 +120,16 @@ function edits<T extends IEdit>(taker: Taker<T>): Taker<readonly T[]> {
   };
 }
 
+const allOrIds = (value: unknown, name: string) => (value === 'all' ? value : listOf(text)(value, name));
 const MESSAGES = {
   welcome: {},
   waiting: { count },
   panel: { models: listOf(text) },
   hide: { request: text, outcome: text },
+  effects: { request: text, lines: listOf(text) },
   refused: { reason: text, of: text },
   compose: { cell: cellId, source: text },
-  read: {
-    id: text,
-    which: (value: unknown, name: string) => (value === 'all' ? value : listOf(text)(value, name)),
-    outputs: flag,
-    limit: count
-  },
+  read: { id: text, which: allOrIds, outputs: flag, limit: count },
   apply: { id: text, edits: edits(edit), mark: orNull(object(MARK_FIELDS)) },
   show: { request: text, digest: text, title: text, edits: edits(shownEdit) }
 };

@@ -46,12 +46,14 @@ export function readCells(notebook: ISharedNotebook, message: IRead): JSONObject
     }
     ids.add(id);
     let found = readCell(cell, index, message);
-    if (measure(found) > left) {
+    let size = measure(found);
+    if (size > left) {
       const { outputs: _, ...rest } = found;
       const source = joinText(rest.source).slice(0, Math.max(0, Math.floor(left / 8)));
       found = { ...rest, source: toWellFormed(source), cut: true };
+      size = measure(found);
     }
-    left -= measure(found);
+    left -= size;
     cells.push(found);
   });
   return cells;
@@ -63,19 +65,19 @@ function measure(value: JSONObject): number {
 
 function readCell(cell: ISharedCell, index: number, message: IRead): JSONObject {
   const source = cell.getSource();
-  const json = cell.toJSON() as JSONObject;
+  const { execution_count } = cell as { execution_count?: unknown };
   const budget = new Budget(message.limit);
   const found: JSONObject = {
     id: cell.getId(),
     kind: cell.cell_type,
     source: toWellFormed(source.length > LONGEST_SOURCE ? source.slice(0, CUT_SOURCE) : source),
     hash: hashSource(source),
-    execution_count: Number.isSafeInteger(json.execution_count) ? json.execution_count : null,
+    execution_count: Number.isSafeInteger(execution_count) ? (execution_count as number) : null,
     number: index + 1,
     metadata_tract: readMark(cell.getMetadata(METADATA))
   };
   if (message.outputs && cell.cell_type === 'code') {
-    const outputs = (json.outputs ?? []) as JSONObject[];
+    const outputs = ((cell.toJSON() as JSONObject).outputs ?? []) as JSONObject[];
     found.outputs = outputs.slice(0, MOST_OUTPUTS).map(output => cutOutput(output, budget));
     budget.cut ||= outputs.length > MOST_OUTPUTS;
   }

@@ -20,6 +20,7 @@ export class Review extends Widget {
   private readonly content = make('div');
   private readonly size = new ResizeObserver(() => this.setHeight());
   private readonly rows = make('ul', 'jp-tract-rows');
+  private readonly effects = make('ul', 'jp-tract-findings');
   private readonly status = make('span', 'jp-tract-status');
   private readonly accept: HTMLButtonElement;
   private readonly reject: HTMLButtonElement;
@@ -44,7 +45,7 @@ export class Review extends Widget {
     this.status.setAttribute('role', 'status');
     const head = make('header', 'jp-tract-head', make('b', '', escapeLine(message.title)));
     const foot = make('footer', 'jp-tract-foot', this.accept, this.reject, this.status);
-    this.content.append(head, this.rows, foot, this.reason.node);
+    this.content.append(head, this.rows, this.effects, foot, this.reason.node);
     this.node.append(this.content);
     this.size.observe(this.content);
     this.node.addEventListener('keydown', event => {
@@ -102,6 +103,11 @@ export class Review extends Widget {
 
   mimeType({ edit }: Item): string {
     return edit.kind === 'code' ? this.panel.content.codeMimetype : edit.kind === 'raw' ? 'text/plain' : 'text/x-ipythongfm';
+  }
+
+  /** Show the effects of the new code on a copy of the kernel. */
+  showEffects(lines: readonly string[]): void {
+    this.effects.replaceChildren(...lines.map(line => make('li', '', escapeLine(line, 500))));
   }
 
   /** Show why the kernel did not take the decision. */
@@ -203,7 +209,11 @@ export class Review extends Widget {
     if (cell) {
       await notebook.scrollToItem(notebook.widgets.indexOf(cell)).catch(() => undefined);
       await cell.ready;
-      item.card?.reveal();
+      // a large notebook draws the cells around it in the next frames
+      for (let frame = 0; frame < 30 && !item.card?.isOnScreen; frame++) {
+        item.card?.reveal();
+        await new Promise(requestAnimationFrame);
+      }
     }
   }
 

@@ -190,6 +190,8 @@ export class Session {
         return this.apply(comm, message);
       case 'show':
         return this.show(comm, message);
+      case 'effects':
+        return this.reviews.get(message.request)?.showEffects(message.lines);
       case 'hide':
         return this.hide(message.request);
       case 'refused':

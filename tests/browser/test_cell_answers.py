@@ -26,7 +26,8 @@ def test_an_answer_is_edits_or_becomes_cells(open_lab, model, screenshot):
     model.reply().call("notebook_edit", edits=[edit]).end()
     model.reply("The word is birds.").end()
     lab.run_cell(2, wait=False)
-    card = lab.page.locator(".jp-tract-card")
+    card, summary = lab.page.locator(".jp-tract-card"), lab.page.locator(".jp-tract-summary")
+    summary.get_by_text("The new code of 1 cell on a copy of the kernel: ").wait_for()
     card.get_by_role("button", name="Accept", exact=True).click()  # the sources were read without a question
     turn = chat.end(lab, 2)
     assert [one.source for one in lab.save().cells[1:2]] == [right]
@@ -38,7 +39,6 @@ def test_an_answer_is_edits_or_becomes_cells(open_lab, model, screenshot):
     turn.get_by_role("button", name="Insert as cells").click()
     card.nth(2).wait_for()
     screenshot(lab, "cells-insert")
-    summary = lab.page.locator(".jp-tract-summary")
     accept = summary.get_by_role("button", name="Accept 3", exact=True)
     while not accept.is_visible():
         unseen = summary.get_by_role("status").inner_text()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 
 from tests.notebook.cells.page import digest
 from tests.review.fakes import FakeChannel, answering
 from tests.review.scripted import ScriptedClient, call, reply
+from tests.scripts.rehearsals import rehearse_in
+from tract_jupyter.notebook.cells import effects
 
 
 def ids(page):
@@ -34,7 +37,7 @@ def test_five_edits_are_one_request_and_an_undo_takes_them_back(page, tract, ask
     assert replaced.code == "@@ -1 +1 @@\n def f():\n-    return x\n+    return x + 1\n "
     assert "TJ203" in [finding.code for finding in inserted.findings]
     assert (text.language, text.code) == ("text", "# Birds")
-    assert [row.value for row in request.tables[0].rows] == ["Move cell 3 (c) at the beginning"]
+    assert [row.value for row in request.tables[0].rows] == ["Move cell 3 to the beginning: print(f())"]
     assert "edits" not in [row.name for table in request.tables for row in table.rows]
     new = [one["cell"] for one in made]
     assert ids(page) == [new[4], "c", "a", new[1], new[2], "b"]
@@ -169,7 +172,7 @@ def test_a_script_of_the_model_asks_with_the_same_diff(page, tract, ask, read, d
     user = decided(answering("approve"))
     told = ask("notebook_execute", code=f"print(tools.notebook_edit(edits=[{edit!r}]))")
     request = user.shown[0][0]
-    assert request.title == "Change cell 1 (a)"
+    assert request.title == "Change cell 1: x = 1"
     assert request.code[0].code == "@@ -1 +1 @@\n-x = 1\n+x = 2"
     assert "values" not in [table.binds for table in request.tables]
     assert page.sources["a"] == "x = 2", told
@@ -198,3 +201,47 @@ def test_a_cassette_replays_edits_without_a_page(bare_shell, page):
     page.cells[0]["source"] = "x = 3"
     assert "the same root hash" in talk("replay")
     assert page.sources["a"] == "x = 3"
+
+
+def test_the_effects_of_new_code_follow_the_diffs(page, tract, ask, read, decided, monkeypatch):
+    monkeypatch.setattr(effects, "DELAY", 0)
+    rehearser = rehearse_in(tract)
+    rehearser.values["y = 2\n\nz = 3"] = {"y": 2, "z": 3}
+    seen, told = read(), threading.Event()
+    send = page.send
+
+    def hear(data):
+        send(data)
+        if data["type"] == "effects":
+            told.set()
+
+    monkeypatch.setattr(page, "send", hear)
+
+    def wait_and_accept(ticket):
+        assert told.wait(20)
+        page.greet()  # a reload shows them again
+        answering("approve")(ticket)
+
+    decided(wait_and_accept)
+    edits = [
+        {"action": "replace", "cell": "a", "based_on": seen["a"], "source": "y = 2"},
+        {"action": "insert", "after": "b", "source": "# Birds", "kind": "markdown"},
+        {"action": "insert", "after": "b", "source": "z = 3"},
+    ]
+    ask("notebook_edit", edits=edits)
+    kinds = [one["type"] for one in page.got]
+    assert kinds.index("show") < kinds.index("effects")
+    assert kinds.count("effects") == 2
+    lines = page.last("effects")["lines"]
+    assert lines[0].startswith("The new code of 2 cells on a copy of the kernel: ")
+    assert {line.split()[1] for line in lines[1:]} == {"y", "z"}
+    assert all(one.is_discarded for one in rehearser.made)  # they are never kept
+    told.clear()
+    rehearser.why_not = "this machine has no copies"
+    decided(wait_and_accept)
+    ask("notebook_edit", edits=[{"action": "insert", "source": "w = 1"}])
+    assert page.last("effects")["lines"] == ["Not rehearsed: this machine has no copies"]
+    told.clear()
+    decided(wait_and_accept)
+    ask("notebook_edit", edits=[{"action": "insert", "source": "%pip install birds"}])
+    assert page.last("effects")["lines"][0].startswith("Not rehearsed: ")

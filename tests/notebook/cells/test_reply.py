@@ -115,7 +115,7 @@ def test_edit_lets_the_model_read_sources_and_propose(bare_shell, tract, page, d
     result = bare_shell.run("%%tract_chat --edit\nMake x larger.")
     assert result.ok, result.error
     asked = [request.title for request, status in user.shown if status == "pending"]
-    assert asked == ["Change cell 1 (a)", "Call tool notebook_read"]  # sources are free, outputs are not
+    assert asked == ["Change cell 1: x = 1", "Call tool notebook_read"]  # sources are free, outputs are not
     assert page.sources["a"] == "x = 2"
     assert "one call of notebook_edit" in model.asked[0][0][-1]["content"]
     assert "With --edit the answer is edits of cells" in result.text

@@ -15,7 +15,7 @@ from tract_jupyter.models import counted, one_line
 from tract_jupyter.notebook.cells.messages import CELL_ID, source_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.analysis import Finding
 
@@ -27,6 +27,7 @@ _MOST_EDITS: Final = 50
 _MOST_CHARACTERS: Final = 200_000
 _MOST_COMPARED: Final = 1_000  # lines; comparing is quadratic
 _CONTEXT: Final = 3
+_TITLE: Final = 50
 _BREAK: Final = "\N{SYMBOL FOR NEWLINE}"
 
 _OTHER_BREAKS: Final = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -54,7 +55,10 @@ class CellEdit(TypedDict):
 
 @dataclass(frozen=True)
 class Edit:
-    """A checked edit. `old` is the text that the model read, and `number` the cell's position at that time."""
+    """A checked edit. `old` is the text that the model read.
+
+    `number` and `after_number` are the positions of the cells when they were read; 0 if not known.
+    """
 
     name: str
     action: Action
@@ -64,6 +68,7 @@ class Edit:
     old: str
     new: str
     number: int = 0
+    after_number: int = 0
 
     def to_page(self) -> dict[str, Any]:
         """Return it in the form of the protocol."""
@@ -75,13 +80,21 @@ class Edit:
         }  # fmt: skip
 
     @property
+    def has_new_code(self) -> bool:
+        """True if the edit leaves code that the cell did not have."""
+        return self.kind == "code" and self.action in {"insert", "replace"}
+
+    @property
     def title(self) -> str:
         """The edit in words."""
-        where = "at the beginning" if self.after is None else f"after cell {self.after}"
-        cell = f"cell {self.number} ({self.cell})" if self.number else f"cell {self.cell}"
+        after = f"after cell {self.after_number or self.after}"
+        first = one_line(next(filter(str.strip, self.old.split("\n")), ""), _TITLE)
+        cell, about = f"cell {self.number or self.cell}", f": {first}" if first else ""
+        is_first = self.after is None
         return {
-            "insert": f"Insert a {self.kind} cell {where}", "replace": f"Change {cell}",
-            "delete": f"Delete {cell}", "move": f"Move {cell} {where}",
+            "insert": f"Insert a {self.kind} cell {'at the beginning' if is_first else after}",
+            "replace": f"Change {cell}{about}", "delete": f"Delete {cell}{about}",
+            "move": f"Move {cell} {'to the beginning' if is_first else after}{about}",
         }[self.action]  # fmt: skip
 
 
@@ -101,11 +114,21 @@ class KnownTexts:
     def __init__(self) -> None:
         self._texts: dict[tuple[str, str], KnownText] = {}
         self._size = 0
+        self._places: dict[str, int] = {}
+
+    def note_places(self, cells: Iterable[Mapping[str, Any]]) -> None:
+        """Remember the positions of cells, for the titles of edits."""
+        self._places |= {cell["id"]: cell["number"] for cell in cells}
+
+    def place_of(self, cell: str | None) -> int:
+        """Return the position of a cell when it was read; 0 if it is not known."""
+        return self._places.get(cell or "", 0)
 
     def add(self, cell: Mapping[str, Any]) -> str:
         """Keep the text of a cell, and return the hash for the model."""
         short = str(cell["hash"])[:HASH_DIGITS]
         key = cell["id"], short
+        self.note_places([cell])
         self._drop(key)
         self._texts[key] = KnownText(cell["source"], cell["kind"], cell["number"])
         self._size += len(cell["source"]) + 100
@@ -179,7 +202,8 @@ def _checked(name: str, edit: CellEdit, known: KnownTexts) -> Edit:
             f"{name}: the source has a line break other than \\n, or half of a character pair; write plain lines"
         )
     if cell is None or based_on is None:
-        return Edit(name, action, "", after, edit.get("kind") or "code", "", source or "")
+        kind = edit.get("kind") or "code"
+        return Edit(name, action, "", after, kind, "", source or "", 0, known.place_of(after))
     text = known.find(cell, based_on)
     if text is None:
         raise OperationError(
@@ -189,7 +213,7 @@ def _checked(name: str, edit: CellEdit, known: KnownTexts) -> Edit:
     new = text.source if source is None else source
     if action == "replace" and new == text.source:
         raise OperationError(f"{name}: the new source of cell {cell} is the same as the old one")
-    return Edit(name, action, cell, after, text.kind, text.source, new, text.number)
+    return Edit(name, action, cell, after, text.kind, text.source, new, text.number, known.place_of(after))
 
 
 def _is_not_unicode(text: str) -> bool:

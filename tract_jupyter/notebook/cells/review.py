@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis import Finding
     from tract_jupyter.notebook.cells.edits import Edit
+    from tract_jupyter.notebook.cells.effects import EditEffects
     from tract_jupyter.notebook.cells.pages import CellPages, Page
     from tract_jupyter.review import Pending, Ticket
 
@@ -30,6 +31,7 @@ class CellRequests:
         plan: returns the checked edits of a call.
         findings: returns the findings of code.
         pages: returns the pages.
+        effects: rehearses new code.
     """
 
     def __init__(
@@ -37,10 +39,14 @@ class CellRequests:
         plan: Callable[[Mapping[str, Any]], tuple[Edit, ...]],
         findings: Callable[[str], tuple[Finding, ...]],
         pages: Callable[[], CellPages],
+        effects: EditEffects,
     ) -> None:
         self._plan = plan
         self._findings = findings
         self._pages = pages
+        self._effects = effects
+        self._told: tuple[str, list[str]] = ("", [])
+        """The request with the newest effects, and these."""
         self._open: dict[str, Ticket] = {}
         self._approved: dict[str, Pending] = {}
 
@@ -54,9 +60,11 @@ class CellRequests:
             if self._pages().connected is not None:
                 with suppress(TractError):  # the user changed the arguments to invalid values
                     self._pages().everywhere("show", **self._content(ticket))
+                    self._begin_effects(ticket)
             return
         if self._open.pop(pending.pending_id, None) is None:
             return
+        self._effects.end()
         if ticket.status is PendingStatus.APPROVED:
             self._approved[pending.pending_id] = pending
             while len(self._approved) > _MOST_DECIDED:
@@ -68,6 +76,19 @@ class CellRequests:
         for ticket in tuple(self._open.values()):
             with suppress(TractError):
                 page.send("show", **self._content(ticket))
+        request, lines = self._told
+        if request in self._open:
+            page.send("effects", request=request, lines=lines)
+
+    def _begin_effects(self, ticket: Ticket) -> None:
+        request = ticket.pending.pending_id
+
+        def tell(lines: list[str]) -> None:
+            if lines and request in self._open:
+                self._told = request, lines
+                self._pages().everywhere("effects", request=request, lines=lines)
+
+        self._effects.begin(self._plan(getattr(ticket.pending, "call_arguments", {})), tell)
 
     def approval_of(self, values: Mapping[str, Any]) -> Pending | None:
         """Return the approved request for the arguments of a call; None for a call without one."""
@@ -127,7 +148,7 @@ class CellRequests:
         return {**edit.to_page(), **more}
 
     def _notes(self, edit: Edit) -> Iterator[dict[str, Any]]:
-        if edit.kind == "code" and edit.action in {"insert", "replace"}:
+        if edit.has_new_code:
             for one in self._findings(edit.new)[:_MOST_DECIDED]:
                 yield {"severity": one.level.value, "text": one_line(one.reason, 300), "line": one.span.line}
 

@@ -17,6 +17,7 @@ from tract_jupyter.notebook.cells.edits import (
     check_edits,
     diff_text,
 )
+from tract_jupyter.notebook.cells.effects import EditEffects
 from tract_jupyter.notebook.cells.messages import source_hash
 from tract_jupyter.notebook.cells.origin import turn_of_cause
 from tract_jupyter.notebook.cells.outputs import cell_data, output_data, output_images
@@ -68,7 +69,7 @@ class NotebookCells:
     def __init__(self, notebook: NotebookSession) -> None:
         self._notebook = notebook
         self._known = KnownTexts()
-        self._requests = CellRequests(self._plan, self._findings, lambda: self.pages)
+        self._requests = CellRequests(self._plan, self._findings, lambda: self.pages, EditEffects(notebook))
         self.pages = CellPages(lambda: notebook.path, self._requests, notebook.side)
         self.reads_sources = False
         """True during a turn whose model may read sources without asking."""
@@ -250,6 +251,7 @@ class NotebookCells:
             OperationError: a cell was changed or deleted, the notebook is read-only, or no page can make the edits.
         """
         live = self.pages.read(which)
+        self._known.note_places(live.cells)
         page = live.page
         if page is None:
             if any(edit.action != "insert" or edit.kind != "code" for edit in edits):
@@ -318,7 +320,7 @@ class NotebookCells:
                 block: CodeBlock = self._notebook.advice.code_block(edit.title, edit.new)
                 return block
             return CodeBlock(edit.title, edit.new, language="text")
-        found = self._findings(edit.new) if is_code and edit.action == "replace" else ()
+        found = self._findings(edit.new) if edit.has_new_code else ()
         text, findings = diff_text(edit, found)
         return CodeBlock(edit.title, text, findings, language="diff")
 
