@@ -35,6 +35,7 @@ CONTENTS: Final = {
     ),
     "How-to guides": (
         "docs/chat", "docs/rehearsal", "docs/review", "docs/undo", "docs/your_tools", "docs/cells", "docs/serve",
+        "docs/notifications",
         "docs/scripts", "docs/models", "docs/headless", "docs/context", "docs/define", "docs/agents",
         "docs/outside_agents", "docs/orchestrator", "docs/policies", "docs/runs", "docs/cassettes",
         "docs/administrators", "docs/coming_from_jupyter_ai", "docs/coming_from_claude_code",

@@ -253,6 +253,7 @@ def test_every_dependency_is_explained():
     for extra, where in {
         "headless": "tract_jupyter/notebook/headless_run.py",
         "mcp": "tract_jupyter/toolkit/mcp/",
+        "notify": "tract_jupyter/notebook/notify.py",
         "sandbox": ("tract_jupyter/sandbox/", "tract_jupyter/scripts/"),
         "tiktoken": "tract_jupyter/context/tokens.py",
     }.items():

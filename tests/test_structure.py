@@ -380,6 +380,7 @@ def test_loading_the_extension_imports_no_store_and_no_widgets(tmp_path, monkeyp
         "tiktoken",
         "httpx",
         "jsonschema",
+        "apprise",
     }
 
 

@@ -44,6 +44,7 @@ class AdminLimits:
         looking: False if each script for the kernel needs a decision, even one without effects.
         outside_agents: False if no agent of another program may be started or served.
         mcp_servers: the allowed MCP servers, by URL or command line, with `*` as a wildcard. None for all.
+        notifications: False if no message about a request may be sent outside the notebook.
         redaction: True if likely secrets are removed from each request to a model.
     """
 
@@ -56,6 +57,7 @@ class AdminLimits:
     looking: bool = True
     outside_agents: bool = True
     mcp_servers: tuple[str, ...] | None = None
+    notifications: bool = True
     redaction: bool = False
 
     @property
@@ -128,6 +130,15 @@ class AdminLimits:
         if not self.outside_agents:
             self._refuse("agents of other programs", "Only models of this package work here", "such agents")
 
+    def check_notifications(self) -> None:
+        """Check that a message about a request may be sent outside the notebook.
+
+        Raises:
+            AdminLimitError: it may not.
+        """
+        if not self.notifications:
+            self._refuse("notifications", "Requests are shown in the notebook only", "notifications")
+
     def check_mcp_server(self, place: str) -> None:
         """Check an MCP server before its start, and before each call.
 
@@ -152,6 +163,7 @@ class AdminLimits:
             "looking": not self.looking and "off",
             "outside agents": not self.outside_agents and "off",
             "MCP servers": _listed(self.mcp_servers),
+            "notifications": not self.notifications and "off",
             "redaction": self.redaction and "on",
         }
         return [f"{name}: {text}" for name, text in texts.items() if text]
@@ -328,6 +340,7 @@ _READERS: Final[dict[str, Callable[[str, object], Any]]] = {
     "autonomy": _level,
     "looking": _flag,
     "outside_agents": _flag,
+    "notifications": _flag,
     "mcp_servers": _texts,
     "redaction": _flag,
 }

@@ -14,6 +14,7 @@ from .fire_line import parse_fire as parse_fire
 from .front_end import FrontEnd as FrontEnd
 from .headless_run import Refusal as Refusal
 from .headless_run import verify as verify
+from .notify import link_to as link_to
 from .progress import ProgressBars as ProgressBars
 from .progress import on_terminal as on_terminal
 from .progress import progress_html as progress_html

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from tract_jupyter.exceptions import AdminLimitError, LLMError, StoreError, TractError
 from tract_jupyter.llm import EXAMPLE
 from tract_jupyter.models import admin_limits, printable, size_text, why_exposed
+from tract_jupyter.notebook.notify import INSTALL, has_apprise
 from tract_jupyter.notebook.stores import existing_store
 from tract_jupyter.notebook.views.html import Grid, GridView, View
 from tract_jupyter.review import Trust
@@ -87,6 +88,7 @@ def check_notebook(notebook: NotebookSession, *, is_online: bool = False) -> Ite
         yield from _store(str(notebook.store_place))
     else:
         yield Check("store", "ok", f"{notebook.store}, created at its first use")
+    yield from _notifications(notebook)
     yield from _model(notebook, is_online=is_online)
 
 
@@ -264,6 +266,21 @@ def _front_end(notebook: NotebookSession) -> Check:
             "%tract record, in a live notebook",
         )  # fmt: skip
     return Check("front end", "ok", "a live front end: requests appear as panels, or as a prompt after 3 s")
+
+
+def _notifications(notebook: NotebookSession) -> Iterator[Check]:
+    notifier, name = notebook.notifier, "notifications"
+    if not notifier.settings.addresses:
+        return
+    if not has_apprise():
+        yield Check(name, "failed", "addresses are set, but apprise is not installed", INSTALL)
+        return
+    try:
+        admin_limits().check_notifications()
+    except AdminLimitError as error:
+        yield Check(name, "note", str(error))
+        return
+    yield Check(name, "ok", " ".join(notifier.describe()))
 
 
 def _model(notebook: NotebookSession, *, is_online: bool) -> Iterator[Check]:

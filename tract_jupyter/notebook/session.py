@@ -19,6 +19,7 @@ from weakref import WeakKeyDictionary
 from tract_jupyter.exceptions import LLMError, StoreError, TractError
 from tract_jupyter.notebook.chat.standing import TurnsOnDisplay
 from tract_jupyter.notebook.front_end import FrontEnd
+from tract_jupyter.notebook.notify import Notifier
 from tract_jupyter.notebook.side_panel import SidePanel
 from tract_jupyter.notebook.waiting import WaitingLine
 
@@ -166,6 +167,7 @@ class NotebookSession:
         self.waiting = WaitingLine(self)
         self.turns = TurnsOnDisplay()
         self.side = SidePanel(self)
+        self.notifier = Notifier(self)
         self.hides_values = False
         """True during a turn that hides the values of variables."""
         self.tells_store = True
@@ -404,6 +406,7 @@ class NotebookSession:
             self.served.stop()
             self.served = None
         self.side.close()
+        self.notifier.close()
         if self._cells is not None:
             self._cells.pages.close()
         with self._lock:
@@ -463,6 +466,7 @@ class NotebookSession:
         """Show a request that was shown or has changed also at its cells and in the side panel."""
         self.cells.show(ticket)
         self.side.take(ticket)
+        self.notifier.take(ticket)
 
     def _earlier(self, tract: Tract) -> str:
         """Return a sentence about the conversation that continues in this kernel; empty for a new one."""

@@ -4,7 +4,8 @@
 agents. `outside` chooses and ends outside agents, and `serve` lets them use the kernel from elsewhere. `models` chooses
 language models and shows costs, `cassette` records and replays, and `forks` makes forks. `tools` lists operations and
 tools. `autonomy`, `policies` and `orchestrator` control automatic work, `runs` and `profiles` show runs, `rules`
-explains the analysis, and `doctor` checks this installation. `command` has the shared parts.
+explains the analysis, `notify` sends messages about requests, and `doctor` checks this installation. `command` has the
+shared parts.
 
 To add a command, write a module here with `COMMANDS`, a tuple of `Command`. The command then runs, completes and
 appears in `%tract help`.
@@ -40,6 +41,7 @@ _ORDER: Final = (
     "agents",
     "outside",
     "review",
+    "notify",
     "rules",
 )
 """The order of the modules in `%tract help`. Other modules follow, in alphabetical order."""

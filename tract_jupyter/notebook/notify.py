@@ -1,0 +1,229 @@
+"""Messages outside the notebook: "a request waits", through apprise. Deciding stays in the notebook.
+
+A message names the notebook and the kind of the request, never its content, unless the user asks for it. It is sent in
+a thread, and only if the request still waits after some time. An address holds secrets, so only its scheme is shown.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import json
+import logging
+import os
+import sys
+import threading
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
+
+from tract_jupyter.exceptions import AdminLimitError, OperationError
+from tract_jupyter.models import counted, one_line
+
+if TYPE_CHECKING:
+    from tract_jupyter.notebook.session import NotebookSession
+    from tract_jupyter.review import Ticket
+
+ADDRESSES: Final = "TRACT_JUPYTER_NOTIFY"
+"""The environment variable with addresses, separated by spaces."""
+LINK: Final = "TRACT_JUPYTER_NOTIFY_LINK"
+"""The environment variable with the link of each message, if the server has another address from outside."""
+AFTER: Final = 30.0
+"""Seconds that a request waits before its message."""
+INSTALL: Final = 'pip install "tract_jupyter[notify]"'
+_KIND: Final = 60
+_TITLE: Final = 200
+
+
+class Settings(NamedTuple):
+    """The settings of one kernel. They are never stored.
+
+    Attributes:
+        addresses: URLs of apprise.
+        after: seconds that a request waits before its message.
+        has_content: True if the message has the title of the request.
+    """
+
+    addresses: tuple[str, ...] = ()
+    after: float = AFTER
+    has_content: bool = False
+
+
+class Notifier:
+    """Tells the user elsewhere that requests of this kernel wait.
+
+    Args:
+        notebook: the state of this kernel.
+    """
+
+    def __init__(self, notebook: NotebookSession) -> None:
+        self._notebook = notebook
+        self._settings: Settings | None = None
+        self._waiting: dict[str, Ticket] = {}
+        """The open requests that no message has named."""
+        self._timer: threading.Timer | None = None
+        self._has_failed = False
+        self._lock = threading.Lock()
+
+    @property
+    def settings(self) -> Settings:
+        """The settings of `%tract notify`, or of the environment."""
+        if self._settings is not None:
+            return self._settings
+        return Settings(tuple(os.environ.get(ADDRESSES, "").split()))
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        """Use other settings. Raises `OperationError` if an address is not valid or apprise is missing."""
+        if settings.addresses:
+            _check_limits()
+            _service(settings.addresses)
+        self._settings, self._has_failed = settings, False
+
+    def take(self, ticket: Ticket) -> None:
+        """Take a request that was shown or has changed."""
+        pending_id = ticket.pending.pending_id
+        with self._lock:
+            if not ticket.status.is_open:
+                self._waiting.pop(pending_id, None)
+                return
+            if not self.settings.addresses or self._notebook.front_end.is_headless:
+                return
+            self._waiting.setdefault(pending_id, ticket)
+            if self._timer is None:
+                context = contextvars.copy_context()  # a line about a failure goes to this cell
+                self._timer = threading.Timer(self.settings.after, context.run, [self._send_waiting])
+                self._timer.daemon = True
+                self._timer.start()
+
+    def close(self) -> None:
+        """Send nothing any more."""
+        with self._lock:
+            self._waiting.clear()
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _send_waiting(self) -> None:
+        with self._lock:
+            self._timer = None
+            tickets = [ticket for ticket in self._waiting.values() if ticket.status.is_open]
+            self._waiting.clear()
+        if not tickets:
+            return
+        try:
+            self.send(*self._message(tickets))
+            self._has_failed = False
+        except Exception as error:  # noqa: BLE001 # a service can raise anything, and a turn must not fail
+            if not self._has_failed:  # one line, not one for each request
+                self._has_failed = True
+                why = (
+                    one_line(str(error), _TITLE)
+                    if isinstance(error, OperationError | AdminLimitError)
+                    else ""
+                )
+                reason = why or f"{type(error).__name__} in {_schemes(self.settings.addresses)}"
+                print(f"No notification was sent: {reason}", file=sys.stderr)  # noqa: T201 # in its cell
+
+    def send(self, title: str, body: str) -> None:
+        """Send a message, and wait for the answers of the services.
+
+        Raises:
+            AdminLimitError: the administrator's limits do not allow it.
+            OperationError: apprise is missing, an address is not valid, or a service refused the message.
+        """
+        _check_limits()
+        addresses = self.settings.addresses
+        if not addresses:
+            raise OperationError(f"no address is set. Use %tract notify URL, or the variable {ADDRESSES}")
+        if not _service(addresses).notify(title=title, body=body):
+            raise OperationError(
+                f"{_schemes(addresses)} did not take the message. %tract notify --test tries again"
+            )
+
+    def _message(self, tickets: list[Ticket]) -> tuple[str, str]:
+        name = f"{self._notebook.notebook_name or 'a notebook'}"
+        kinds = sorted({_kind(ticket) for ticket in tickets})
+        title = (
+            "A request waits for you"
+            if len(tickets) == 1
+            else f"{counted(len(tickets), 'request')} wait for you"
+        )
+        lines = [f"{name}: {', '.join(kinds)}"]
+        if self.settings.has_content:
+            lines += [one_line(ticket.request.title, _TITLE) for ticket in tickets]
+        link = os.environ.get(LINK, "") or link_to(self._notebook.path)
+        return title, "\n".join([*lines, *([link] if link else []), "Decide it in the notebook."])
+
+    def describe(self) -> tuple[str, ...]:
+        """Return the settings as lines, with schemes instead of addresses."""
+        settings = self.settings
+        if not settings.addresses:
+            return ("Off. %tract notify URL tells you elsewhere that a request waits.",)
+        content = "the titles of requests" if settings.has_content else "no content of requests"
+        return (
+            f"{_schemes(settings.addresses)}, if a request waits for {settings.after:g} s; with {content}.",
+        )
+
+
+def _check_limits() -> None:
+    from tract_jupyter.models import admin_limits  # `%load_ext` imports no pydantic
+
+    admin_limits().check_notifications()
+
+
+def has_apprise() -> bool:
+    """Return True if the extra is installed. This imports nothing."""
+    return find_spec("apprise") is not None
+
+
+def _service(addresses: tuple[str, ...]) -> Any:
+    """Return apprise with these addresses.
+
+    Raises:
+        OperationError: apprise is missing, or an address is not valid.
+    """
+    if not has_apprise():
+        raise OperationError(f"notifications need apprise: {INSTALL}")
+    import apprise
+
+    logger = logging.getLogger("apprise")  # its lines have addresses
+    logger.handlers, logger.propagate = [logging.NullHandler()], False
+    service = apprise.Apprise()
+    for number, address in enumerate(addresses, 1):
+        if not service.add(address):
+            raise OperationError(
+                f"address {number} ({_schemes([address])}) is not a URL of apprise, such as mailto://USER:PASSWORD@HOST"
+            )
+    return service
+
+
+def _schemes(addresses: tuple[str, ...] | list[str]) -> str:
+    """Return the schemes of addresses. The rest can be a secret."""
+    return ", ".join(
+        f"{one_line(scheme, 20)}://…" if colon and scheme.isalnum() else "an address"
+        for scheme, colon, _ in (address.partition("://") for address in addresses)
+    )
+
+
+def _kind(ticket: Ticket) -> str:
+    pending = ticket.pending
+    tool = getattr(pending, "tool_name", "")
+    return one_line(str(tool or pending.operation), _KIND)
+
+
+def link_to(path: Path | None) -> str:
+    """Return the address of a notebook on a Jupyter server of this user; empty if no server has it.
+
+    Servers write their address into a file of Jupyter's runtime folder. The token in it is not used.
+    """
+    if path is None:
+        return ""
+    from jupyter_core.paths import jupyter_runtime_dir
+
+    for file in sorted(Path(jupyter_runtime_dir()).glob("jpserver-*.json"), reverse=True):
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            server = json.loads(file.read_text("utf-8"))
+            inside = path.relative_to(server["root_dir"])
+            return f"{server['url'].rstrip('/')}/lab/tree/{quote(inside.as_posix())}"
+    return ""
