@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import http.client
+import http.server
 import json
+import os
 import socket
 import ssl
 import stat
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import httpx2
@@ -22,7 +27,14 @@ from mcp_types import Implementation
 from tests.toolkit.servers import until
 from tract_jupyter import mcp_server
 from tract_jupyter.exceptions import McpStartError
-from tract_jupyter.toolkit import MOST_BYTES, HttpServer, ServedKernel, find_kernel, served_kernels
+from tract_jupyter.toolkit import (
+    MOST_BYTES,
+    HttpServer,
+    KernelProxy,
+    ServedKernel,
+    find_kernel,
+    served_kernels,
+)
 
 TOKEN = "t" * 43
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # one for all clients, because making one takes long
@@ -161,17 +173,34 @@ def test_the_name_of_the_client_is_the_actor(tract, served, mode):
 def test_a_hundred_clients_at_once(tract, served):
     answers = []
 
+    commits = defaultdict(set)
+
     async def one(number):
-        async with connected(served, f"client {number % 7}") as client:
+        name, text = f"client {number % 5}", str(number % 20)
+        async with connected(served, name) as client:
             answers.append((await client.call_tool("status", {})).structured_content["branch"])
+            arguments = {"content": {**MESSAGE["content"], "text": text}}
+            made = (await client.call_tool("commit", arguments)).structured_content["commit_hash"]
+            commits[name, text].add(made)
+
+    def approve():
+        approved = set()
+        while len(approved) < 20:
+            for stored in until(tract.review.inbox):
+                tract.operations.rebuild(stored).approve()
+                approved.add(stored.pending_id)
+        return approved
 
     async def use():
         async with anyio.create_task_group() as tasks:
             for number in range(100):
                 tasks.start_soon(one, number)
+            await anyio.to_thread.run_sync(approve)
 
     anyio.run(use)
     assert answers == ["main"] * 100
+    assert (len(commits), {len(made) for made in commits.values()}, len(tract.log(limit=50))) == (20, {1}, 20)
+    assert not tract.review.inbox()
 
 
 def test_two_clients_with_one_name_and_the_same_call_are_asked_about_once(tract, served):
@@ -238,6 +267,23 @@ def killed_at_the_end():
         yield proxy
     finally:
         proxy.kill()
+
+
+@pytest.mark.slow
+def test_a_large_call_through_the_proxy_is_refused_and_the_next_one_is_served(tract, served, runtime):
+    ServedKernel.here(served.url, TOKEN, None).publish()
+
+    async def use():
+        async with Client(
+            KernelProxy().server, client_info=Implementation(name="editor", version="1")
+        ) as client:
+            large = await client.call_tool("status", {"x": "y" * 50_000_000})
+            return large, await client.call_tool("status", {})
+
+    large, small = anyio.run(use)
+    assert (large.is_error, small.is_error) == (True, False)
+    assert len(large.content[0].text) < 1_000
+    assert not tract.review.inbox()
 
 
 @pytest.mark.slow
@@ -333,6 +379,80 @@ def test_a_file_that_others_can_change_or_with_another_host_is_ignored(runtime):
     assert served_kernels() == []
     ServedKernel.here("http://evil.example:1/mcp", TOKEN, None).publish()
     assert served_kernels() == []
+
+
+@pytest.fixture
+def jupyter(runtime, tmp_path):
+    """A Jupyter server with sessions, which a test sets, and the function that writes its file."""
+    sessions, asked = [], []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append((self.path, self.headers["Authorization"]))
+            self.send_response(200 if self.headers["Authorization"] == "token secret" else 403)
+            self.end_headers()
+            self.wfile.write(json.dumps(sessions).encode())
+
+        def log_message(self, *_):
+            """Print nothing."""
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+
+        def describe(name="jpserver-7.json", mode=0o600, **more):
+            about = {
+                "port": server.server_port,
+                "pid": os.getpid(),
+                "token": "secret",
+                "base_url": "/user/ada/",
+            }
+            path = runtime / name
+            path.write_text(json.dumps({**about, "secure": False, "root_dir": str(tmp_path), **more}))
+            path.chmod(mode)
+
+        yield SimpleNamespace(sessions=sessions, asked=asked, describe=describe)
+        server.shutdown()
+        thread.join()
+
+
+def test_a_kernel_is_found_by_the_new_path_of_its_notebook(runtime, tmp_path, jupyter):
+    kernel = ServedKernel.here("http://127.0.0.1:1/mcp", TOKEN, tmp_path / "a.ipynb", "id-1")
+    kernel.publish()
+    moved = str(tmp_path / "in" / "b.ipynb")
+    jupyter.sessions += [
+        {"path": "in/b.ipynb", "kernel": {"id": "id-1"}}, {"path": "c.ipynb", "kernel": {"id": "id-2"}},
+        {"path": "e.ipynb", "kernel": None},
+    ]  # fmt: skip
+    for wrong in (
+        {"mode": 0o644},
+        {"pid": 2**22 + 1},
+        {"secure": True},
+        {"token": "old"},
+        {"port": "x"},
+        {"pid": None},
+    ):
+        jupyter.describe(**wrong)
+        with pytest.raises(McpStartError, match="no kernel of"):
+            find_kernel(moved)
+    assert {token for _, token in jupyter.asked} == {"token old"}
+    jupyter.describe("jpserver-8.json", port=1)
+    jupyter.describe()
+    assert find_kernel(moved) == kernel
+    assert jupyter.asked[-1] == ("/user/ada/api/sessions", "token secret")
+    before = len(jupyter.asked)
+    assert find_kernel(str(tmp_path / "a.ipynb")) == kernel  # the configuration of the agent stays
+    assert len(jupyter.asked) == before
+    for other in ("c.ipynb", "d.ipynb", "e.ipynb"):
+        with pytest.raises(McpStartError, match=f"no kernel of .*{other} serves"):
+            find_kernel(str(tmp_path / other))
+    jupyter.sessions[0]["path"] = "RTC:in/b.ipynb"
+    assert find_kernel(moved) == kernel
+    restarted = ServedKernel.here("http://127.0.0.1:2/mcp", TOKEN, Path(moved), "id-1")
+    restarted.publish()
+    assert find_kernel(str(tmp_path / "a.ipynb"), former="id-1") == find_kernel(moved) == restarted
+    with pytest.raises(McpStartError, match="Kernels that serve"):
+        find_kernel(str(tmp_path / "a.ipynb"), former="id-2")
 
 
 def test_several_kernels_need_a_name_and_ended_ones_are_removed(runtime, tmp_path):

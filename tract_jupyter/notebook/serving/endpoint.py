@@ -7,6 +7,7 @@ import contextvars
 import secrets
 from base64 import b64encode
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from IPython.display import display
@@ -18,7 +19,6 @@ from tract_jupyter.scripts import ScriptResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.toolkit import HttpServer, McpService, ServerAddress
@@ -111,6 +111,13 @@ def _show(result: ScriptResult) -> None:
         display({"image/png": b64encode(figure.data).decode(), "text/plain": "<Figure>"}, raw=True)
 
 
+def _kernel_id() -> str:
+    """Return Jupyter's id of this kernel, which is in the name of its connection file."""
+    from ipykernel.connect import get_connection_file
+
+    return Path(get_connection_file()).stem.removeprefix("kernel-")
+
+
 class PublishedEndpoint:
     """The endpoint of a kernel for all programs of this user. A file tells them its address and token.
 
@@ -151,7 +158,7 @@ class PublishedEndpoint:
         self.url = address.url
         token = address.headers["Authorization"].removeprefix("Bearer ")
         try:
-            self._file = ServedKernel.here(address.url, token, self._notebook.path).publish()
+            self._file = ServedKernel.here(address.url, token, self._notebook.path, _kernel_id()).publish()
         except McpStartError:
             self._endpoint.stop()
             raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import httpx2
+from anyio import to_thread
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel import NotificationOptions, Server
@@ -89,6 +90,7 @@ class KernelProxy:
         self._notebook = notebook
         self._connection: _Connection | None = None
         self._was_connected = False
+        self._kernel_id = ""
         self._lock = anyio.Lock()
         self._tasks: TaskGroup
         self.server: Server[Any] = Server(
@@ -169,7 +171,7 @@ class KernelProxy:
             if self._was_connected:
                 with suppress(Exception):  # a client without a channel for it
                     await ctx.session.send_tool_list_changed()
-            self._was_connected = True
+            self._was_connected, self._kernel_id = True, kernel.kernel
             return connection.client
 
     async def _kernel(self) -> ServedKernel:
@@ -177,7 +179,7 @@ class KernelProxy:
         deadline = anyio.current_time() + (_RESTART_SECONDS if self._was_connected else 0.0)
         while True:
             try:
-                return find_kernel(self._notebook)
+                return await to_thread.run_sync(find_kernel, self._notebook, self._kernel_id)
             except McpStartError:
                 if anyio.current_time() >= deadline:
                     raise

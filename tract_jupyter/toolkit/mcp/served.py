@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tract_jupyter.exceptions import McpStartError
 from tract_jupyter.models import open_private, why_exposed
 from tract_jupyter.review import has_ended, this_process
+from tract_jupyter.toolkit.mcp.jupyter_sessions import kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,7 @@ class ServedKernel(NamedTuple):
         notebook: the absolute path of its notebook; empty if it is unknown.
         process: the name of its process.
         since: the start of the server, in seconds since the epoch.
+        kernel: Jupyter's id of the kernel; empty if it is unknown.
     """
 
     url: str
@@ -37,12 +39,13 @@ class ServedKernel(NamedTuple):
     notebook: str
     process: str
     since: float
+    kernel: str = ""
 
     @classmethod
-    def here(cls, url: str, token: str, notebook: Path | None) -> ServedKernel:
+    def here(cls, url: str, token: str, notebook: Path | None, kernel: str = "") -> ServedKernel:
         """Return the entry of this process."""
         path = "" if notebook is None else str(notebook.resolve())
-        return cls(url, token, path, this_process(), time.time())
+        return cls(url, token, path, this_process(), time.time(), kernel)
 
     def publish(self) -> Path:
         """Write the file of this process, with mode 0600, and return its path.
@@ -99,24 +102,29 @@ def _read(path: Path) -> ServedKernel | None:
         entry = ServedKernel(**data)
     except (OSError, ValueError, TypeError):
         return None
-    texts = (entry.url, entry.token, entry.notebook, entry.process)
+    texts = (entry.url, entry.token, entry.notebook, entry.process, entry.kernel)
     is_valid = all(isinstance(text, str) for text in texts) and isinstance(entry.since, int | float)
     return entry if is_valid and entry.url.startswith("http://127.0.0.1:") else None
 
 
-def find_kernel(notebook: str) -> ServedKernel:
-    """Return the running kernel of a notebook.
+def find_kernel(notebook: str, former: str = "") -> ServedKernel:
+    """Return the running kernel of a notebook. A notebook with a new path is looked up in the sessions of Jupyter.
 
     Args:
         notebook: its path. Empty for the only kernel that serves its tools.
+        former: Jupyter's id of the kernel that it had earlier; empty if it is unknown. A restart keeps the id, also if
+            the notebook has a new path then.
 
     Raises:
         McpStartError: there is none, or there are several.
     """
     kernels = served_kernels()
     if notebook:
-        path = str(Path(notebook).resolve())
-        found = [one for one in kernels if one.notebook == path]
+        path = Path(notebook).resolve()
+        found = [one for one in kernels if one.notebook == str(path)]
+        if not found and any(one.kernel for one in kernels):
+            kernel = kernel_of(path, _folder()) or former
+            found = [one for one in kernels if kernel and one.kernel == kernel]
         if not found:
             raise McpStartError(
                 f"no kernel of {notebook} serves its tools. Run %tract serve in this notebook{_others(kernels)}"
