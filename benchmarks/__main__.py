@@ -35,8 +35,8 @@ GROUPS = (
     "endpoint",
     "proof",
 )
-SEPARATE = ("outside_agents", "outside_waits")
-"""Groups that run by name only: they install programs."""
+SEPARATE = ("notebook_cells", "outside_agents", "outside_waits")
+"""Groups that run by name only: they need a page with the JupyterLab extension, or install programs."""
 # smaller sizes for a run of all groups
 _SHORTER: dict[str, tuple[object, ...]] = {
     "review": ((1_000, 10_000),),

@@ -209,15 +209,9 @@ _READING: Final = 300
 
 def _on_page() -> Iterator[Row]:
     """Measure on a page; yield nothing if no page can be opened."""
-    try:
-        chromium = import_module("tests.browser.chromium")
-        missing = chromium.missing_parts()
-    except ImportError as error:  # the tests are not part of an installed package
-        missing = str(error)
-    if missing:
-        print(f"  (not measured on a page: {missing})")
+    if not has_page():
         return
-    with _lab() as open_lab:
+    with lab_server() as open_lab:
         setup = _SETUP.replace("CLICKS", str(_CLICKS)).replace("SCRIPTS", str(_SCRIPTS))
         chats = (f"%%tract_chat --direct\n{said}" for said in ("Save.", "Print."))
         lab = open_lab(setup, f"await stream({_MARKS})", *chats)
@@ -251,6 +245,17 @@ def _on_page() -> Iterator[Row]:
         yield Row("first output of a script ─► on the screen, median", median(lags) / 1e3, "ms", target=50)
 
 
+def has_page() -> bool:
+    """Return True if a page can be opened; otherwise print the reason."""
+    try:
+        missing = import_module("tests.browser.chromium").missing_parts()
+    except ImportError as error:  # the tests are not part of an installed package
+        missing = str(error)
+    if missing:
+        print(f"  (not measured on a page: {missing})")
+    return not missing
+
+
 def _lags(lab: Any, word: str, times: list[float]) -> list[float]:
     """Return the milliseconds from each time to the moment when the word with its number was on the screen."""
     seen = lab.page.evaluate("seen")
@@ -258,7 +263,7 @@ def _lags(lab: Any, word: str, times: list[float]) -> list[float]:
 
 
 @contextmanager
-def _lab() -> Iterator[Callable[..., Any]]:
+def lab_server() -> Iterator[Callable[..., Any]]:
     """Yield a function that opens a notebook with these cells in a separate JupyterLab."""
     from playwright.sync_api import sync_playwright
 
