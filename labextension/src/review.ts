@@ -18,7 +18,7 @@ export class Review extends Widget {
   isBusy = false;
   private readonly items: Item[];
   private readonly content = make('div');
-  private readonly size = new ResizeObserver(() => this.setHeight());
+  private readonly size = new ResizeObserver(([{ borderBoxSize }]) => this.setHeight(borderBoxSize[0].blockSize));
   private readonly rows = make('ul', 'jp-tract-rows');
   private readonly effects = make('ul', 'jp-tract-findings');
   private readonly status = make('span', 'jp-tract-status');
@@ -162,8 +162,8 @@ export class Review extends Widget {
   }
 
   /** Tell the panel above the notebook how high the summary is; it gives no more than a widget asks for. */
-  private setHeight(): void {
-    const height = Math.min(this.content.offsetHeight + 15, window.innerHeight * 0.36);
+  private setHeight(content: number): void {
+    const height = Math.min(content + 15, window.innerHeight * 0.36);
     this.node.style.minHeight = `${Math.ceil(height)}px`;
     this.panel.contentHeader.fit();
   }
