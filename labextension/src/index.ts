@@ -25,7 +25,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const waiting = makeButton('', 'jp-mod-link', open);
     const item = new Widget({ node: make('span', 'jp-tract jp-tract-waiting', waiting) });
     app.shell.add(side, 'right', { rank: 700 });
-    statusBar?.registerStatusItem(side.id, { item, align: 'left', rank: 700 });
+    statusBar?.registerStatusItem(side.id, { item, align: 'left', rank: 700, isActive: () => (current()?.count ?? 0) > 0 });
     addCommands(app, palette, () => ({ 'open-panel': open, ...current()?.actions }));
     const follow = () => {
       side.follow(current());

@@ -11,6 +11,11 @@ from tests.browser.test_cells import sha
 pytestmark = pytest.mark.skipif(not LABEXTENSION.is_dir(), reason="the JupyterLab extension is not built")
 
 WIDGETS = """from ipywidgets.widgets.widget import _instances
+side = get_ipython()._tract_jupyter.notebook.side
+if timer := side._timer:  # it draws soon
+    timer.join(10)
+with side._drawing:
+    pass
 print(*sorted(type(one).__name__ for one in _instances.values() if type(one).__name__ in {"InboxPanel", "StatePanel"}))"""
 HOSTILE = '<img src=x onerror="window.hacked = 1">\u202e\x1b[31m'
 GRANTED = """
