@@ -4,15 +4,18 @@ import json
 import shlex
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from tract_jupyter import Tract
+from tract_jupyter import Tract, mcp_server
 from tract_jupyter.outside import AgentSettings
 from tract_jupyter.outside import agents as table
 from tract_jupyter.review import Answer, personal_channel
+from tract_jupyter.toolkit import HttpServer
 
 FAKE = Path(__file__).with_name("fake_agent.py")
+TOKEN = "t" * 43
 
 
 def command(**script):
@@ -111,3 +114,20 @@ def chat(tract):
         return response, events
 
     return run
+
+
+@pytest.fixture
+def serve(tract):
+    """A function that serves a profile of the tract to the agent, as a notebook does."""
+    servers = []
+
+    def start(profile):
+        server = HttpServer(lambda: mcp_server(tract, profile), TOKEN)
+        server.start()
+        servers.append(server)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        tract.outside.server = lambda: SimpleNamespace(name="kernel_1", url=server.url, headers=headers)
+
+    yield start
+    for server in servers:
+        server.stop()

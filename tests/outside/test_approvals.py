@@ -1,33 +1,10 @@
 """Standing approvals: they apply to our own tools that an agent calls, and never to its own requests."""
 
 import json
-from types import SimpleNamespace
-
-import pytest
 
 from tests.outside.conftest import call
-from tract_jupyter import mcp_server
 from tract_jupyter.loop import CallEnded
-from tract_jupyter.toolkit import HttpServer, ToolConfig, ToolProfile
-
-TOKEN = "t" * 43
-
-
-@pytest.fixture
-def serve(tract):
-    """A function that serves a profile of the tract to the agent, as a notebook does."""
-    servers = []
-
-    def start(profile):
-        server = HttpServer(lambda: mcp_server(tract, profile), TOKEN)
-        server.start()
-        servers.append(server)
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        tract.outside.server = lambda: SimpleNamespace(name="kernel_1", url=server.url, headers=headers)
-
-    yield start
-    for server in servers:
-        server.stop()
+from tract_jupyter.toolkit import ToolConfig, ToolProfile
 
 
 def results(log):

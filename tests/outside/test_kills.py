@@ -1,20 +1,25 @@
 """A kernel or an agent that is killed at each step of a request: nothing runs twice, and the next turn asks again."""
 
+import asyncio
 import json
+import os
 import shlex
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from tests.outside.conftest import call, command
 from tests.outside.test_process import is_gone
+from tests.toolkit.servers import until
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import OutsideAgentError
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.outside import AgentSettings
 from tract_jupyter.outside import agents as table
+from tract_jupyter.review import personal_channel
 
 KERNEL = """
 import os, shlex, sys
@@ -113,8 +118,6 @@ def test_a_killed_kernel_runs_nothing_twice_and_the_next_turn_asks_in_the_mode_t
 
 
 def personal(user):
-    from tract_jupyter.review import personal_channel
-
     return personal_channel("test")(user.decide)
 
 
@@ -144,9 +147,6 @@ def test_a_killed_agent_runs_nothing_twice_and_is_started_in_the_mode_that_asks(
 
 def waiting(user):
     """A channel of a user who does not decide."""
-    import asyncio
-
-    from tract_jupyter.review import personal_channel
 
     async def decide(request):
         user.requests.append(request)
@@ -157,10 +157,6 @@ def waiting(user):
 
 def test_a_closed_notebook_withdraws_the_open_request_and_ends_the_agent(use, user, log):
     """The next session of the notebook asks again."""
-    import threading
-
-    from tests.toolkit.servers import until
-
     use(agent(log, [RAN, SOON]))
     with Tract.open("store.db") as tract:
         tract.reviewer.channel = waiting(user)
@@ -178,3 +174,93 @@ def test_a_closed_notebook_withdraws_the_open_request_and_ends_the_agent(use, us
         tract.reviewer.channel = personal(user)
         assert tract.chat("Again.", agent="fake").text == "Made."
         assert (runs(), len(user.requests), tract.review.inbox()) == (1, 2, [])
+
+
+PID = ["spawn", "sh", "-c", "echo $PPID > pid.new; mv pid.new pid"]
+DONE = ["ask", {"call": MAKE, "does": [RAN, SOON]}]
+
+
+@pytest.mark.parametrize(
+    ("steps", "ran"),
+    [
+        pytest.param([["text", "I"], ["die", 9]], 0, id="text"),
+        pytest.param([["call", MAKE], ["die", 9]], 0, id="announced"),
+        pytest.param([DONE, ["die", 9]], 1, id="reported"),
+        pytest.param([DONE, ["spawn", "sh", "-c", "sleep 0.2; kill -9 $PPID"]], 1, id="between-turns"),
+    ],
+)
+def test_an_agent_that_is_killed_at_another_step_runs_nothing_twice(use, tract, user, log, steps, ran):
+    use(command(prompts=[steps], log=log.place, loads=True, mode_after_load="auto"))
+    if steps[-1][0] == "die":
+        with pytest.raises(OutsideAgentError, match="left"):
+            tract.chat("Go.", agent="fake")
+    else:
+        tract.chat("Go.", agent="fake")
+        until(lambda: not tract.outside.running)
+    assert (runs(), len(user.requests), tract.review.inbox()) == (ran, ran, [])
+    use(agent(log, [RAN, SOON]))
+    tract.outside.use("fake")
+    assert tract.chat("Again.", agent="fake").text == "Made."
+    assert (runs(), len(user.requests), tract.review.inbox()) == (ran + 1, ran + 1, [])
+    assert len(log.sent("session/set_mode")) == 2
+
+
+@pytest.mark.parametrize(
+    ("steps", "ran"),
+    [
+        pytest.param([["text", "I"], LONG], 0, id="streaming"),
+        pytest.param([["ask", {"call": MAKE, "does": [RAN, LONG]}]], 1, id="acting"),
+        pytest.param([DONE], 1, id="turn-ended"),
+    ],
+)
+def test_a_notebook_that_is_closed_at_another_step_runs_nothing_twice(use, user, log, steps, ran):
+    use(
+        command(
+            prompts=[[["spawn", "sleep", "60"], *steps]], log=log.place, loads=True, mode_after_load="auto"
+        )
+    )
+    ended, events = [], []
+    with Tract.open("store.db") as tract:
+        tract.reviewer.channel = personal(user)
+        go = lambda: ended.append(tract.chat("Go.", agent="fake", on_turn=events.append).outcome)  # noqa: E731
+        turn = threading.Thread(target=go)
+        turn.start()
+        is_over = steps[-1] == DONE
+        until(lambda: ended if is_over else events and runs() == ran and log.entries("child"))
+    turn.join(10)
+    assert ended == [TurnOutcome.ANSWER if is_over else TurnOutcome.STOPPED]
+    assert is_gone(log.entries("child")[0], 5)
+    use(agent(log, [RAN, SOON]))
+    with Tract.open("store.db") as tract:
+        assert not tract.review.inbox()
+        tract.reviewer.channel = personal(user)
+        assert tract.chat("Again.", agent="fake").text == "Made."
+        assert (runs(), len(user.requests), tract.review.inbox()) == (ran + 1, ran + 1, [])
+    assert len(log.sent("session/set_mode")) == 2
+
+
+def test_an_agent_that_is_killed_while_our_tool_runs_gets_its_result_once(use, tract, user, log, serve):
+    made = []
+
+    @tract.tool
+    def count(where: str) -> int:
+        """Count birds in a lake."""
+        made.append(where)
+        until(lambda: Path("pid").exists())
+        os.kill(int(Path("pid").read_text()), 9)
+        until(lambda: Path("go").exists())
+        return len(made)
+
+    serve("full")
+    call_it = ["tool", "count", {"where": "Ulm"}]
+    use(command(prompts=[[PID, call_it]], log=log.place))
+    with pytest.raises(OutsideAgentError, match="left"):
+        tract.chat("Go.", agent="fake")
+    assert made == ["Ulm"]
+    soon = ["spawn", "sh", "-c", "sleep 0.3; touch go"]
+    use(command(prompts=[[soon, call_it, ["text", "Counted."]]], log=log.place))
+    tract.outside.use("fake")
+    assert tract.chat("Again.", agent="fake").text == "Counted."
+    assert (made, len(user.requests), tract.review.inbox()) == (["Ulm"], 1, [])
+    (result,) = log.entries("tool")
+    assert result["result"]["content"][0]["text"] == "1"
