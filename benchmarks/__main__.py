@@ -40,12 +40,14 @@ SEPARATE = ("notebook_cells", "outside_agents", "outside_waits")
 # smaller sizes for a run of all groups
 _SHORTER: dict[str, tuple[object, ...]] = {
     "review": ((1_000, 10_000),),
-    "llm": ((100, 1_000), 1_000),
+    "llm": ((100, 1_000), 500),
+    "runs": ((1_000, 4_000),),
+    "analysis": ((1_000, 5_000),),
     "store": ((1_000, 10_000),),
-    "kill": (50,),
+    "kill": (30,),
     "storm": (1, 100),
     "damage": (40,),
-    "fuzz": (20,),
+    "fuzz": (10,),
     "rehearsal": (40, 512, 12),
     "proof": (20, 12),
 }
