@@ -328,6 +328,28 @@ def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
     assert not list((notebook.path.parent / "runtime").glob("tract-kernel-*"))
 
 
+def test_a_call_that_is_cancelled_in_the_queue_or_while_it_runs_runs_once(notebook, agent):
+    notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nruns = []")
+    claude = agent()
+    for name, busy in (("queued", True), ("running", False)):
+        go = notebook.path.with_name(f"go-{name}")
+        wait = f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.05)"
+        code = f"runs.append({name!r})\n{'' if busy else wait}\nruns.count({name!r})"
+        cell = notebook.begin(wait) if busy else None
+        call = claude.run(code)
+        notebook.decide(text=name)
+        if not busy:
+            until(lambda: "list[2]" in str(claude.call("variables").structured_content))
+        call.cancel()
+        again = claude.run(code)
+        go.touch()
+        if cell is not None:
+            notebook.end(cell)
+        assert data(again)["result"] == "1"
+    assert notebook.run("print(runs)") == "['queued', 'running']\n"
+    assert not notebook.store.review.inbox()
+
+
 @pytest.mark.parametrize("notebook", [Row.MAIN_6], indirect=True, ids=["ipykernel 6"])
 def test_a_kernel_of_ipykernel_6_serves_over_http_and_through_the_proxy(notebook, agent):
     notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nwhere = []")
