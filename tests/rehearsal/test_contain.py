@@ -131,7 +131,10 @@ def test_the_copy_has_no_descriptors_of_mounts(rehearse, level):
     code = "import os\nfor name in os.listdir('/proc/self/fd'):\n    try: print(os.readlink(f'/proc/self/fd/{name}').partition(':')[0])\n    except FileNotFoundError: pass"
     found = set(printed(rehearse(code, level=level)).split())
     memory = "/memfd"  # stands for a file that this process has open for writing
-    assert {place for place in found if place.startswith("/")} - {memory} == {"/dev/null", "/proc"}
+    places = {
+        place for place in found if place.startswith("/") and ".so." not in place
+    }  # libffi opens its own file
+    assert places - {memory} == {"/dev/null", "/proc"}
 
 
 def test_files_left_in_the_temporary_folder_cannot_be_kept(rehearse):

@@ -2,8 +2,10 @@
 
 import contextlib
 import csv
+import ctypes
 import gc
 import logging
+import mmap
 import os
 import random
 import sqlite3
@@ -282,6 +284,17 @@ def test_secrets_are_not_in_the_copy(rehearse, monkeypatch, level):
     assert text.startswith("[None, None, 'here']\n")
     assert text.endswith("False")
     assert namespace["client"].headers["Authorization"] == f"Bearer {SECRET}"
+
+
+def test_pages_that_nobody_may_read_are_no_error(rehearse):
+    """The C library has such pages at the end of the stacks of threads."""
+    memory = mmap.mmap(-1, 8 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    memory.write(b"x" * len(memory))
+    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    install_guards = 102  # MADV_GUARD_INSTALL
+    if ctypes.CDLL(None).madvise(ctypes.c_void_p(address + 4 * mmap.PAGESIZE), mmap.PAGESIZE, install_guards):
+        pytest.skip("this kernel of Linux has no guard pages")
+    assert rehearse("1 + 1", secrets=lambda: [SECRET]).ending == "finished"
 
 
 def test_secrets_in_the_initial_environment_are_overwritten(rehearse):

@@ -386,11 +386,14 @@ def _parts_of_object(value: Any) -> Iterable[Any]:
 
 
 def _parts_of_iterator(value: Any) -> list[Any]:
-    """Return the state of an iterator of Python. Empty if it does not show its state."""
+    """Return the state of an iterator of Python, or the part that it shows."""
     with warnings.catch_warnings(), contextlib.suppress(TypeError):
         warnings.simplefilter("ignore", DeprecationWarning)
         return [*value.__reduce__()[1:]]
-    return []
+    parts = [
+        part for part in gc.get_referents(value) if part is not type(value)
+    ]  # no copies since Python 3.14
+    return [*parts, repr(value)] if all(type(part) in _SCALARS for part in parts) else parts
 
 
 def _has_objects(value: Any) -> bool:

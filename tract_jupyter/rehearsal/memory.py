@@ -27,12 +27,17 @@ _PAGE: Final = mmap.PAGESIZE
 _WORD: Final = 8  # bytes of a size, and of an entry of `pagemap`
 _WINDOW: Final = 256  # pages whose headers are read at once
 _LARGE: Final = 1024**2  # bytes of a large block
+_LONGEST_LISTING: Final = 8 * 1024**2
 _OWN_MAPPING: Final = 2  # the flag, in the size of a block of the C library, for a mapping of its own
 _TRIM_THRESHOLD: Final = -1  # M_TRIM_THRESHOLD
 _NEVER: Final = 2**31 - 1
-_MAPPING: Final = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ \S+ *(.*)$", re.MULTILINE)
-_SPECIAL: Final = frozenset({"[vvar]", "[vsyscall]"})
-_HAS_CONTENT: Final = re.compile(rb"[\x40-\xff]+")  # bits 62 and 63 of an entry: swapped, present
+_MAPPING: Final = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ \S+ *(.*)$", re.MULTILINE)
+_SPECIAL: Final = frozenset({b"[vvar]", b"[vsyscall]"})
+_HAS_CONTENT: Final = (
+    re.compile(  # bits 62 and 63 of an entry: swapped, present. Bit 58: reading it is an error
+        b"[%s]+" % re.escape(bytes(state for state in range(256) if state & 0xC0 and not state & 0x04))
+    )
+)
 
 
 class _Part(NamedTuple):
@@ -109,8 +114,12 @@ def _chosen(mappings: Sequence[Sequence[_Part]], budget: int) -> Iterator[_Part]
 
 def _mappings() -> list[list[_Part]]:
     """Return the parts to search of each range of memory that this process can write and shares with no other."""
-    with open("/proc/self/maps", encoding="ascii", errors="replace") as file:  # noqa: PTH123
-        matches = list(_MAPPING.finditer(file.read()))
+    listing = mmap.mmap(-1, _LONGEST_LISTING)  # shared, so not listed
+    with open("/proc/self/maps", "rb", buffering=0) as file:  # noqa: PTH123 # a buffer would be listed, and disappear
+        while size := file.readinto(memoryview(listing)[listing.tell() :]):
+            listing.seek(size, os.SEEK_CUR)
+        matches = list(_MAPPING.finditer(listing[: listing.tell()]))
+    listing.close()
     ranges: list[_Part] = []
     for start, end in (
         (int(match[1], 16), int(match[2], 16)) for match in matches if match[3] not in _SPECIAL
