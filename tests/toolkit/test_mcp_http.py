@@ -402,6 +402,7 @@ def jupyter(runtime, tmp_path):
 
         def describe(name="jpserver-7.json", mode=0o600, **more):
             about = {
+                "hostname": "localhost",
                 "port": server.server_port,
                 "pid": os.getpid(),
                 "token": "secret",
@@ -428,6 +429,8 @@ def test_a_kernel_is_found_by_the_new_path_of_its_notebook(runtime, tmp_path, ju
         {"mode": 0o644},
         {"pid": 2**22 + 1},
         {"secure": True},
+        {"hostname": "192.0.2.1"},  # another user may have the port on 127.0.0.1
+        {"hostname": "::"},
         {"token": "old"},
         {"port": "x"},
         {"pid": None},

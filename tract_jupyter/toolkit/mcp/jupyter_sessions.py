@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SERVERS: Final = "jpserver-*.json"
 _HERE: Final = "127.0.0.1"
+_LISTENS_HERE: Final = frozenset({"localhost", _HERE, "0.0.0.0"})  # noqa: S104 # compared, not bound
+"""The addresses of servers that listen on 127.0.0.1. If one does not, another user can have its port there."""
 _SECONDS: Final = 2.0
 _MOST_BYTES: Final = 5_000_000
 
@@ -45,7 +47,8 @@ def _sessions(file: Path) -> Iterator[tuple[Path, str]]:
     server = json.loads(file.read_text(encoding="utf-8"))
     os.kill(int(server["pid"]), 0)  # the port of an ended server may belong to another program
     root = Path(server["root_dir"])
-    for session in [] if server["secure"] else _asked(server):
+    is_asked = server["hostname"] in _LISTENS_HERE and not server["secure"]
+    for session in _asked(server) if is_asked else []:
         yield (
             (root / session["path"].removeprefix("RTC:").lstrip("/")).resolve(),
             str(session["kernel"]["id"]),
