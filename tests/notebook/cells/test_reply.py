@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from contextlib import nullcontext
 
 import pytest
@@ -51,6 +52,14 @@ def test_a_reply_is_split_at_its_python_blocks():
     assert split_reply("\n```python\n```\n \n") == []
 
 
+@pytest.mark.parametrize("fill", [" ", "a", " a", "\t"])
+def test_a_long_line_that_is_nearly_a_fence_is_split_quickly(fill):
+    text = f"```{fill * 20_000}`"
+    began = time.process_time()
+    assert split_reply(text) == [("markdown", text)]
+    assert time.process_time() - began < 1  # it was 5 s
+
+
 @pytest.fixture
 def insert(tract):
     """Propose a reply as cells below cell `a`, and return the told outcome."""
@@ -70,7 +79,7 @@ def test_a_reply_becomes_one_reviewed_edit_and_nothing_runs(page, tract, model, 
     tract.chat("How many birds?")
     asked = tract.loop.turns()[-1].question
     tract.chat("Thanks.")
-    user = decided(answering("reject"), answering("approve"))
+    user = decided(answering("reject"), answering("approve"), answering("approve"))
     text = "Count:\n```python\nbirds = 1 / 0\n```"
     assert insert(text).startswith("Not inserted: ")
     assert list(page.sources) == ["a", "b", "c"]
@@ -90,6 +99,8 @@ def test_a_reply_becomes_one_reviewed_edit_and_nothing_runs(page, tract, model, 
     page.cells[2]["metadata_tract"] = mark
     pages = bare_shell.ip._tract_jupyter.notebook.cells.pages  # the state of the extension
     assert "Asked for by: How many birds?" in describe_origin(tract, pages, page.cells[2]["id"])
+    assert insert(text) == "2 cells inserted"  # the mark names the newest of two equal requests
+    assert page.cells[2]["tract"]["request"] != mark["request"]
 
 
 def test_a_reply_that_cannot_be_inserted_says_why(page, tract, decided, insert):

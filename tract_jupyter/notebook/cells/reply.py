@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from tract_jupyter.tract import Tract
 
-_FENCE: Final = re.compile(r" {0,3}(`{3,}|~{3,})[ \t]*([^\s`]*)[^`]*")
+_FENCE: Final = re.compile(r" {0,3}(`{3,}+|~{3,}+)[ \t]*+([^\s`]*+)[^`]*+")
+"""Its quantifiers are possessive: the time for a long line is linear."""
 _PYTHON: Final = frozenset({"python", "py", "python3", "ipython", "ipython3"})
 
 

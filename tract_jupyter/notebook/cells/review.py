@@ -91,8 +91,9 @@ class CellRequests:
         self._effects.begin(self._plan(getattr(ticket.pending, "call_arguments", {})), tell)
 
     def approval_of(self, values: Mapping[str, Any]) -> Pending | None:
-        """Return the approved request for the arguments of a call; None for a call without one."""
-        found = (one for one in self._approved.values() if getattr(one, "call_arguments", None) == values)
+        """Return the newest approved request for the arguments of a call; None for a call without one."""
+        approved = reversed(self._approved.values())
+        found = (one for one in approved if getattr(one, "call_arguments", None) == values)
         return next(found, None)
 
     def decide(self, message: dict[str, Any]) -> None:
