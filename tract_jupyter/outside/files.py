@@ -30,7 +30,7 @@ class NotebookFile(Protocol):
 
     @property
     def is_saved_only(self) -> bool:
-        """True if the file is unchanged, or has only the changes of a save by the page."""
+        """True if the file is a notebook whose cells are as before, or as a save by the page leaves them."""
         ...
 
 

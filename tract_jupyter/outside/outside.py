@@ -45,7 +45,7 @@ _MOST_BEFORE: Final = 1_000
 _MOST_SESSIONS: Final = 200
 _SESSION_EVENT: Final = "outside.session"
 _NAME: Final = 120
-_SAVED: Final = "{} has the cells of its page, or its earlier cells. Outputs were not compared."
+_SAVED: Final = "{} has the cells of its page, or its earlier cells. Outputs and metadata were not compared."
 _EARLIER: Final = (
     "The conversation so far, for your information:\n\n{text}\n\nThe message of the user:\n\n{message}"
 )

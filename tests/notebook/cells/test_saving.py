@@ -20,6 +20,11 @@ def written(*cells, output=""):
     return json.dumps({"cells": made, "metadata": {}, "nbformat": 4, "nbformat_minor": 5})
 
 
+def before():
+    """Return the text of the notebook before the turn."""
+    return written(*CELLS.items())
+
+
 @pytest.fixture
 def turn(tmp_path, monkeypatch, comms, bare_shell):
     """A function that lets an agent write the notebook's file, and returns the titles of the rows, and the undo."""
@@ -31,7 +36,7 @@ def turn(tmp_path, monkeypatch, comms, bare_shell):
     tract.outside.watch_saves = bare_shell.ip._tract_jupyter.notebook.watch_saves
 
     def run(text, page=None):
-        path.write_text(written(*CELLS.items()))
+        path.write_text(before())
         if page is not None:
             FakePage(page).connect(comms)
         events = []
@@ -71,6 +76,22 @@ def test_a_change_by_the_agent_is_a_warning(turn):
         assert turn(text, CELLS) == WARNED
 
 
+def test_a_file_that_is_no_notebook_is_never_a_save(turn, tmp_path, monkeypatch):
+    monkeypatch.setitem(CELLS, "a", "x" * 300)
+    monkeypatch.setattr("tract_jupyter.notebook.cells.notebook_file._LARGEST", 200)
+    assert turn(written(("a", "import os"), *[(f"n{n}", "y" * 50) for n in range(9)]), CELLS) == WARNED
+
+
+def test_cells_without_ids_keep_their_order(turn, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.CELLS", {})
+    cells = [("", "x = 1"), ("", "del x")]
+    monkeypatch.setattr(f"{__name__}.before", lambda: written(*cells))
+    assert turn(written(*cells, output="2")) == SAVED
+    assert turn(written(*cells[::-1])) == WARNED
+
+
 def test_without_a_page_only_outputs_may_change(turn):
     assert turn(written(*CELLS.items(), output="2")) == SAVED
     assert turn(written(*{**CELLS, "a": "x = 3"}.items())) == WARNED
+    assert turn(written(*[*CELLS.items()][::-1])) == WARNED
+    assert turn(written(("a", "x = 1"))) == WARNED

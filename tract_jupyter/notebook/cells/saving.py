@@ -35,13 +35,13 @@ class NotebookSaves:
 
     @property
     def is_saved_only(self) -> bool:
-        """True if the file has cells of the page, or its earlier ones, in their order. Outputs are not compared.
+        """True if the file has cells of the page, or its earlier ones, in their order. The rest is not compared.
 
         The user may edit a cell after the save, so each cell can be an earlier one.
         """
         now = _cells_in(self.path)
         if now is None or self._before is None:
-            return now == self._before
+            return False
         return now == self._before or _can_come_from(now, self._before, self._on_page())
 
     def _on_page(self) -> list[_Cell]:
@@ -55,13 +55,14 @@ class NotebookSaves:
 
 
 def _can_come_from(now: list[_Cell], before: list[_Cell], page: list[_Cell]) -> bool:
-    known, kept = {*before, *page}, set(before) & set(page)
-    return set(now) <= known and kept <= set(now) and (_has_order(now, page) or _has_order(now, before))
+    known, kept = {*before, *page}, set(before) & set(page or before)
+    has_order = any(_has_order(now, other) for other in (before, page) if other)
+    return set(now) <= known and kept <= set(now) and has_order
 
 
 def _has_order(cells: list[_Cell], other: list[_Cell]) -> bool:
     """Return True if the cells that both have are in the same order."""
-    ids, others = [one.cell_id for one in cells], [one.cell_id for one in other]
+    ids, others = ([one.cell_id or one for one in each] for each in (cells, other))  # old files have no ids
     return [one for one in ids if one in others] == [one for one in others if one in ids]
 
 
