@@ -157,6 +157,11 @@ def test_addresses_of_the_environment_and_wrong_ones(bare_shell, notebook, monke
         ("unknown://t0psecret", "address 1 (unknown://…) is not a URL"),
         ("--after never", "--after needs a number"),
         ("--type", "no user is available"),
+        ("slack://T1JJ3T3L2/A1BRTD4JD/t0psecretlazkcOXrIdevi7F", "the address slack://… has a secret"),
+        (
+            "ntfys://a.example.org/birds discord://4174216298/t0psecret8qBe7bk2ZwO5U711o3dV_js",
+            "discord://… has a",
+        ),
     ):
         error = bare_shell.run(f"%tract notify {line}").error
         assert why in error

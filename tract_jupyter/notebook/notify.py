@@ -22,6 +22,8 @@ from tract_jupyter.exceptions import AdminLimitError, OperationError
 from tract_jupyter.models import counted, one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.review import Ticket
 
@@ -142,7 +144,7 @@ class Notifier:
             )
 
     def _message(self, tickets: list[Ticket]) -> tuple[str, str]:
-        name = f"{self._notebook.notebook_name or 'a notebook'}"
+        name = one_line(self._notebook.notebook_name or "a notebook", _TITLE)
         kinds = sorted({_kind(ticket) for ticket in tickets})
         title = (
             "A request waits for you"
@@ -196,6 +198,20 @@ def _service(addresses: tuple[str, ...]) -> Any:
                 f"address {number} ({_schemes([address])}) is not a URL of apprise, such as mailto://USER:PASSWORD@HOST"
             )
     return service
+
+
+def check_typed(addresses: Sequence[str]) -> None:
+    """Check that addresses have nothing that apprise hides in its own output, because a notebook saves them.
+
+    Raises:
+        OperationError: an address has a secret or is not valid, or apprise is missing.
+    """
+    for service in _service(tuple(addresses)) if addresses else ():
+        if service.url(privacy=True) != service.url():
+            raise OperationError(
+                f"the address {_schemes([service.url()])} has a secret, which the notebook would save. Remove it from "
+                "the line, and revoke it at the service. Nothing was changed; %tract notify --type asks for an address"
+            )
 
 
 def _schemes(addresses: tuple[str, ...] | list[str]) -> str:

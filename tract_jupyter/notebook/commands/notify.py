@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.notebook.commands.command import Command, option
-from tract_jupyter.notebook.notify import AFTER, Settings
+from tract_jupyter.notebook.notify import AFTER, Settings, check_typed
 from tract_jupyter.notebook.views.html import GridView
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ def _notify(notebook: NotebookSession, words: list[str]) -> GridView:
     if words == ["off"]:
         notifier.settings = Settings()
     elif words or is_typed or has_content or after is not None:
+        check_typed(words)
         typed = _type_addresses() if is_typed else []
         addresses = (*words, *typed) or notifier.settings.addresses
         notifier.settings = Settings(addresses, AFTER if after is None else after, has_content)
