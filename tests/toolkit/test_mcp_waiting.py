@@ -13,6 +13,7 @@ from mcp_types import Implementation
 from tests.toolkit.servers import until
 from tract_jupyter import mcp_server
 from tract_jupyter.exceptions import UndecidedError
+from tract_jupyter.review import personal_channel
 from tract_jupyter.toolkit import (
     HOLDS,
     HeldCall,
@@ -291,6 +292,29 @@ def test_an_approval_after_the_client_has_left_runs_nothing_and_counts_for_the_i
     assert before == []
     assert "nothing ran. The decision waits" in note
     assert [info.commit_hash for info in tract.log()] == [commit]
+
+
+def test_an_approval_after_a_channel_made_no_decision_counts_for_the_identical_call(tract):
+    async def pass_on(request):
+        return None
+
+    tract.reviewer.channel = personal_channel("test")(pass_on)
+
+    async def use(client):
+        first = await client.call_tool("commit", MESSAGE)
+        pending = await open_request(tract)
+        await decided(pending)
+        assert tract.log() == []
+        second = await client.call_tool("commit", MESSAGE)
+        return first, pending.note, second, await client.call_tool("commit", MESSAGE)
+
+    first, note, second, third = serve(tract, use)
+    assert first.is_error
+    assert "made no decision" in first.content[0].text
+    assert "Make the same call again later" in first.content[0].text
+    assert "nothing ran. The decision waits" in note
+    assert [info.commit_hash for info in tract.log()] == [told(second)["commit_hash"]]
+    assert third.is_error  # the approval counted once
 
 
 def test_a_rejection_after_the_client_has_left_is_only_a_rejection(tract):

@@ -41,6 +41,7 @@ from .tool_calls import CALLED_FROM_CODE as CALLED_FROM_CODE
 from .tool_calls import CHANGED_SINCE as CHANGED_SINCE
 from .tool_calls import KERNEL_AWAY as KERNEL_AWAY
 from .tool_calls import LATE_RESULT as LATE_RESULT
+from .tool_calls import LATER_DECISION as LATER_DECISION
 from .tool_calls import NAMED as NAMED
 from .tool_calls import NO_JSON as NO_JSON
 from .tool_calls import NO_PERMISSION as NO_PERMISSION

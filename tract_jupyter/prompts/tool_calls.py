@@ -103,6 +103,7 @@ KERNEL_AWAY: Final = (
     "The kernel ended or restarted during this call ({error}). Its effect is unknown. A question to the user stays in "
     "the notebook's inbox: make the same call again, and a decision counts."
 )
+LATER_DECISION: Final = "{why}. Make the same call again later: it uses the decision."
 LATE_RESULT: Final = (
     "This is the result of the identical call that you stopped waiting for. It did not run again."
 )

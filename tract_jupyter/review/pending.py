@@ -99,8 +99,8 @@ CLIENT: Final = "mcp:"
 def client_has_left(actor: str) -> str:
     """Return the note about a request whose client has left."""
     return (
-        f"The client no longer waits for this call: it gave up or was closed ({actor}). If you approve it, nothing "
-        "runs now. The approval waits for the identical call of this client."
+        f"The client no longer waits for this call ({actor}). If you approve it, nothing runs now. The approval waits "
+        "for the identical call of this client."
     )
 
 

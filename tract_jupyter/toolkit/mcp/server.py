@@ -35,11 +35,12 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
-from tract_jupyter.exceptions import McpError, nearest
+from tract_jupyter.exceptions import McpError, UndecidedError, nearest
 from tract_jupyter.models import admin_limits, printable
 from tract_jupyter.prompts import (
     CALL_WAITS,
     LATE_RESULT,
+    LATER_DECISION,
     RESULT_DESCRIPTION,
     RUNS,
     SERVER_INSTRUCTIONS,
@@ -265,6 +266,8 @@ class McpService:
         if self._surroundings.context is not None:
             execute = partial(self._surroundings.context().run, execute)
         result = await to_thread.run_sync(execute, abandon_on_cancel=True, limiter=limiter)
+        if isinstance(result.cause, UndecidedError):
+            result = result._replace(error=LATER_DECISION.format(why=str(result.cause).rstrip(".")))
         self._calls.end(call, result)
 
     async def _wait(self, ctx: ServerRequestContext[Any], call: HeldCall) -> CallToolResult:
@@ -306,8 +309,7 @@ class McpService:
         except Exception as error:  # noqa: BLE001 # of the store; the SDK would hide the message
             return failed(call.tool, error)
         finally:
-            if call.has_left:
-                self._leave(call)
+            self._leave(call)
             ended.set()
             self._running.discard(ended)
 
@@ -324,6 +326,7 @@ class McpService:
         return toolset.execute(call.tool, call.arguments)
 
     def _leave(self, call: HeldCall) -> None:
+        """Let a request that stays open wait for the identical call: nothing carries out its approval now."""
         for pending in call.notes.asked:
             with suppress(Exception):  # the store may be locked or closed; the row then has no lease
                 self._tract.reviewer.leave(pending)
