@@ -23,7 +23,7 @@ LINES = (
     "", "status", "log", "log --events", "compile", "diff", "branch other", "merge main", "branch", "switch main", "tag HEAD t", "tag",
     "chat", "chat show", "model", "cost", "budget", "cassette", "fork", "runs", "run",
     "run --prompt", "pin main", "skip main", "unpin main", "run --dry a", "prompt $x$ --profile p", "profiles", "profile p", "ops", "tools", "tools status", "mcp",
-    "agents", "autonomy", "autonomy manual", "policies", "policies log", "policies now", "orchestrator",
+    "agents", "notify", "autonomy", "autonomy manual", "policies", "policies log", "policies now", "orchestrator",
     "inbox", "decide", "grants", "review p", "trust", "record", "rules", "rules TJ101", "doctor", "looking", "agent", "serve off", "help", "help log", "checkout HEAD",
     "switch -", "chat undo", "undo", "undo --yes", "redo", "compress",
 )  # fmt: skip
