@@ -19,7 +19,7 @@ from tract_jupyter.exceptions import OutsideAgentError
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.outside import AgentSettings
 from tract_jupyter.outside import agents as table
-from tract_jupyter.review import personal_channel
+from tract_jupyter.review import Answer, personal_channel
 
 KERNEL = """
 import os, shlex, sys
@@ -264,3 +264,44 @@ def test_an_agent_that_is_killed_while_our_tool_runs_gets_its_result_once(use, t
     assert (made, len(user.requests), tract.review.inbox()) == (["Ulm"], 1, [])
     (result,) = log.entries("tool")
     assert result["result"]["content"][0]["text"] == "1"
+
+
+@pytest.mark.parametrize("action", ["approve", "reject"])
+def test_each_run_of_our_tool_has_an_approval_if_the_agent_is_killed_before_it(
+    action, use, tract, log, serve
+):
+    made, asked, is_over = [], [], threading.Event()
+
+    @tract.tool
+    def count(where: str) -> int:
+        """Count birds in a lake."""
+        made.append(where)
+        return len(made)
+
+    def kill_and_wait():
+        os.kill(int(Path("pid").read_text()), 9)
+        is_over.wait(10)
+
+    async def decide(request):
+        asked.append(request.title)
+        if len(asked) == 1:
+            await asyncio.to_thread(kill_and_wait)
+        return Answer(action, {"reason": "No birds."} if action == "reject" else {})
+
+    tract.reviewer.channel = personal_channel("test")(decide)
+    serve("full")
+    call_it = ["tool", "count", {"where": "Ulm"}]
+    use(command(prompts=[[PID, call_it]], log=log.place))
+    with pytest.raises(OutsideAgentError, match="left"):
+        tract.chat("Go.", agent="fake")
+    assert (made, len(asked)) == ([], 1)
+    is_over.set()
+    until(lambda: not tract.review.inbox())
+    use(command(prompts=[[call_it, ["text", "Counted."]]], log=log.place))
+    tract.outside.use("fake")
+    assert tract.chat("Again.", agent="fake").text == "Counted."
+    approved = len(asked) if action == "approve" else 0
+    assert (made, tract.review.inbox()) == (["Ulm"] * approved, [])
+    (result,) = log.entries("tool")
+    text = result["result"]["content"][0]["text"]
+    assert text == str(approved) if action == "approve" else "No birds." in text
