@@ -267,6 +267,7 @@ class McpService:
             execute = partial(self._surroundings.context().run, execute)
         result = await to_thread.run_sync(execute, abandon_on_cancel=True, limiter=limiter)
         if isinstance(result.cause, UndecidedError):
+            await to_thread.run_sync(self._leave, call)
             result = result._replace(error=LATER_DECISION.format(why=str(result.cause).rstrip(".")))
         self._calls.end(call, result)
 
@@ -309,7 +310,8 @@ class McpService:
         except Exception as error:  # noqa: BLE001 # of the store; the SDK would hide the message
             return failed(call.tool, error)
         finally:
-            self._leave(call)
+            if call.has_left:
+                self._leave(call)
             ended.set()
             self._running.discard(ended)
 
