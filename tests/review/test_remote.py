@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import threading
 
 import pytest
 
@@ -138,6 +139,26 @@ def test_what_another_process_shows_stays_as_it_was_asked(first, second, monkeyp
     assert in_the_inbox_of(second).pending.pending_id == pending.pending_id
     again = first.reviewer.ledger.get(pending.pending_id)
     assert (again.request, again.signature, again.origin) == (asked.request, asked.signature, asked.origin)
+
+
+@pytest.mark.parametrize("action", ["approve", "reject"])
+def test_a_decision_that_another_thread_notes_at_once_is_no_error(first, monkeypatch, action):
+    pending = first.fire("citation_check", review=True)
+    first.reviewer.keep(pending)
+    ledger = first.review.gate.ledger
+    store = ledger.decide
+
+    def decide(pending, *arguments, **options):
+        is_stored = store(pending, *arguments, **options)
+        watching = threading.Thread(target=first.reviewer.catch_up, args=[pending])  # as code that waits does
+        watching.start()
+        watching.join()
+        return is_stored
+
+    monkeypatch.setattr(ledger, "decide", decide)
+    getattr(pending, action)()
+    assert str(pending.status) == {"approve": "approved", "reject": "rejected"}[action]
+    assert pending.decision.action == action
 
 
 def test_edits_are_carried_out_where_it_was_asked(first, second, ticket, ran):

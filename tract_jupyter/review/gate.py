@@ -306,6 +306,8 @@ class Gate:
     def _run(self, pending: Pending, decision: Decision, run: Callable[[], Any]) -> Any:
         __tracebackhide__ = True
         if pending.is_instant(decision.action):
+            if not pending.status.is_open:  # a waiting thread has read this decision in the store
+                return pending.result
             result = run()
             if pending.executed_at is not None:
                 pending.executed_at = decision.decided_at  # the stored time
