@@ -30,6 +30,8 @@ _HOST: Final = "127.0.0.1"
 _MOST_SESSIONS: Final = 256
 _MOST_CONNECTIONS: Final = 512
 _IDLE_SECONDS: Final = 1_800.0
+_KEEP_ALIVE_SECONDS: Final = 120
+"""Longer than a model thinks between two calls: a client may send on a connection that is just being closed."""
 _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 3.0
 _BEAT: Final = 0.02
@@ -203,7 +205,7 @@ class HttpServer:
         config = uvicorn.Config(
             app, http=HttpConnection, log_config=None, access_log=False, lifespan="off", ws="none", interface="asgi3",
             proxy_headers=False, server_header=False, limit_concurrency=_MOST_CONNECTIONS,
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=1, timeout_keep_alive=_KEEP_ALIVE_SECONDS,
         )  # fmt: skip
         self._server = uvicorn.Server(config)
         async with manager.run():
