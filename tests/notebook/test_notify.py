@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -186,7 +187,12 @@ def test_an_administrator_can_switch_it_off(bare_shell, notebook, service, admin
 def test_the_link_is_that_of_the_server_without_its_token(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     server = {"url": "http://localhost:8888/base/", "root_dir": str(tmp_path), "token": "t0psecret"}
-    (tmp_path / "jpserver-1.json").write_text(json.dumps(server))
+    for number, process in enumerate((os.getpid(), 2**22 + 1)):  # the second one does not run
+        file = tmp_path / f"jpserver-{number}.json"
+        file.write_text(
+            json.dumps({**server, "pid": process, "url": server["url"].replace("8888", f"888{8 - number}")})
+        )
+        file.chmod(0o600)
     (tmp_path / "jpserver-2.json").write_text("broken")
     assert (
         link_to(tmp_path / "my birds" / "a.ipynb") == "http://localhost:8888/base/lab/tree/my%20birds/a.ipynb"

@@ -1,13 +1,12 @@
 """Messages outside the notebook: "a request waits", through apprise. Deciding stays in the notebook.
 
-A message names the notebook and the kind of the request, never its content, unless the user asks for it. It is sent in
-a thread, and only if the request still waits after some time. An address holds secrets, so only its scheme is shown.
+A message names the notebook and the kind of the request, never its content, unless the user asks for it. A thread
+sends it if the request is still open after some seconds. An address contains secrets, so only its scheme is shown.
 """
 
 from __future__ import annotations
 
 import contextvars
-import json
 import logging
 import os
 import sys
@@ -84,7 +83,7 @@ class Notifier:
         self._settings, self._has_failed = settings, False
 
     def take(self, ticket: Ticket) -> None:
-        """Take a request that was shown or has changed."""
+        """Note a new request, or a change of one."""
         pending_id = ticket.pending.pending_id
         with self._lock:
             if not ticket.status.is_open:
@@ -102,6 +101,7 @@ class Notifier:
     def close(self) -> None:
         """Send nothing any more."""
         with self._lock:
+            self._settings = Settings()
             self._waiting.clear()
             if self._timer is not None:
                 self._timer.cancel()
@@ -116,16 +116,16 @@ class Notifier:
         try:
             self.send(*self._message(tickets))
             self._has_failed = False
+        except (OperationError, AdminLimitError) as error:
+            self._tell_failure(one_line(str(error), _TITLE))
         except Exception as error:  # noqa: BLE001 # a service can raise anything, and a turn must not fail
-            if not self._has_failed:  # one line, not one for each request
-                self._has_failed = True
-                why = (
-                    one_line(str(error), _TITLE)
-                    if isinstance(error, OperationError | AdminLimitError)
-                    else ""
-                )
-                reason = why or f"{type(error).__name__} in {_schemes(self.settings.addresses)}"
-                print(f"No notification was sent: {reason}", file=sys.stderr)  # noqa: T201 # in its cell
+            self._tell_failure(f"{type(error).__name__} in {_schemes(self.settings.addresses)}")
+
+    def _tell_failure(self, reason: str) -> None:
+        """Print the first failure of several, in the cell of its request."""
+        if not self._has_failed:
+            self._has_failed = True
+            print(f"No notification was sent: {reason}", file=sys.stderr)  # noqa: T201 # in its cell
 
     def send(self, title: str, body: str) -> None:
         """Send a message, and wait for the answers of the services.
@@ -231,15 +231,16 @@ def _kind(ticket: Ticket) -> str:
 def link_to(path: Path | None) -> str:
     """Return the address of a notebook on a Jupyter server of this user; empty if no server has it.
 
-    Servers write their address into a file of Jupyter's runtime folder. The token in it is not used.
+    The link is without the token of the server.
     """
     if path is None:
         return ""
     from jupyter_core.paths import jupyter_runtime_dir
 
-    for file in sorted(Path(jupyter_runtime_dir()).glob("jpserver-*.json"), reverse=True):
-        with suppress(OSError, ValueError, KeyError, TypeError):
-            server = json.loads(file.read_text("utf-8"))
+    from tract_jupyter.toolkit import jupyter_servers
+
+    for server in jupyter_servers(Path(jupyter_runtime_dir())):
+        with suppress(ValueError, KeyError, TypeError):
             inside = path.relative_to(server["root_dir"])
             return f"{server['url'].rstrip('/')}/lab/tree/{quote(inside.as_posix())}"
     return ""

@@ -48,6 +48,7 @@ from .mcp.http import MOST_BYTES as MOST_BYTES
 from .mcp.http import HttpServer as HttpServer
 from .mcp.http import ServerAddress as ServerAddress
 from .mcp.http import server_tokens as server_tokens
+from .mcp.jupyter_sessions import jupyter_servers as jupyter_servers
 from .mcp.proxy import KernelProxy as KernelProxy
 from .mcp.served import ServedKernel as ServedKernel
 from .mcp.served import find_kernel as find_kernel

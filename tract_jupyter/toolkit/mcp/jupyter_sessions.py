@@ -32,20 +32,31 @@ def kernel_of(notebook: Path, runtime: Path) -> str:
         notebook: its absolute path, without links.
         runtime: the runtime folder of Jupyter.
     """
-    for file in runtime.glob(_SERVERS):
+    for server in jupyter_servers(runtime):
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, http.client.HTTPException):
-            for path, kernel in _sessions(file):
+            for path, kernel in _sessions(server):
                 if path == notebook:
                     return kernel
     return ""
 
 
-def _sessions(file: Path) -> Iterator[tuple[Path, str]]:
-    """Yield the notebook and the kernel of each session of a server, which a file describes."""
-    if file.is_symlink() or why_exposed(file):
-        return
-    server = json.loads(file.read_text(encoding="utf-8"))
-    os.kill(int(server["pid"]), 0)  # the port of an ended server may belong to another program
+def jupyter_servers(runtime: Path) -> Iterator[dict[str, Any]]:
+    """Yield what each running Jupyter server of this user wrote about itself: `url`, `root_dir`, `token` and more.
+
+    Args:
+        runtime: the runtime folder of Jupyter.
+    """
+    for file in runtime.glob(_SERVERS):
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            if file.is_symlink() or why_exposed(file):
+                continue
+            server = json.loads(file.read_text(encoding="utf-8"))
+            os.kill(int(server["pid"]), 0)  # the port of an ended server may belong to another program
+            yield server
+
+
+def _sessions(server: dict[str, Any]) -> Iterator[tuple[Path, str]]:
+    """Yield the notebook and the kernel of each session of a server."""
     root = Path(server["root_dir"])
     is_asked = server["hostname"] in _LISTENS_HERE and not server["secure"]
     for session in _asked(server) if is_asked else []:
