@@ -137,7 +137,7 @@ class AdminLimits:
             AdminLimitError: it may not.
         """
         if not self.notifications:
-            self._refuse("notifications", "Requests are shown in the notebook only", "notifications")
+            self._refuse("notifications", "Open requests appear only in the notebook", "notifications")
 
     def check_mcp_server(self, place: str) -> None:
         """Check an MCP server before its start, and before each call.

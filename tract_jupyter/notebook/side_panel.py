@@ -85,7 +85,7 @@ class SidePanel:
     # --- changes
 
     def take(self, ticket: Ticket) -> None:
-        """Take a request that was shown or has changed."""
+        """Note a new request, or a change of one."""
         pending_id = ticket.pending.pending_id
         if ticket.status.is_open:
             self._tickets[pending_id] = ticket

@@ -33,8 +33,9 @@ first. Leave out all else. The user reads the plan and decides whether you carry
 
 EDIT: Final = """\
 Answer with edits of the user's notebook this time. Read the cells that you need with notebook_read, then propose all \
-changes in one call of notebook_edit. The user reviews them as diffs, and nothing runs. If it can only insert code \
-now, propose that. Then say in one or two sentences what you changed and why. Do not repeat the code."""
+changes in one call of notebook_edit. The user reviews them as diffs, and nothing runs. If no page is \
+connected, the tool can only insert code cells: use these. Then say in one or two sentences what you changed and why. \
+Do not repeat the code."""
 """The context of `--edit`."""
 
 SCHEMA_ONLY: Final = """\

@@ -104,9 +104,8 @@ class CopyMeter:
         own = 0
         for process in used:
             sizes = _sizes(self._read(f"{process}/smaps_rollup"))
-            own += (
-                sizes.get("Private_Dirty", 0) if sizes else self._used(process)
-            )  # a process may hide its pages
+            # a process may hide its pages
+            own += sizes.get("Private_Dirty", 0) if sizes else self._used(process)
         self._next_walk = began + _PAUSE * (time.monotonic() - began)
         return own
 

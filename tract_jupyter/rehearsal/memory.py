@@ -33,10 +33,10 @@ _TRIM_THRESHOLD: Final = -1  # M_TRIM_THRESHOLD
 _NEVER: Final = 2**31 - 1
 _MAPPING: Final = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) rw-p \S+ \S+ \S+ *(.*)$", re.MULTILINE)
 _SPECIAL: Final = frozenset({b"[vvar]", b"[vsyscall]"})
-_HAS_CONTENT: Final = (
-    re.compile(  # bits 62 and 63 of an entry: swapped, present. Bit 58: reading it is an error
-        b"[%s]+" % re.escape(bytes(state for state in range(256) if state & 0xC0 and not state & 0x04))
-    )
+_USED: Final = 0xC0  # bits 62 and 63 of an entry: swapped, present
+_GUARD: Final = 0x04  # bit 58: a read is an error
+_HAS_CONTENT: Final = re.compile(
+    b"[%s]+" % re.escape(bytes(state for state in range(256) if state & _USED and not state & _GUARD))
 )
 
 

@@ -122,9 +122,8 @@ def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
 
 def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
     is_shared = target.database in {None, "", MEMORY}
-    if (
-        not is_shared and "uri" not in target.query
-    ):  # threads connect later, and a process may change its folder
+    # threads connect later, and a process may change its folder
+    if not is_shared and "uri" not in target.query:
         target = target.set(database=str(Path(str(target.database)).absolute()))
     engine = _sqlite_engine()
     positional, named = engine.dialect.create_connect_args(target)

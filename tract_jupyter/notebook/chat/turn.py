@@ -152,10 +152,9 @@ class DrawnTurn:
             return self.undo_card.actions
         if self.is_undone or not self.turn_id:
             return ()
-        more = (*(("cells",) if self.can_insert and self.reply else ()),)
         if not self.is_last:
-            return ("fork", *more, *self._ask())
-        return ("undo", "fork", *more, *self._new(), *self._ask())
+            return ("fork", *self._cells(), *self._ask())
+        return ("undo", "fork", *self._cells(), *self._new(), *self._ask())
 
     @property
     def reply(self) -> str:
@@ -163,6 +162,9 @@ class DrawnTurn:
         last = self.parts[-1] if self.parts else None
         has_answer = self.ended is not None and self.ended.outcome is TurnOutcome.ANSWER
         return last.source.strip() if has_answer and isinstance(last, Prose) else ""
+
+    def _cells(self) -> tuple[Action, ...]:
+        return ("cells",) if self.can_insert and self.reply else ()
 
     def _new(self) -> tuple[Action, ...]:
         return ("new",) if self.continues else ()
