@@ -337,7 +337,8 @@ def test_descriptors_and_children_are_freed(rehearser):
     before = open_files(), children()
     for code in ("1", "1/0", "import os; os._exit(1)", "tools.x()", "open('f', 'w').write('x')") * 3:
         make.rehearse(code, {}).discard()
-    assert (open_files(), children()) == before
+    assert open_files() <= before[0]  # threads of earlier tests may close theirs meanwhile
+    assert children() == before[1]
 
 
 def test_the_copied_files_are_freed_with_the_rehearsal(rehearser):
@@ -345,7 +346,7 @@ def test_the_copied_files_are_freed_with_the_rehearsal(rehearser):
     rehearsal = make.rehearse("open('f', 'wb').write(bytes(1000))", {})
     before = open_files()
     del rehearsal
-    assert open_files() == before - 1
+    assert open_files() <= before - 1
 
 
 def test_a_level_that_fails_says_why(rehearser, monkeypatch):
@@ -591,4 +592,4 @@ def test_an_interrupt_frees_the_changed_files(rehearser):
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):
             rehearser().rehearse("tools.read()", {}, tools=interrupt)
-    assert open_files() == before
+    assert open_files() <= before
