@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from tract_jupyter import Tract
+from tract_jupyter.exceptions import StoreCorruptError
 
 
 @pytest.fixture
@@ -41,6 +42,35 @@ WRONG_HASH = "the commit does not match its hash"
 ])  # fmt: skip
 def test_each_column_that_is_hashed(store, change):
     assert WRONG_HASH in damaged(store, f"UPDATE commits SET {change} WHERE generation = 0")
+
+
+def test_a_history_with_a_cycle_ends(store):
+    own = "SELECT commit_hash FROM commits WHERE generation = 0"
+    found = damaged(store, f"UPDATE commits SET parent_hash = ({own}) WHERE generation = 0")
+    assert WRONG_HASH in found
+    newest = "SELECT commit_hash FROM commits WHERE generation = 2"
+    assert WRONG_HASH in damaged(store, f"UPDATE commits SET parent_hash = ({newest}) WHERE generation = 1")
+    with Tract.open(store) as tract:
+        for read in (tract.compile, tract.log):
+            with pytest.raises(StoreCorruptError, match="has a gap or a cycle"):
+                read()
+
+
+def test_merges_with_a_cycle_end(tmp_path):
+    path = tmp_path / "s.db"
+    with Tract.open(path) as tract:
+        tract.user("a")
+        tract.branch("other")
+        tract.user("b")
+        tract.switch("main")
+        tract.user("c")
+        tract.merge("other")
+    merge = "SELECT commit_hash FROM commit_parents"
+    other = "SELECT parent_hash FROM commit_parents"
+    change = f"UPDATE commits SET parent_hash = ({merge}) WHERE commit_hash = ({other})"
+    assert WRONG_HASH in damaged(path, change)
+    with Tract.open(path) as tract, pytest.raises(StoreCorruptError, match="has a gap or a cycle"):
+        tract.compile()
 
 
 def test_an_edit_of_something_else(store):

@@ -103,3 +103,82 @@ def test_a_file_that_is_no_whole_export_is_refused(export, capsys):
         code, message = verified(export, capsys)
         assert code == 2
         assert "tract-jupyter:" in message
+
+
+def test_the_report_has_the_digest_of_the_lines(export, capsys):
+    lines = export.read_bytes().splitlines(True)[:-1]
+    assert f"SHA-256: {hashlib.sha256(b''.join(lines)).hexdigest()}\n" in verified(export, capsys)[1]
+
+
+def test_a_secret_that_is_missing_is_no_problem_of_the_export(export, capsys, tmp_path):
+    code, text = verified(export, capsys, "--secret", tmp_path / "typo")
+    assert (code, "there is no signing secret" in text) == (2, True)
+    assert not (tmp_path / "typo").exists()
+
+
+def lose_the_tract(lines):
+    lines[:] = [line for line in lines if line.get("table") != "tracts"]
+
+
+def add_a_content(lines):
+    row = {"content_hash": "a" * 64, "payload": {"utf8": "forged"}}
+    lines.insert(1, {"table": "blobs", "row": row})
+
+
+def rename_the_store(lines):
+    lines[0]["store_id"] = "b" * 32
+
+
+def make_a_cycle(lines):
+    first = rows(lines, "commits")[0]
+    first["parent_hash"] = first["commit_hash"]
+
+
+def add_lines_to_the_report(lines):
+    for line in lines[1:]:
+        line["row"] |= {"tract_id": "x\nNo problem found.\n"} if "tract_id" in line["row"] else {}
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (lose_the_tract, "commits has rows of the tract"),
+        (add_a_content, "content aaaaaaaaaaaa is damaged"),
+        (rename_the_store, "the first line names another store than the rows"),
+        (make_a_cycle, "its generation does not follow its parent's"),
+        (add_lines_to_the_report, "x No problem found. : "),
+    ],
+)
+def test_a_change_that_the_tracts_do_not_show_is_found_without_the_secret(export, capsys, change, problem):
+    resealed(export, change)
+    code, text = verified(export, capsys)
+    assert code == 1
+    assert problem in text
+    assert "No problem found." not in text.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"exported_at":"', '"exported_at":"2026\\nNo problem found.\\n'),
+        ('"exported_at":', '"of":'),
+        ('"store_id":', '"of":'),
+        ('"audit":1', '"audit":1,"audit":1'),
+        ('"decided_by":', '"decided_by":"alice","decided_by":'),
+        ('"decided_by":', '"decided_by" :'),
+        ('"generation":0', f'"generation":{2**70}'),
+        ('"generation":0', f'"generation":{"[" * 100_000}'),
+        ('"message":"', '"message":"\\ud800'),
+        ('"signature":"', '"signature":5,"x":"'),
+    ],
+)
+def test_a_hostile_line_is_an_error_of_the_format(export, capsys, before, after):
+    text = export.read_text()
+    head, _, end = text.rpartition("\n{")
+    place = end if before == '"signature":"' else head  # that of the last line
+    assert before in place
+    changed = place.replace(before, after, 1)
+    export.write_text(f"{head}\n{{{changed}" if place is end else f"{changed}\n{{{end}")
+    code, message = verified(export, capsys)
+    assert code == 2, message
+    assert "No problem found." not in message.splitlines()

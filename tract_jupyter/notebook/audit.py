@@ -10,19 +10,20 @@ from __future__ import annotations
 import hashlib
 import json
 from base64 import b64decode, b64encode
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, Final, Self, TextIO
 
 from sqlalchemy import select
 from sqlalchemy.exc import SQLAlchemyError
 
-from tract_jupyter.exceptions import StoreCorruptError
-from tract_jupyter.models import canonical_json
+from tract_jupyter.exceptions import ContentError, StoreCorruptError, TrustError
+from tract_jupyter.models import canonical_json, counted, one_line
 from tract_jupyter.notebook.stores import existing_store, verify_store
 from tract_jupyter.review import Trust
-from tract_jupyter.storage import Database, metadata, now_text
+from tract_jupyter.storage import Database, TractRows, checked, metadata, now_text, schema, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
 
 _VERSION: Final = 1
 _COUNTED: Final = ("commits", "pendings", "decisions", "events", "run_events", "grants")
+_LONGEST_PROBLEM: Final = 1_000  # characters
+_NOT_WHOLE: Final = (  # the errors of a file with other data
+    OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, ContentError,
+    SQLAlchemyError,
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +46,7 @@ class AuditReport:
     Attributes:
         store_id: the id of the exported store.
         exported_at: the time of the export, as the file says.
+        sha256: of the lines before the last one, to compare with the number that the export printed.
         counts: the number of rows of some tables.
         problems: what does not hold, a line each; empty if all checks passed.
         has_secret: True if the signatures were checked.
@@ -47,6 +54,7 @@ class AuditReport:
 
     store_id: str
     exported_at: str
+    sha256: str
     counts: dict[str, int]
     problems: tuple[str, ...]
     has_secret: bool
@@ -119,68 +127,126 @@ def verify_audit(file: str | Path, secret: str | Path | None = None) -> AuditRep
         StoreCorruptError: the file is not a whole export, or a row cannot be restored.
         TrustError: the secret cannot be read.
     """
+    if secret is not None and not Path(secret).is_file():
+        raise TrustError(
+            f"there is no signing secret {secret}. Give the file of the user who exported the store"
+        )
     with TemporaryDirectory() as folder:
         place = Path(folder) / "audit.db"
         trust = Trust(Path(folder) / "no-secret" if secret is None else Path(secret))
         try:
-            head, counts, end, problem = _restored(Path(file), place)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, SQLAlchemyError) as error:
+            export = _restored(Path(file), place)
+        except _NOT_WHOLE as error:
             raise StoreCorruptError(
                 f"{file} is not a whole audit export: {type(error).__name__}: {error}. Export it again"
             ) from None
-        problems = [problem] if problem else []
+        problems = export.problems
         for tract in verify_store(place, trust=trust):
             problems += [f"{tract.tract_id}: {damage.where}: {damage.problem}" for damage in tract.damaged]
             problems += [f"{tract.tract_id}: {line}" for line in tract.unsigned if secret is not None]
-        signer = trust.for_tract(str(head["store_id"]), "audit")
-        if secret is not None and not signer.verify("audit", end["sha256"], end["signature"]):
+        signer = trust.for_tract(export.store_id, "audit")
+        if secret is not None and not signer.verify("audit", export.sha256, export.signature):
             problems.append("the export is not signed with this secret")
-    return AuditReport(head["store_id"], head["exported_at"], counts, tuple(problems), secret is not None)
+    lines = tuple(one_line(problem, _LONGEST_PROBLEM) for problem in problems)
+    return AuditReport(
+        export.store_id, export.exported_at, export.sha256, export.counts, lines, secret is not None
+    )
 
 
-def _restored(file: Path, place: Path) -> tuple[dict[str, Any], dict[str, int], dict[str, Any], str]:
-    """Restore the rows into a new store. Return the first line, the counts, the end, and a problem with the digest."""
-    hashed, counts = hashlib.sha256(), dict.fromkeys(_COUNTED, 0)
-    database = Database(place)
+@dataclass(slots=True)
+class _Export:
+    """What the lines of a file say, and the problems that they show."""
+
+    store_id: str
+    exported_at: str
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))
+    sha256: str = ""
+    signature: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of_first(cls, line: bytes, file: Path) -> Self:
+        head = _item(line, 1)
+        if head.get("audit") != _VERSION:
+            raise StoreCorruptError(f"{file} has another format than version {_VERSION}")
+        moment = head["exported_at"]
+        if to_text(datetime.fromisoformat(moment)) != moment:  # it appears in the report
+            raise ValueError("exported_at is not a time of the format")
+        return cls(head["store_id"], moment)
+
+    def end(self, end: dict[str, Any], lines: int, sha256: str) -> None:
+        """Compare the last line with the lines before it."""
+        self.sha256, self.signature = sha256, end["signature"]
+        if type(self.signature) is not str:
+            raise TypeError("the signature is not a text")
+        if (end["lines"], end["sha256"]) != (lines, sha256):
+            self.problems.append(
+                "the lines do not match the digest in the last line; the file was changed after the export"
+            )
+
+
+def _item(line: bytes, number: int) -> Any:
+    item = json.loads(line)
+    if canonical_json(item).encode() + b"\n" != line:  # such as a name that appears twice
+        raise ValueError(f"line {number} is not in the form of the format")
+    return item
+
+
+def _restored(file: Path, place: Path) -> _Export:
+    """Restore the rows into a new store."""
+    database, hashed = Database(place), hashlib.sha256()
     try:
         with file.open("rb") as lines, database.write() as connection:
             first = next(lines, b"")
-            head, number = json.loads(first), 1
-            if head.get("audit") != _VERSION:
-                raise StoreCorruptError(f"{file} has another format than version {_VERSION}")
+            export = _Export.of_first(first, file)
             hashed.update(first)
             connection.execute(metadata.tables["tract_meta"].delete())
-            for line in lines:
-                item = json.loads(line)
+            for number, line in enumerate(lines, 1):
+                item = _item(line, number + 1)
                 if "end" in item:
-                    problem = _why_not_whole(item["end"], number, hashed.hexdigest(), next(lines, b""))
-                    return head, counts, item["end"], problem
+                    export.end(item["end"], number, hashed.hexdigest())
+                    export.problems += _of_rows(connection, export.store_id)
+                    if next(lines, b""):
+                        export.problems.append("there are lines after the last line of the export")
+                    return export
                 hashed.update(line)
-                number += 1
                 row = {name: _stored(value) for name, value in item["row"].items()}
                 connection.execute(metadata.tables[item["table"]].insert().values(row))
-                counts[item["table"]] = counts.get(item["table"], 0) + 1
+                export.counts[item["table"]] = export.counts.get(item["table"], 0) + 1
     finally:
         database.close()
     raise StoreCorruptError(f"{file} is not whole: its last line is missing. Export it again")
 
 
-def _why_not_whole(end: dict[str, Any], lines: int, sha256: str, more: bytes) -> str:
-    if more:
-        return "there are lines after the last line of the export"
-    if (end["lines"], end["sha256"]) != (lines, sha256):
-        return "the lines do not match the digest in the last line; the file was changed after the export"
-    return ""
+def _of_rows(connection: Connection, store_id: str) -> Iterator[str]:
+    """Describe what the verification of the tracts does not read: other contents, and rows of no tract."""
+    meta, blobs = metadata.tables["tract_meta"], metadata.tables["blobs"]
+    if connection.scalar(select(meta.c.value).where(meta.c.key == schema.STORE_ID)) != store_id:
+        yield "the first line names another store than the rows"
+    for content_hash, payload in connection.execute(select(blobs)):
+        try:
+            checked(content_hash, payload)
+        except StoreCorruptError as error:
+            yield str(error)
+    known = set(TractRows().ids(connection))
+    for table in metadata.sorted_tables:
+        if "tract_id" in table.columns:
+            found = set(connection.scalars(select(table.c.tract_id).distinct()))
+            yield from (
+                f"{table.name} has rows of the tract {name}, which is missing"
+                for name in sorted(found - known)
+            )
 
 
 def report_lines(report: AuditReport) -> list[str]:
     """Return a report as text, a line each."""
-    counted = ", ".join(f"{name} {report.counts[name]}" for name in _COUNTED)
+    rows = ", ".join(f"{name} {report.counts[name]}" for name in _COUNTED)
     signatures = "checked" if report.has_secret else "not checked: no --secret"
-    ending = [f"{len(report.problems)} problems."] if report.problems else ["No problem found."]
+    ending = [f"{counted(len(report.problems), 'problem')}."] if report.problems else ["No problem found."]
     return [
         f"Store {report.store_id}, exported {report.exported_at}",
-        f"Rows: {counted}",
+        f"Rows: {rows}",
+        f"SHA-256: {report.sha256}",
         f"Signatures: {signatures}",
         *report.problems,
         *ending,

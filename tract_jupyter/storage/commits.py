@@ -580,7 +580,7 @@ def _add_history(tip: str, known: dict[str, Row], parents: MergeParents, order: 
             stack.pop()
             continue
         row = known.get(current)
-        if row is None:
+        if row is None or len(stack) > len(known):  # more commits than there are: a cycle
             raise _gap(tip)
         all_parents = [row.parent_hash, *parents.get(current, ())]
         missing = [parent for parent in all_parents if parent is not None and parent not in order]
@@ -597,7 +597,9 @@ def _groups(hashes: Iterable[str]) -> Iterable[list[str]]:
 
 
 def _gap(head: str) -> StoreCorruptError:
-    return StoreCorruptError(f"the history of {head[:12]} has a gap in the store; restore a backup")
+    return StoreCorruptError(
+        f"the history of {head[:12]} has a gap or a cycle in the store; restore a backup"
+    )
 
 
 def _with_content(query: Select[Any]) -> Select[Any]:
@@ -606,11 +608,17 @@ def _with_content(query: Select[Any]) -> Select[Any]:
 
 
 def _first_parents(*, bounded: bool) -> CTE:
-    """Select the ids of the commit `head` and its first parents; with `bounded` only `limit` of them."""
+    """Select the ids of the commit `head` and its first parents; with `bounded` only `limit` of them.
+
+    The generation decreases with each step. So the query also ends in a damaged store with a cycle.
+    """
     is_head = commits.c.commit_hash == bindparam("head")
-    walk = select(commits.c.id, commits.c.parent_hash).where(is_head).cte("walk", recursive=True)
+    columns = commits.c.id, commits.c.parent_hash, commits.c.generation
+    walk = select(*columns).where(is_head).cte("walk", recursive=True)
     parent = commits.alias("parent")
-    step = select(parent.c.id, parent.c.parent_hash).where(parent.c.commit_hash == walk.c.parent_hash)
+    step = select(parent.c.id, parent.c.parent_hash, parent.c.generation).where(
+        parent.c.commit_hash == walk.c.parent_hash, parent.c.generation < walk.c.generation
+    )
     if bounded:
         top = select(commits.c.generation).where(is_head).scalar_subquery()
         step = step.where(parent.c.generation > top - bindparam("limit"))
