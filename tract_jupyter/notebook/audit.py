@@ -155,7 +155,7 @@ def verify_audit(file: str | Path, secret: str | Path | None = None) -> AuditRep
 
 @dataclass(slots=True)
 class _Export:
-    """What the lines of a file say, and the problems that they show."""
+    """The values of the first and the last line of a file, and the problems found."""
 
     store_id: str
     exported_at: str
@@ -219,7 +219,7 @@ def _restored(file: Path, place: Path) -> _Export:
 
 
 def _of_rows(connection: Connection, store_id: str) -> Iterator[str]:
-    """Describe what the verification of the tracts does not read: other contents, and rows of no tract."""
+    """Describe damage that no tract has: unused contents, and rows of a missing tract."""
     meta, blobs = metadata.tables["tract_meta"], metadata.tables["blobs"]
     if connection.scalar(select(meta.c.value).where(meta.c.key == schema.STORE_ID)) != store_id:
         yield "the first line names another store than the rows"
