@@ -23,6 +23,7 @@ def export(tmp_path, capsys):
         go = ActionDef("go", "Do it.", {}, "pending.approve()")
         tract.register_operation(OperationSpec("deploy", "Deploy it.", {}, {"go": go}))
         tract.reviewer.decide_now(tract.fire("deploy", review=True))
+        tract.effects.turn_moved("a turn", "main", "its tip")
     file = tmp_path / "audit.jsonl"
     assert main(["audit", "export", str(tmp_path / "s.db"), "--out", str(file)]) == 0
     assert (
@@ -87,6 +88,46 @@ def test_a_changed_decision_needs_the_secret(export, capsys, data_dir):
     assert code == 1
     assert "the export is not signed with this secret" in text
     assert "mallory" in text or "decision" in text
+
+
+def in_json(row, name, change):
+    """Change a column that holds JSON."""
+    data = json.loads(row[name])
+    change(data)
+    row[name] = canonical_json(data)
+
+
+def title(data):
+    data["request"]["title"] = "Read a file"
+
+
+def branch(data):
+    data["branch"] = "other"
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "problem"),
+    [
+        ("pendings", lambda row: in_json(row, "request_json", title), "question "),
+        ("pendings", lambda row: row.update(status="rejected"), "outcome 'rejected' of "),
+        ("pendings", lambda row: row.update(executed_at=None), "outcome 'approved' of "),
+        ("decisions", lambda row: row.update(action="approve"), "decision 1 on "),
+        ("events", lambda row: in_json(row, "data_json", branch), "effect.turn of "),
+    ],
+)
+def test_changes_of_requests_outcomes_decisions_and_effects_are_found(
+    export, capsys, data_dir, table, change, problem
+):
+    secret = data_dir / "tract_jupyter" / "secret"
+
+    def forge(lines):
+        change(rows(lines, table)[-1])
+
+    resealed(export, forge)
+    code, text = verified(export, capsys, "--secret", secret)
+    assert code == 1
+    (found,) = [line for line in text.splitlines() if "not signed by you" in line]
+    assert f": {problem}" in found
 
 
 def test_a_file_that_is_no_whole_export_is_refused(export, capsys):

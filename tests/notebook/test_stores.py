@@ -100,7 +100,7 @@ def test_what_others_put_into_a_store_is_listed_and_is_no_damage(tmp_path, spec,
     (found,) = verify_store(path)
     assert found.damaged == ()
     assert [line.partition(":")[0].split()[0] for line in found.unsigned] == [
-        "operation", "handler", "profile", "grant", "question", "decision"
+        "operation", "handler", "profile", "grant", "question", "question", "decision"
     ]  # fmt: skip
     told = "\n".join(found.unsigned)
     assert "operation 'theirs': you have not approved it here" in told

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import StoreError, TractError
 from tract_jupyter.models import tracked
 from tract_jupyter.review import NOT_SIGNED
-from tract_jupyter.storage import Database, TractRows, file_of
+from tract_jupyter.storage import Database, TractRows, file_of, to_text
 from tract_jupyter.tract import Tract
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class VerifiedTract:
         damaged: the damaged content.
         runs: the runs, the oldest first.
         unsigned: descriptions of content without this user's signature: operations, handlers, profiles, grants,
-            questions and decisions. Such content never decides or runs anything.
+            questions, outcomes, decisions and effects. Such content never decides or runs anything.
     """
 
     tract_id: str
@@ -141,11 +141,15 @@ def _unsigned(tract: Tract) -> Iterator[str]:
         for grant in tract.review.grants.all():
             if grant.state == NOT_SIGNED:
                 yield f"grant {grant.grant_id[:8]} for {grant.kind} {grant.name!r}: {NOT_SIGNED}"
-        waiting, decisions = tract.review.ledger.unsigned()
-        for question in waiting:
+        unsigned = tract.review.ledger.unsigned()
+        for question in unsigned.questions:
             yield f"question {question.pending_id[:8]} {question.title!r}: {NOT_SIGNED}"
-        for item in decisions:
+        for question in unsigned.outcomes:
+            yield f"outcome {question.status!r} of {question.pending_id[:8]} {question.title!r}: {NOT_SIGNED}"
+        for item in unsigned.decisions:
             what = f"{item.action!r} of {item.decided_by!r}"
             yield f"decision {item.round + 1} on {item.pending_id[:8]}, {what}: {NOT_SIGNED}"
+        for row in tract.effects.unsigned():
+            yield f"{row.event_type} of {to_text(row.created_at)}, row {row.event_id}: {NOT_SIGNED}"
     except TractError as error:  # such as a secret that cannot be read
         yield f"the rest could not be checked: {error}"

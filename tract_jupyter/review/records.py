@@ -36,6 +36,20 @@ class DecisionOutcome(NamedTuple):
     executed_at: str | None
 
 
+class Unsigned(NamedTuple):
+    """The rows without a valid signature of this user, oldest first.
+
+    Attributes:
+        questions: pendings whose request has none.
+        outcomes: pendings whose request has one, but whose stored outcome has not.
+        decisions: decisions that have none.
+    """
+
+    questions: list[StoredPending]
+    outcomes: list[StoredPending]
+    decisions: list[StoredDecision]
+
+
 class Signatures:
     """The signatures of one tract's requests, decisions and outcomes."""
 
@@ -184,18 +198,32 @@ class Records:
         with self._database.read() as connection:
             return self._decisions.newest(connection, limit)
 
-    def unsigned(self) -> tuple[list[StoredPending], list[StoredDecision]]:
-        """Return the open questions and the decisions without a signature of this user, oldest first.
+    def unsigned(self) -> Unsigned:
+        """Return the questions, outcomes and decisions without a signature of this user.
 
         Raises:
             TrustError: the signing secret cannot be read.
         """
         with self._database.read() as connection:
-            waiting = self._rows.unsettled(connection, None)
-            decisions = self._decisions.newest(connection, None)
-        return (
-            [row for row in waiting if not self.vouches(row)],
-            [row for row in reversed(decisions) if not self.verifies(row)],
+            questions = self._rows.all(connection)
+            decisions = self._decisions.newest(connection, None)[::-1]
+        rounds = {decision.pending_id: decision.round for decision in decisions}
+        own: list[StoredPending] = []
+        foreign: list[StoredPending] = []
+        for row in questions:
+            (own if self.vouches(row) else foreign).append(row)
+        return Unsigned(
+            foreign,
+            [row for row in own if row.outcome and not self._came_out(row, rounds.get(row.pending_id))],
+            [row for row in decisions if not self.verifies(row)],
+        )
+
+    def _came_out(self, stored: StoredPending, last: int | None) -> bool:
+        """Return True if this user signed the stored outcome of the last round."""
+        if last is None:
+            return False
+        return self._signatures.came_out(
+            stored, DecisionOutcome(last, stored.status, stored.fingerprint, moment_text(stored.executed_at))
         )
 
     def standing(self, stored: StoredPending) -> tuple[PendingStatus, StoredDecision | None]:

@@ -42,6 +42,7 @@ class Event:
     created_at: datetime
 
 
+_NO_LIMIT = 2**31 - 1  # SQLite and PostgreSQL have different keywords for no limit
 _SLACK = 100  # the number of new entries between deletions
 
 _triggered_by: ContextVar[str | None] = ContextVar("triggered_by", default=None)
@@ -88,11 +89,11 @@ class Journal(Rows[Stored]):
                 self.keep_newest(connection, self.most)
 
     def latest(
-        self, connection: Connection, limit: int, *where: ColumnElement[bool], **equal: object
+        self, connection: Connection, limit: int | None, *where: ColumnElement[bool], **equal: object
     ) -> list[Stored]:
         """Return the entries that match all conditions, newest first. `equal` are values of columns."""
         query = _newest(self.table, self.row._fields, tuple(equal), self.order)
-        parameters = {**self._parameters(equal), "most": limit}
+        parameters = {**self._parameters(equal), "most": _NO_LIMIT if limit is None else limit}
         return [self.row._make(row) for row in connection.execute(query.where(*where), parameters)]
 
 
@@ -140,7 +141,7 @@ class EventRows(Journal[_StoredEvent]):
         }
         self._write(connection, [row])
 
-    def newest(self, connection: Connection, event_type: str | None, limit: int) -> list[Event]:
+    def newest(self, connection: Connection, event_type: str | None, limit: int | None) -> list[Event]:
         """Return events, newest first. A type with a final `*` selects by prefix."""
         kind, equal = events.c.event_type, dict[str, object]()
         if event_type is None:
@@ -190,7 +191,6 @@ _IDS = (
     .limit(2)
 )
 _ADD_RUN_EVENTS = run_events.insert()
-_NO_LIMIT = 2**31 - 1  # SQLite and PostgreSQL have different keywords for no limit
 
 
 class RunEventRows(Journal[StoredRunEvent]):

@@ -132,6 +132,11 @@ class PendingRows:
         rows = connection.execute(_STANDING, {"ids": list(ids)})
         return {pending_id: (status, count) for pending_id, status, count in rows}
 
+    def all(self, connection: Connection) -> list[StoredPending]:
+        """Return all pendings, oldest first."""
+        query = select(pendings).where(pendings.c.tract_id == bindparam("its_tract_id"))
+        return self._stored(connection, query.order_by(pendings.c.created_at, pendings.c.pending_id))
+
     def unsettled(
         self,
         connection: Connection,

@@ -145,6 +145,10 @@ class EffectRecords:
             _apply(effects, row, question, is_own=self._verifies(row))
         return list(effects.values())
 
+    def unsigned(self) -> list[Event]:
+        """Return the rows without a signature of this user, oldest first."""
+        return [row for row in self._rows(None) if not self._verifies(row)]
+
     def undone(self) -> list[UndoneTurn]:
         """Return the undone turns that are not redone, oldest first."""
         turns: dict[str, UndoneTurn] = {}
@@ -226,9 +230,9 @@ class EffectRecords:
         with self._database.write() as connection:
             self._events.append(connection, event_type, "user", {**data, "signature": signature})
 
-    def _rows(self) -> Iterable[Event]:
+    def _rows(self, most: int | None = _MOST_ROWS) -> Iterable[Event]:
         with self._database.read() as connection:
-            return reversed(self._events.newest(connection, "effect.*", _MOST_ROWS))
+            return reversed(self._events.newest(connection, "effect.*", most))
 
     def _verifies(self, row: Event) -> bool:
         data = {name: value for name, value in row.data.items() if name not in {"signature", "triggered_by"}}
