@@ -51,18 +51,19 @@ class ThreadConnection:
         "connection",
         "driver",
         "failure",
+        "is_foreign",
         "is_writing",
         "lock",
         "on_rollback",
         "open_blocks",
-        "pid",
     )
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.connection: Connection | None = None
         self.driver: Any = None
-        self.pid = 0
+        self.is_foreign = False
+        """True if the connection belongs to the parent process of a fork."""
         self.is_writing = False
         self.open_blocks: list[Block] = []
         """The open transactions, the outermost first."""
@@ -93,17 +94,12 @@ class ThreadConnection:
         """Create the connection, and return it."""
         connection = backend.connect()
         driver = self.driver = connection.connection.driver_connection
-        self.pid = os.getpid()
+        self.is_foreign = False
         connection.detach()  # the pool no longer counts or closes it
         for statement in backend.setup:
             backend.run(driver, statement)
         self.connection = connection
         return connection
-
-    @property
-    def is_foreign(self) -> bool:
-        """True if the connection belongs to the parent process of a fork."""
-        return self.connection is not None and self.pid != os.getpid()
 
     def drop(self) -> None:
         """Close the connection. Do not close a parent process's connection."""
@@ -117,6 +113,7 @@ class ThreadConnection:
                 with contextlib.suppress(Exception):
                     driver.close()
             self.connection = self.driver = None  # last: after an interruption, the next call closes it
+            self.is_foreign = False
 
     def drop_uncertain(self, backend: Backend) -> None:
         """Close a connection in an unknown state, except the only one of a store in memory."""
@@ -200,13 +197,16 @@ class Connections:
                 if link.depth == 0 and not self._shared:  # the fork copies a store in memory
                     link.drop()
 
+    def disown(self) -> None:
+        """Mark the open connections as the parent's, in the child after a fork. A copied store in memory is its own."""
+        for link in list(self._all):
+            is_copied = link is self._shared and link in self._suspended
+            link.is_foreign = link.connection is not None and not is_copied
+
     def resume(self) -> None:
         """Release the locks of `suspend`, in both processes after a fork."""
         while self._suspended:
-            link = self._suspended.pop()
-            if self._shared and link.connection is not None:
-                link.pid = os.getpid()
-            link.lock.release()
+            self._suspended.pop().lock.release()
         self._registering.release()
 
     def _links(self) -> list[ThreadConnection]:
@@ -241,8 +241,14 @@ def _after_fork() -> None:
     _FORK_LOCK.release()
 
 
+def _after_fork_in_child() -> None:
+    for connections in _FORKING:
+        connections.disown()
+    _after_fork()
+
+
 if hasattr(os, "register_at_fork"):  # Windows has no fork
-    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_after_fork_in_child)
 
 
 class Prepared:

@@ -75,9 +75,10 @@ class Block:
             link = self._link = self._connections.of_this_thread()
             self._lock_calls.extend(map(_ACQUIRE, (link.lock,)))
             self._connections.check(link)
-            if link.open_blocks or link.on_rollback:
+            if link.open_blocks:
                 for block in [block for block in link.open_blocks if block.is_interrupted]:
                     block.settle()
+            if link.on_rollback and not link.open_blocks:
                 link.undo()
             link.open_blocks.append(self)
             return self._join(link) if len(link.open_blocks) > 1 else self._begin(link)

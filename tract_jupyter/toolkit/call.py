@@ -80,6 +80,7 @@ class Call:
         self._level = level
         self.approval = approval
         self._choice: ActionChoice | None = None
+        self._definition_hash = ""  # of the found tool, if there is an approval
         self.question: ToolQuestion | None = None
 
     def prepare(self, arguments: Mapping[str, Any], doubt: str = "") -> ToolResult | None:
@@ -122,7 +123,7 @@ class Call:
         """
         executor, name, profile = self._executor, self._name, self._profile
         tool = executor.get(name) if isinstance(name, str) else None
-        if self.approval is not None and (tool is None or not _may_count(self.approval, tool)):
+        if self.approval is not None and (tool is None or not self._may_count(self.approval, tool)):
             raise CallRefused(executor.why_gone() or CHANGED_SINCE.format(tool=name))
         if tool is None or (profile is not None and not profile.has(tool)):
             raise CallRefused.by(executor.unknown(name, tool, profile, self._actor))
@@ -130,6 +131,11 @@ class Call:
         self._actor, locks = executor.qualified(self._actor), executor.locks
         if tool.name in locks:
             raise CallRefused(_locked(tool.name, locks[tool.name]))
+
+    def _may_count(self, approval: Approval, tool: ToolDefinition) -> bool:
+        """Return True if an approval may belong to this tool. `permit` compares the arguments later."""
+        self._definition_hash = tool.definition_hash
+        return tool.binds is not None or approval.definition_hash == self._definition_hash
 
     def count(self) -> None:
         """Count the call in the turn that makes it.
@@ -164,7 +170,7 @@ class Call:
         approval, tool = self.approval, self.tool
         if approval is None:
             return
-        if approval.definition_hash != tool.hash_for(self.values):
+        if approval.definition_hash != tool.hash_for(self.values, self._definition_hash):
             raise CallRefused(CHANGED_SINCE.format(tool=tool.name))
         self._choice = approval.choice
 
@@ -271,8 +277,9 @@ class Call:
 
     def _request(self, doubt: str) -> PendingToolCall:
         executor, tool, values, actor = self._executor, self.tool, self.values, self._actor
-        definition_hash = tool.hash_for(values)
-        return PendingToolCall(
+        code = tool.examine()
+        definition_hash = tool.hash_for(values, code.digest)
+        pending = PendingToolCall(
             tool.name,
             values,
             tract=executor.top.tract,
@@ -284,9 +291,11 @@ class Call:
             check=partial(self._check_unchanged, dict(values), definition_hash),
             description=tool.description,
             why=f"{executor.asker(actor)} wants to make this call. It needs your approval: "
-            f"{doubt or f'the tool {_traits(tool)}'}.{_doubt_sentence(tool)}{FINAL if tool.is_final else ''}",
+            f"{doubt or f'the tool {_traits(tool)}'}.{_doubt_sentence(code.doubt)}{FINAL if tool.is_final else ''}",
             details=_details_of(tool, actor),
         )
+        pending.code_doubt = code.doubt
+        return pending
 
     def _check_unchanged(self, values: dict[str, Any], definition_hash: str) -> None:
         """Check that an approval still matches the call."""
@@ -376,13 +385,7 @@ def _call_settings(
     return changed_context(**{name: value for name, value in changes.items() if value is not None})
 
 
-def _may_count(approval: Approval, tool: ToolDefinition) -> bool:
-    """Return True if an approval may belong to this tool. `permit` compares the arguments later."""
-    return tool.binds is not None or approval.definition_hash == tool.definition_hash
-
-
-def _doubt_sentence(tool: ToolDefinition) -> str:
-    doubt = tool.code_doubt
+def _doubt_sentence(doubt: str) -> str:
     return doubt and f" A standing approval is not possible, because other code may run later: {doubt}."
 
 

@@ -20,7 +20,7 @@ from tract_jupyter.models.schema import (
     without_json_form,
     without_nulls,
 )
-from tract_jupyter.toolkit.code_identity import code_identity
+from tract_jupyter.toolkit.code_identity import CodeIdentity, code_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -246,9 +246,7 @@ class ToolDefinition:
         The code is the part of the user's code that the handler reaches (see docs/tools.md). Each access examines it
         again, because the user may redefine a helper. The code of this package does not change.
         """
-        if self._is_of_package:
-            return self._first_hash
-        return digest([self._first_hash, code_identity(self.handler, with_objects=True).digest])
+        return self.examine().digest
 
     @property
     def code_doubt(self) -> str:
@@ -256,7 +254,15 @@ class ToolDefinition:
 
         If there is a doubt, no standing approval applies.
         """
-        return "" if self._is_of_package else code_identity(self.handler).doubt
+        return self.examine().doubt
+
+    def examine(self) -> CodeIdentity:
+        """Examine the code once, and return `definition_hash` and `code_doubt`."""
+        first_hash = self._first_hash
+        if self._is_of_package:
+            return CodeIdentity(first_hash)
+        code = code_identity(self.handler, with_objects=True)
+        return code._replace(digest=digest([first_hash, code.digest]))
 
     @property
     def code_hash(self) -> str:
@@ -300,11 +306,15 @@ class ToolDefinition:
             shortened = without_nulls(arguments, self.parameters.json_schema)
         return self.parameters.validate(shortened)
 
-    def hash_for(self, values: Mapping[str, Any]) -> str:
-        """Return the 64 hex digits that an approval of a call covers: the tool, and the state that `binds` returns."""
-        return (
-            self.definition_hash if self.binds is None else digest([self.definition_hash, self.binds(values)])
-        )
+    def hash_for(self, values: Mapping[str, Any], definition_hash: str = "") -> str:
+        """Return the 64 hex digits that an approval of a call covers: the tool, and the state that `binds` returns.
+
+        Args:
+            values: the arguments of the call.
+            definition_hash: the hash of this moment, if the caller has just examined the tool.
+        """
+        tool_hash = definition_hash or self.definition_hash
+        return tool_hash if self.binds is None else digest([tool_hash, self.binds(values)])
 
     @classmethod
     def from_function(

@@ -86,7 +86,10 @@ class ToolQuestion(FieldPending):
 
     @cached_property
     def code_doubt(self) -> str:
-        """The doubt about the tool's code, see `ToolDefinition`. The hash detects later changes of that code."""
+        """The doubt about the tool's code, see `ToolDefinition`. The hash detects later changes of that code.
+
+        `Call` sets it, as it has just examined the code.
+        """
         tool = self.current_tool
         return "" if tool is None else tool.code_doubt
 
