@@ -14,7 +14,6 @@ from .registry import AgentCall as AgentCall
 from .registry import AgentState as AgentState
 from .registry import CallState as CallState
 from .rights import tools_of as tools_of
-from .rights import toolsets_of as toolsets_of
 from .running import AgentCaller as AgentCaller
 from .tools import AgentFunctions as AgentFunctions
 from .tools import agent_tools as agent_tools

@@ -50,7 +50,6 @@ from .reply import Reply as Reply
 from .reply import counts_of as counts_of
 from .reply import finish_of_reply as finish_of_reply
 from .responses import ResponsesClient as ResponsesClient
-from .secret_shapes import FoundSecret as FoundSecret
 from .secret_shapes import Grade as Grade
 from .secret_shapes import find_secrets as find_secrets
 from .secret_shapes import key_lines as key_lines

@@ -1,6 +1,5 @@
 from .acting import AnswerStore as AnswerStore
 from .answers import CallAnswer as CallAnswer
-from .calls import AfterStep as AfterStep
 from .calls import CarryOut as CarryOut
 from .calls import EndedCall as EndedCall
 from .events import CallAsked as CallAsked
@@ -33,7 +32,6 @@ from .repetition import RepetitionGuard as RepetitionGuard
 from .stored import CLAIMED as CLAIMED
 from .stored import PastTurn as PastTurn
 from .threads import awaited as awaited
-from .turn import ACTS as ACTS
 from .turn import CONTINUES as CONTINUES
 from .turn import Step as Step
 from .turn import StoppedEarlyError as StoppedEarlyError

@@ -1,6 +1,5 @@
 from . import patterns as patterns
 from .administrator import ADMIN_FILE as ADMIN_FILE
-from .administrator import ADMIN_VARIABLE as ADMIN_VARIABLE
 from .administrator import AdminLimits as AdminLimits
 from .administrator import admin_allows_looking as admin_allows_looking
 from .administrator import admin_autonomy as admin_autonomy
@@ -9,7 +8,6 @@ from .attachment import LONGEST_NAME as LONGEST_NAME
 from .attachment import MOST_BYTES as MOST_BYTES
 from .attachment import MOST_FILES as MOST_FILES
 from .attachment import MOST_TEXT as MOST_TEXT
-from .attachment import MOST_TOGETHER as MOST_TOGETHER
 from .attachment import OF_RESULTS as OF_RESULTS
 from .attachment import AttachedFile as AttachedFile
 from .attachment import Attachment as Attachment
@@ -108,7 +106,6 @@ from .patterns import problem_of as problem_of
 from .private_files import make_private_folder as make_private_folder
 from .private_files import open_private as open_private
 from .private_files import why_exposed as why_exposed
-from .progress import ProgressObserver as ProgressObserver
 from .progress import Work as Work
 from .progress import observing as observing
 from .progress import tracked as tracked

@@ -10,4 +10,3 @@ from .process import AgentProcess as AgentProcess
 from .process import environment as environment
 from .requests import OUTSIDE_AGENT as OUTSIDE_AGENT
 from .requests import PendingAgentRequest as PendingAgentRequest
-from .session import KernelServer as KernelServer

@@ -24,7 +24,6 @@ from .replies import EXPLAIN as EXPLAIN
 from .replies import NO_CALL as NO_CALL
 from .replies import PLACE as PLACE
 from .replies import PLAN as PLAN
-from .replies import RETRY as RETRY
 from .replies import SCHEMA_ONLY as SCHEMA_ONLY
 from .replies import SCHEMA_ONLY_CONTEXT as SCHEMA_ONLY_CONTEXT
 from .replies import consulting_request as consulting_request

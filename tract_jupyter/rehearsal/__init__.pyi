@@ -16,8 +16,6 @@ from .effects import TableChange as TableChange
 from .effects import VariableEffect as VariableEffect
 from .effects import effects_from_data as effects_from_data
 from .engines import Engines as Engines
-from .files import file_effects as file_effects
-from .files import read_upper as read_upper
 from .found import Findings as Findings
 from .found import find_effects as find_effects
 from .levels import Level as Level

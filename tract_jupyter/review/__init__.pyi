@@ -39,8 +39,6 @@ from .display import shown_code as shown_code
 from .display import shown_rows as shown_rows
 from .effect_lines import DELETED as DELETED
 from .effect_lines import EffectLine as EffectLine
-from .effect_lines import ShownEffects as ShownEffects
-from .effect_lines import detail_lines as detail_lines
 from .effect_lines import keyed_lines as keyed_lines
 from .effect_lines import list_effects as list_effects
 from .field_pending import FieldPending as FieldPending
@@ -107,7 +105,6 @@ from .request import how_to_decide as how_to_decide
 from .request import keeps_effects as keeps_effects
 from .request import request_from_dict as request_from_dict
 from .request import request_to_dict as request_to_dict
-from .request import worst_finding as worst_finding
 from .review import WRITER as WRITER
 from .review import Review as Review
 from .reviewer import Reviewer as Reviewer

@@ -9,7 +9,6 @@ from .activation import unmet_condition as unmet_condition
 from .activation import value_of as value_of
 from .artifacts import Artifacts as Artifacts
 from .artifacts import session_key as session_key
-from .artifacts import upserted as upserted
 from .attempt import FUNCTIONS as FUNCTIONS
 from .attempt import Functions as Functions
 from .attempt import job_of as job_of

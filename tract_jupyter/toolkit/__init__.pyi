@@ -85,7 +85,6 @@ from .profiles import find_profile as find_profile
 from .profiles import get_profile as get_profile
 from .profiles import profile_of as profile_of
 from .profiles import rights_of as rights_of
-from .recorded import MEMORY_BUDGET as MEMORY_BUDGET
 from .recorded import EffectRecords as EffectRecords
 from .recorded import RecordedEffect as RecordedEffect
 from .recorded import TurnRecorder as TurnRecorder

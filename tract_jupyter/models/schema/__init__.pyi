@@ -1,5 +1,4 @@
 from .drawn import drawn_arguments as drawn_arguments
-from .drawn import drawn_values as drawn_values
 from .json_schema import JsonSchema as JsonSchema
 from .json_schema import count_parts as count_parts
 from .parameters import REQUIRED as REQUIRED
@@ -12,7 +11,6 @@ from .providers import strict_schema as strict_schema
 from .providers import without_nulls as without_nulls
 from .schema_parameters import SchemaParameters as SchemaParameters
 from .stub_text import stub_source as stub_source
-from .types import JSON_TYPES as JSON_TYPES
 from .types import Record as Record
 from .types import TypeReader as TypeReader
 from .types import parse_type as parse_type

@@ -1,4 +1,3 @@
 from .live import LiveTree as LiveTree
-from .tree import DrawnTree as DrawnTree
 from .tree import drawn_tree as drawn_tree
 from .watch import AgentWatch as AgentWatch

@@ -1,9 +1,7 @@
-from .edits import CellEdit as CellEdit
 from .messages import MOST_CHARACTERS as MOST_CHARACTERS
 from .messages import VERSION as VERSION
 from .messages import source_hash as source_hash
 from .origin import describe_origin as describe_origin
-from .pages import CellPages as CellPages
 from .reply import Reply as Reply
 from .reply import propose_reply as propose_reply
 from .reply import split_reply as split_reply

@@ -8,7 +8,6 @@ from .markdown import markdown_html as markdown_html
 from .outputs import ScriptOutputs as ScriptOutputs
 from .outputs import TurnOutputs as TurnOutputs
 from .rows import AskedQuestion as AskedQuestion
-from .rows import decided_brief as decided_brief
 from .rows import result_html as result_html
 from .source import TractSource as TractSource
 from .source import find_turn as find_turn
@@ -18,9 +17,7 @@ from .undo import UndoCard as UndoCard
 from .view import ACTIONS as ACTIONS
 from .view import Act as Act
 from .view import Foot as Foot
-from .view import StaticDisplay as StaticDisplay
 from .view import TurnBlock as TurnBlock
-from .view import TurnDisplay as TurnDisplay
 from .view import TurnView as TurnView
 from .widget import LiveTurn as LiveTurn
 from .widget import TurnWidget as TurnWidget

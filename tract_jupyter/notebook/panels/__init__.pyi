@@ -18,4 +18,3 @@ from .questions import QuestionList as QuestionList
 from .questions import QuestionPanel as QuestionPanel
 from .render import body_html as body_html
 from .render import record_html as record_html
-from .render import row_html as row_html
