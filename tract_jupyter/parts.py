@@ -452,12 +452,11 @@ class Parts:
             with self.loop.under_way():
                 yield
             return
-        policies.evaluator.hold()
         try:
-            with self.loop.under_way():
+            with policies.evaluator.hold(), self.loop.under_way():
                 yield
         finally:
-            policies.evaluator.release()
+            policies.evaluator.end_turn()
 
     @part
     def settings(self) -> Settings:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -46,6 +47,18 @@ def test_it_is_held_until_the_end(database):
     with pytest.raises(ZeroDivisionError), Lease(database, ROWS, RUN):
         raise ZeroDivisionError
     assert not is_held(database, ROWS, RUN)
+
+
+def test_a_lease_that_was_not_released_ends_with_its_object(database):
+    """Repeated interrupts can prevent the release, and the branch must not stay blocked."""
+    lease = Lease(database, ROWS, RUN, "main")
+    lease.__enter__()
+    assert is_held(database, ROWS, RUN)
+    del lease
+    gc.collect()
+    assert not is_held(database, ROWS, RUN)
+    with Lease(database, ROWS, RUN, "main"):
+        assert is_held(database, ROWS, RUN)
 
 
 def test_what_another_process_runs_is_left_to_it(database):

@@ -18,6 +18,7 @@ import pytest
 from sqlalchemy import Connection
 
 from benchmarks import storm
+from tests.review.scripted import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreError, TractError
 from tract_jupyter.storage import Database, interruptible, interrupts, raise_in, uninterrupted, whole_context
@@ -255,13 +256,15 @@ def test_what_is_taken_back_leaves_code_that_can_be_traced():
 
 
 class AtLine:
-    """Interrupts the main thread as the n-th line of this package begins."""
+    """Interrupts the main thread as the n-th line of this package, or of its modules with these names, begins."""
 
-    def __init__(self, number):
+    def __init__(self, number, *modules):
         self.left = number
+        self._modules = modules
 
     def __call__(self, frame, event, _):
-        if f"{os.sep}tract_jupyter{os.sep}" not in frame.f_code.co_filename:
+        path = Path(frame.f_code.co_filename)
+        if "tract_jupyter" not in path.parts or (self._modules and path.name not in self._modules):
             return None
         if event in {"call", "line"}:
             self.left -= 1
@@ -386,6 +389,31 @@ def test_a_context_that_is_interrupted_as_it_is_compiled_shows_nothing_twice():
             now = contents(tract)
             assert len(now) == len(set(now)) == tract.status().message_count
             line += 1
+
+
+class Interrupted(ScriptedClient):
+    """A model that the user interrupts if the question says so."""
+
+    def chat(self, messages, **options):
+        if "interrupt" in str(messages[-1]["content"]):
+            interrupt()
+        return super().chat(messages, **options)
+
+
+def test_a_turn_that_is_interrupted_at_any_line_stops_no_later_turn(tmp_path):
+    """Neither by itself, nor after an interrupt of another turn."""
+    with Tract.open(tmp_path / "store.db") as tract:
+        tract.configure_llm(Interrupted(*["Yes."] * 1_000))
+        tract.chat("warm")
+        line, is_over = 1, False
+        while not is_over:
+            cut = AtLine(line, "loop.py")
+            is_over = cut.runs(lambda: tract.chat(f"text {line}"))  # noqa: B023 # called at once
+            with pytest.raises(KeyboardInterrupt):
+                tract.chat(f"interrupt {line}")
+            assert tract.chat(f"after {line}").text == "Yes."
+            line += 1
+        assert line > 50
 
 
 # --- connections

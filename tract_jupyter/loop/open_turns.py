@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
+from weakref import WeakValueDictionary, ref
 
 from tract_jupyter.context import QuestionNote
 from tract_jupyter.exceptions import RunError, TractError
@@ -49,8 +50,8 @@ LASTS: Final = 120.0
 
 _BETWEEN: Final = LASTS / 3
 
-_HERE: Final[set[str]] = set()
-"""The runs that this process works on."""
+_HERE: Final[WeakValueDictionary[str, Lease]] = WeakValueDictionary()
+"""The leases of the runs that this process works on. A repeated interrupt can prevent the release of a lease."""
 
 
 class Lease:
@@ -99,7 +100,8 @@ class Lease:
         interrupts.begin(None, self)  # the code of the block may be stopped
         try:
             self._take()
-            threading.Thread(target=self._renew_regularly, name="tract-lease", daemon=True).start()
+            arguments = (ref(self), self._given_back)
+            threading.Thread(target=_renew, args=arguments, name="tract-lease", daemon=True).start()
         except BaseException:
             if self._is_taken:
                 self._give_back()
@@ -119,9 +121,9 @@ class Lease:
                 self._look_at_branch(connection, self.branch)
             self._rows.put(connection, self._fresh())
             # within the transaction: the next thread must see it
-            _HERE.add(self.run_id)
+            _HERE[self.run_id] = self
             self._is_taken = True
-            self._database.if_rolled_back(lambda: _HERE.discard(self.run_id))
+            self._database.if_rolled_back(self._forget)
 
     def _look_at_branch(self, connection: Connection, branch: str) -> None:
         for other in self._rows.on_branch(connection, branch):
@@ -144,11 +146,11 @@ class Lease:
     def hold_for(self, run_id: str) -> None:
         """Hold the branch for another run of the same turn from now on."""
         with self._database.write() as connection:
-            _HERE.add(run_id)
+            _HERE[run_id] = self
             self._rows.remove(connection, self.run_id)
             before, self.run_id = self.run_id, run_id
             self._rows.put(connection, self._fresh())
-            _HERE.discard(before)
+            _HERE.pop(before, None)
 
     @interrupts.whole
     def __exit__(
@@ -162,7 +164,11 @@ class Lease:
             with suppress(TractError):
                 self._give_back()
         finally:
+            self._forget()
             interrupts.end(self)
+
+    def _forget(self) -> None:
+        _HERE.pop(self.run_id, None)
 
     def _give_back(self) -> None:
         try:
@@ -174,9 +180,9 @@ class Lease:
                     else:
                         self._rows.remove(connection, self.run_id)
                 # within the transaction: another thread may take it right after
-                _HERE.discard(self.run_id)
+                self._forget()
         except BaseException:
-            _HERE.discard(self.run_id)
+            self._forget()
             raise
 
     def renew(self) -> None:
@@ -196,16 +202,22 @@ class Lease:
                 )
             self._rows.put(connection, self._fresh())
 
-    def _renew_regularly(self) -> None:
-        while not self._given_back.wait(_BETWEEN):
-            # retry if the store is busy; the next call of `renew` reports a lost lease
-            with suppress(TractError):
-                self.renew()
-
     def _fresh(self) -> StoredLease:
         self._renew_at = time.monotonic() + _BETWEEN
         until = datetime.now(UTC) + timedelta(seconds=LASTS)
         return StoredLease(self.run_id, self._process, to_text(until), self.branch, self.question)
+
+
+def _renew(of: ref[Lease], given_back: threading.Event) -> None:
+    """Renew a lease regularly, until it is released or dead."""
+    while not given_back.wait(_BETWEEN):
+        lease = of()
+        if lease is None:
+            return
+        # retry if the store is busy; the next call of `renew` reports a lost lease
+        with suppress(TractError):
+            lease.renew()
+        del lease
 
 
 def is_held(database: Database, rows: RunLeaseRows, run_id: str) -> bool:

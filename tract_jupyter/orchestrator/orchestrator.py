@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import threading
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +33,7 @@ from tract_jupyter.orchestrator.proposals import ProposalReviewer
 from tract_jupyter.orchestrator.result import OrchestratorResult, OrchestratorState, RunSteps
 from tract_jupyter.orchestrator.toolset import OrchestratorToolset
 from tract_jupyter.prompts import EMPTY, ORCHESTRATE
+from tract_jupyter.storage import whole_context
 from tract_jupyter.toolkit import profile_of
 
 if TYPE_CHECKING:
@@ -299,7 +300,7 @@ class Orchestrator:
         else:
             signal.pause()
 
-    @contextmanager
+    @whole_context
     def _running(self) -> Iterator[None]:
         checked_config(self._config)
         self._registered_model()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,7 +20,7 @@ from tract_jupyter.policy.protocols import ORCHESTRATE, PolicyWarning, wanted_of
 from tract_jupyter.policy.saved import slot_of
 from tract_jupyter.policy.view import PolicyView
 from tract_jupyter.review import has_ended, this_process
-from tract_jupyter.storage import is_order, triggered
+from tract_jupyter.storage import is_order, triggered, whole_context
 from tract_jupyter.toolkit import Permission, policy_actor
 
 if TYPE_CHECKING:
@@ -140,23 +140,25 @@ class PolicyEvaluator:
         """Evaluate the policies that are due before a compilation of the context."""
         self._moment("compile")
 
-    def hold(self) -> None:
-        """Postpone all evaluation until `release`, because a turn is running."""
+    @whole_context
+    def hold(self) -> Iterator[None]:
+        """Postpone all evaluation within this context, because a turn is running."""
         with self._count_lock:
             self._holds += 1
+        try:
+            yield
+        finally:
+            with self._count_lock:
+                self._holds -= 1
 
-    def release(self) -> None:
-        """End a turn. After the last one, evaluate the due policies."""
-        with self._count_lock:
-            self._holds -= 1
-            if self._holds:
-                return
+    def end_turn(self) -> None:
+        """After the last turn, evaluate the due policies."""
         if self._is_free() and not self._lock.locked():
             self.reload()
             self._owed |= {"compile", "turn"}
             self._moment("turn")
 
-    @contextmanager
+    @whole_context
     def suspend(self) -> Iterator[None]:
         """Evaluate no policies within this context."""
         with self._count_lock:

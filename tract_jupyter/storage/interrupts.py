@@ -105,6 +105,8 @@ def begin(frame: FrameType | None, owner: object) -> None:
     key = id(owner)
     _BLOCKS[key] = id(frame), ref(owner, functools.partial(_forget, key))
     if get_ident() == _MainThread.thread:
+        if not _MainThread.owners:
+            _MainThread.since = None  # an interrupt that ended the last block twice
         before = _get_handler(_SIGINT)
         if before is not _on_interrupt and callable(before):
             _MainThread.before = before

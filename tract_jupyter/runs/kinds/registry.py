@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from importlib import import_module
 from importlib.metadata import entry_points
 from pkgutil import iter_modules
@@ -40,9 +41,14 @@ class KindRegistry:
         self, names: Iterable[str] | None = None, more: Mapping[str, OperationKind] | None = None
     ) -> None:
         self._kinds: dict[str, OperationKind] = dict(more or {})
+        self._is_complete = names is None
         self._built_in = _built_in() if names is None else set(names)
+
+    @cached_property
+    def _external(self) -> dict[str, Any]:
+        """The kinds of other packages. To find them, Python reads the metadata of all installed packages."""
         # another package cannot replace a built-in kind
-        self._external: dict[str, Any] = {} if names is not None else _external_kinds(self._built_in)
+        return _external_kinds(self._built_in) if self._is_complete else {}
 
     def __contains__(self, name: object) -> bool:
         return name in self._kinds or name in self._built_in or name in self._external
