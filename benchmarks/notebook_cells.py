@@ -34,6 +34,34 @@ def read():
     assert cells.page is not None
     return took
 """
+_ECHO: Final = """
+def echo(comm, _):
+    comm.on_msg(lambda message: comm.send(message["content"]["data"]))
+
+get_ipython().kernel.comm_manager.register_target("echo", echo)
+"""
+_ECHOES_JS: Final = """async (count) => {
+  const comm = jupyterapp.shell.currentWidget.sessionContext.session.kernel.createComm("echo");
+  comm.open();
+  const times = [];
+  for (let number = 0; number <= count; number++) {
+    const begun = performance.now();
+    const echoed = new Promise((done) => { comm.onMsg = done; });
+    comm.send({ number });
+    await echoed;
+    times.push((performance.now() - begun) / 1e3);
+  }
+  return times.slice(1);
+}"""
+_SETTLE_JS: Final = """async () => {
+  const view = jupyterapp.shell.currentWidget.content.node.querySelector(".jp-WindowedPanel-outer");
+  const idle = () => new Promise((done) => requestIdleCallback((deadline) => done(deadline.timeRemaining())));
+  for (const top of [view.scrollHeight, 0]) {
+    view.scrollTop = top;
+    for (let quiet = 0, left = 500; quiet < 5 && left > 0; left--) quiet = (await idle()) > 20 ? quiet + 1 : 0;
+  }
+}"""
+"""The editors of new cells measure themselves at the first scroll, which takes seconds."""
 _WATCH: Final = """() => {
   window.tractTimes = { shown: [], clicked: [], changed: [] };
   const now = () => performance.timeOrigin + performance.now();
@@ -89,6 +117,10 @@ def _measure(lab: Any) -> Iterator[Row]:
     )
     seconds = json.loads(lab.execute(f"print([read() for _ in range({_ROUNDS})])"))
     yield from _rows("read", seconds, 50)
+    lab.execute(_ECHO)
+    lab.page.evaluate(_SETTLE_JS)
+    echoes = lab.page.evaluate(_ECHOES_JS, _ROUNDS)
+    yield from _rows("a comm message ─► its bare echo", echoes, None)
     lab.page.evaluate(_WATCH)
     for number in range(_ROUNDS):
         stage.ask([replace("n3", f"value_3 = {number + 100}")])
@@ -98,7 +130,9 @@ def _measure(lab: Any) -> Iterator[Row]:
         stage.told()
     times = lab.page.evaluate("tractTimes")
     proposed = json.loads(lab.execute("print(json.dumps(proposed))"))
-    yield from _rows("a proposal ─► its diff on the screen", _lags(proposed, times["shown"]), 100)
+    shown = _lags(proposed, times["shown"])
+    yield from _rows("a proposal ─► its diff on the screen", shown, 100)
+    yield Row(f"{_CELLS} cells: the diff, in times of the echo", min(shown) / min(echoes), "x")
     changed = times["changed"]
     clicks = [max(at for at in times["clicked"] if at <= done) for done in changed]  # others only scroll
     yield from _rows("a click on Accept ─► the cell is changed", _lags(clicks, changed), 50)
@@ -109,7 +143,7 @@ def _lags(begun: list[float], done: list[float]) -> list[float]:
     return [(end - start) / 1e3 for start, end in zip(begun, done, strict=True)]
 
 
-def _rows(name: str, seconds: list[float], target: float) -> Iterator[Row]:
+def _rows(name: str, seconds: list[float], target: float | None) -> Iterator[Row]:
     """Yield the best time, and the median without a target: other programs slow a page down."""
     yield Row(f"{_CELLS} cells: {name}", min(seconds), "ms", target=target)
     yield Row(f"{_CELLS} cells: {name}, median of {len(seconds)}", median(seconds), "ms")

@@ -8,14 +8,7 @@ import type { EditState, IEdit, IMark, IResult } from './messages';
 export const METADATA = 'tract';
 const MOST_DELETED_CELLS = 500;
 
-interface IState {
-  readonly id: string;
-  readonly kind: string;
-  source: () => string;
-  editable: boolean;
-  deletable: boolean;
-  running: boolean;
-}
+type IState = ReturnType<typeof takeState>;
 
 /** Applies edits to a notebook. It remembers the cells that it deleted, to restore them whole. */
 export class Editor {
@@ -56,18 +49,14 @@ export class Editor {
     const index = order.findIndex(cell => cell.getId() === edit.cell);
     switch (edit.action) {
       case 'insert':
-        this.insert(order, edit.after, this.compose(edit, mark));
-        break;
+        return this.insert(order, edit.after, this.compose(edit, mark));
       case 'replace':
         replaceSource(order[index], edit.source ?? '');
-        setMark(order[index], mark);
-        break;
+        return setMark(order[index], mark);
       case 'delete':
-        this.remember(edit.cell, this.remove(order, index));
-        break;
+        return this.remember(edit.cell, this.remove(order, index));
       case 'move':
-        this.insert(order, edit.after, this.remove(order, index) as SharedCell.Cell);
-        break;
+        return this.insert(order, edit.after, this.remove(order, index) as SharedCell.Cell);
     }
   }
 
@@ -111,10 +100,10 @@ export function joinText(text: unknown): string {
   return Array.isArray(text) ? text.join('') : String(text ?? '');
 }
 
-function takeState(cell: ISharedCell): IState {
+function takeState(cell: ISharedCell) {
   return {
     id: cell.getId(),
-    kind: cell.cell_type,
+    kind: cell.cell_type as string,
     source: () => cell.getSource(),
     editable: cell.getMetadata('editable') !== false,
     deletable: cell.getMetadata('deletable') !== false,
@@ -169,12 +158,8 @@ function replaceSource(cell: ISharedCell, source: string): void {
   while (end < most - start && old[old.length - 1 - end] === source[source.length - 1 - end]) {
     end++;
   }
-  if (isInsidePair(old, start) || isInsidePair(source, start)) {
-    start--;
-  }
-  if (isInsidePair(old, old.length - end) || isInsidePair(source, source.length - end)) {
-    end--;
-  }
+  start -= Number(isInsidePair(old, start) || isInsidePair(source, start));
+  end -= Number(isInsidePair(old, old.length - end) || isInsidePair(source, source.length - end));
   cell.updateSource(start, old.length - end, source.slice(start, source.length - end));
 }
 

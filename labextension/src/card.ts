@@ -85,7 +85,7 @@ export class Card extends Widget {
   private readonly accept: HTMLButtonElement;
   private readonly change: HTMLButtonElement;
   private readonly reject: HTMLButtonElement;
-  private readonly reason: ReasonField;
+  readonly reason: ReasonField;
   private sight: Sight | null = null;
   private view: EditorView | null = null;
 
@@ -100,7 +100,7 @@ export class Card extends Widget {
     this.run = makeButton('Accept and run', mayRun ? 'jp-mod-accept' : '', () => decider.acceptItem(item, true));
     this.accept = makeButton('Accept', mayRun ? '' : 'jp-mod-accept', () => decider.acceptItem(item));
     this.change = makeButton('Change', 'jp-mod-link', () => this.toggleChange());
-    this.reject = makeButton('Reject…', 'jp-mod-reject', () => this.askForReason());
+    this.reject = makeButton('Reject…', 'jp-mod-reject', () => this.reason.open());
     this.reason = new ReasonField(this.reject, reason => decider.leaveOut(item, reason));
     const title = make('b', '', TITLES[item.edit.action]);
     const kind = item.edit.action === 'insert' ? `${item.edit.kind} cell` : '';
@@ -190,10 +190,6 @@ export class Card extends Widget {
     if (item.changed !== null) {
       this.view?.focus();
     }
-  }
-
-  askForReason(): void {
-    this.reason.open();
   }
 
   get isTooLong(): boolean {

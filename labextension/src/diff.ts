@@ -20,6 +20,10 @@ export interface IDiff {
   readonly onChange: ((text: string) => void) | null;
 }
 
+/** A view writes the styles of all editors again into its root, and the page then computes each element's style. */
+const elsewhere = document.createElement('div').attachShadow({ mode: 'open' });
+let hasStyles = false;
+
 /**
  * Return a read-only view of a change: removed lines above added ones. Hidden characters are shown as escapes.
  *
@@ -28,6 +32,7 @@ export interface IDiff {
 export function drawDiff(shown: IDiff): EditorView {
   const [old, source] = [escapeHidden(shown.old), escapeHidden(shown.source)];
   const language = new Compartment();
+  const spec = shown.languages?.findByMIME(shown.mimeType);
   const isChange = shown.old !== '' && shown.source !== '';
   const { onChange } = shown;
   const changes = isChange && !onChange ? hunkChanges(old, source, shown.hunks) : null;
@@ -36,7 +41,7 @@ export function drawDiff(shown: IDiff): EditorView {
     EditorView.lineWrapping,
     lineNumbers(),
     syntaxHighlighting(jupyterHighlightStyle),
-    language.of([])
+    language.of(spec?.support ?? [])
   ];
   if (isChange) {
     extensions.push(
@@ -52,9 +57,11 @@ export function drawDiff(shown: IDiff): EditorView {
   if (changes && shown.chooser) {
     extensions.unshift(chooseHunks(source, shown.hunks, shown.chooser));
   }
-  const view = new EditorView({ state: EditorState.create({ doc: isChange ? source : old + source, extensions }) });
-  const spec = shown.languages?.findByMIME(shown.mimeType);
-  void (spec && shown.languages?.getLanguage(spec))?.then(found => {
+  const state = EditorState.create({ doc: isChange ? source : old + source, extensions });
+  const view = new EditorView({ state, root: hasStyles && !onChange ? elsewhere : document });
+  hasStyles ||= isChange;
+  const loading = spec && !spec.support ? shown.languages?.getLanguage(spec) : null;
+  void loading?.then(found => {
     if (found?.support && view.dom.isConnected) {
       view.dispatch({ effects: language.reconfigure(found.support) });
     }
@@ -77,10 +84,6 @@ class Chooser extends WidgetType {
 
   toDOM(): HTMLElement {
     return this.node;
-  }
-
-  override ignoreEvent(): boolean {
-    return true;
   }
 }
 

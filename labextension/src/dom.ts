@@ -1,5 +1,9 @@
 /** Return an element with a class and children. Strings become text nodes, never markup. */
-export function make<K extends keyof HTMLElementTagNameMap>(tag: K, className = '', ...children: readonly (Node | string)[]): HTMLElementTagNameMap[K] {
+export function make<K extends keyof HTMLElementTagNameMap>(
+  tag: K,
+  className = '',
+  ...children: readonly (Node | string)[]
+): HTMLElementTagNameMap[K] {
   const node = document.createElement(tag);
   node.className = className;
   node.append(...children);
@@ -73,24 +77,23 @@ export class ReasonField {
 export class Sight {
   private seen: [number, number][] = [];
   private readonly observer: IntersectionObserver;
-  private readonly look = () => this.measure();
 
   constructor(
     readonly node: HTMLElement,
     private readonly onComplete: () => void
   ) {
     const thresholds = Array.from({ length: 21 }, (_, index) => index / 20);
-    this.observer = new IntersectionObserver(this.look, { threshold: thresholds });
+    this.observer = new IntersectionObserver(this.measure, { threshold: thresholds });
     this.observer.observe(node);
-    document.addEventListener('scroll', this.look, { capture: true, passive: true });
+    document.addEventListener('scroll', this.measure, { capture: true, passive: true });
   }
 
   dispose(): void {
     this.observer.disconnect();
-    document.removeEventListener('scroll', this.look, { capture: true });
+    document.removeEventListener('scroll', this.measure, { capture: true });
   }
 
-  private measure(): void {
+  private readonly measure = (): void => {
     const box = this.node.getBoundingClientRect();
     const view = visibleRange(this.node);
     const [top, bottom] = [Math.max(box.top, view[0]), Math.min(box.bottom, view[1])];
@@ -107,7 +110,7 @@ export class Sight {
       this.dispose();
       this.onComplete();
     }
-  }
+  };
 }
 
 function visibleRange(node: HTMLElement): [number, number] {

@@ -17,7 +17,13 @@ const plugin: JupyterFrontEndPlugin<void> = {
   autoStart: true,
   requires: [INotebookTracker],
   optional: [IEditorLanguageRegistry, ICommandPalette, IStatusBar],
-  activate: (app: JupyterFrontEnd, tracker: INotebookTracker, languages: IEditorLanguageRegistry | null, palette: ICommandPalette | null, statusBar: IStatusBar | null) => {
+  activate: (
+    app: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    languages: IEditorLanguageRegistry | null,
+    palette: ICommandPalette | null,
+    statusBar: IStatusBar | null
+  ) => {
     const sessions = new Map<NotebookPanel | null, Session>();
     const current = () => sessions.get(tracker.currentWidget) ?? null;
     const side = new SidePanel();

@@ -141,17 +141,10 @@ export type IApply = Message<'apply'>;
 export type IRead = Message<'read'>;
 
 /** A choice for one edit of an accepted request: all of it, `hunks` of it, or a `source` of the user. */
-export interface IAcceptedEdit extends JSONObject {
-  edit: string;
-}
+export type IAcceptedEdit = JSONObject & { edit: string };
 
 export type EditState = 'applied' | 'stale' | 'missing' | 'read_only';
-
-export interface IResult extends JSONObject {
-  edit: string;
-  state: EditState;
-  hash_now: string | null;
-}
+export type IResult = JSONObject & { edit: string; state: EditState; hash_now: string | null };
 
 /**
  * Return a message of the kernel as a value of the protocol.

@@ -46,21 +46,17 @@ export function readCells(notebook: ISharedNotebook, message: IRead): JSONObject
     }
     ids.add(id);
     let found = readCell(cell, index, message);
-    let size = measure(found);
+    let size = JSON.stringify(found).length;
     if (size > left) {
       const { outputs: _, ...rest } = found;
       const source = joinText(rest.source).slice(0, Math.max(0, Math.floor(left / 8)));
       found = { ...rest, source: toWellFormed(source), cut: true };
-      size = measure(found);
+      size = JSON.stringify(found).length;
     }
     left -= size;
     cells.push(found);
   });
   return cells;
-}
-
-function measure(value: JSONObject): number {
-  return JSON.stringify(value).length;
 }
 
 function readCell(cell: ISharedCell, index: number, message: IRead): JSONObject {
@@ -81,10 +77,7 @@ function readCell(cell: ISharedCell, index: number, message: IRead): JSONObject 
     found.outputs = outputs.slice(0, MOST_OUTPUTS).map(output => cutOutput(output, budget));
     budget.cut ||= outputs.length > MOST_OUTPUTS;
   }
-  if (budget.cut || source.length > LONGEST_SOURCE) {
-    found.cut = true;
-  }
-  return found;
+  return budget.cut || source.length > LONGEST_SOURCE ? { ...found, cut: true } : found;
 }
 
 /** Return the known fields of a mark. A file may have anything there. */
@@ -120,10 +113,7 @@ function cutOutput(output: JSONObject, budget: Budget): JSONObject {
 
 function cutData(data: JSONObject | undefined, budget: Budget): JSONObject {
   const found: JSONObject = {};
-  for (const [type, value] of Object.entries(data ?? {})) {
-    if (!isText(value)) {
-      continue;
-    }
+  for (const [type, value] of Object.entries(data ?? {}).filter(([, one]) => isText(one))) {
     const text = joinText(value);
     if (type.startsWith('text/')) {
       found[type] = budget.take(text);

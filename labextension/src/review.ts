@@ -12,6 +12,10 @@ import { escapeLine } from './escapes';
 import type { IAcceptedEdit, IEdit, IShow } from './messages';
 
 const LONGEST_REASON = 4_000;
+/** The page shows the first cards before it draws others. */
+const CARDS_OF_A_FRAME = 3;
+/** Milliseconds in which the diffs are drawn before the summary, and in which an edit is made before its card goes. */
+const [OPENING, CLOSING] = [50, 150];
 
 /** One request with its edits: a summary above the notebook, and a card at each cell. */
 export class Review extends Widget {
@@ -64,9 +68,13 @@ export class Review extends Widget {
   /** Compare the edits with the notebook, and show the result. */
   changed(): void {
     this.check();
+    let left = CARDS_OF_A_FRAME;
     for (const item of this.items) {
-      this.place(item);
+      left -= Number(left > 0 && this.place(item));
       item.card?.refresh();
+    }
+    if (left === 0) {
+      this.schedule();
     }
     this.draw();
   }
@@ -80,8 +88,7 @@ export class Review extends Widget {
     if (!this.isBusy && !this.canAccept(item)) {
       void this.reveal(item);
     } else if (!this.isBusy) {
-      item.runs = runs;
-      markAccepted(item);
+      [item.choice, item.reason, item.runs] = ['accepted', '', runs];
       this.finish();
     }
   }
@@ -133,7 +140,7 @@ export class Review extends Widget {
       accept: () => (item ? this.acceptItem(item) : this.move(1)),
       'accept-and-run': item?.canRun ? () => this.acceptItem(item, true) : null,
       change: item?.card?.canChange ? () => item.card?.toggleChange() : null,
-      reject: item?.card ? () => item.card?.askForReason() : null
+      reject: item?.card ? () => item.card?.reason.open() : null
     };
   }
 
@@ -145,6 +152,22 @@ export class Review extends Widget {
     if (next) {
       void this.reveal(next);
     }
+  }
+
+  /** Show the summary after the diffs, because JupyterLab lays out all cells again for it. */
+  open(): void {
+    window.setTimeout(() => this.isDisposed || this.panel.contentHeader.addWidget(this), OPENING);
+  }
+
+  protected override onAfterAttach(): void {
+    this.setHeight(this.content.offsetHeight);
+  }
+
+  /** Take no more clicks, and go soon: the layout of all cells would delay an accepted edit. */
+  closeSoon(): void {
+    this.isBusy = true;
+    this.panel.content.model?.contentChanged.disconnect(this.schedule, this);
+    window.setTimeout(() => this.dispose(), CLOSING);
   }
 
   override dispose(): void {
@@ -163,9 +186,11 @@ export class Review extends Widget {
 
   /** Tell the panel above the notebook how high the summary is; it gives no more than a widget asks for. */
   private setHeight(content: number): void {
-    const height = Math.min(content + 15, window.innerHeight * 0.36);
-    this.node.style.minHeight = `${Math.ceil(height)}px`;
-    this.panel.contentHeader.fit();
+    const height = `${Math.ceil(Math.min(content + 15, window.innerHeight * 0.36))}px`;
+    if (this.node.style.minHeight !== height) {
+      this.node.style.minHeight = height;
+      this.panel.contentHeader.fit();
+    }
   }
 
   private schedule(): void {
@@ -188,19 +213,21 @@ export class Review extends Widget {
     }
   }
 
-  private place(item: Item): void {
+  /** Draw the card of an edit, if it is not at its cell yet. Return true for a new card. */
+  private place(item: Item): boolean {
     const cell = this.findCell(item);
     if (!cell || item.card?.parent === cell) {
-      return;
+      return false;
     }
     const card = new Card(item, this);
     if (!card.place(cell)) {
       card.dispose(); // the notebook has not drawn this cell yet
       void cell.ready.then(() => this.isDisposed || this.changed());
-      return;
+      return false;
     }
     item.card?.dispose();
     item.card = card;
+    return true;
   }
 
   private async reveal(item: Item): Promise<void> {
@@ -220,10 +247,8 @@ export class Review extends Widget {
   /** Return the cell of an edit; for a new cell, the cell above it, or the first one. */
   private findCell({ edit }: Item): Cell | undefined {
     const { widgets } = this.panel.content;
-    if (edit.action !== 'insert') {
-      return widgets.find(cell => cell.model.id === edit.cell);
-    }
-    return edit.after === null ? widgets[0] : widgets.find(cell => cell.model.id === edit.after);
+    const id = edit.action === 'insert' ? edit.after : edit.cell;
+    return id === null ? widgets[0] : widgets.find(cell => cell.model.id === id);
   }
 
   private draw(): void {
@@ -267,7 +292,7 @@ export class Review extends Widget {
     if (!this.isBusy && unseen) {
       void this.reveal(unseen);
     } else if (!this.isBusy && open.length > 0) {
-      open.forEach(markAccepted);
+      open.forEach(item => ([item.choice, item.reason] = ['accepted', '']));
       this.decideItems();
     }
   }
@@ -313,8 +338,4 @@ function takeChoice({ edit, chosen, changed }: Item): IAcceptedEdit {
   }
   const isWhole = chosen.size === edit.hunks.length;
   return isWhole ? { edit: edit.edit } : { edit: edit.edit, hunks: [...chosen].sort((a, b) => a - b) };
-}
-
-function markAccepted(item: Item): void {
-  [item.choice, item.reason] = ['accepted', ''];
 }

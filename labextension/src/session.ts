@@ -193,7 +193,8 @@ export class Session {
       case 'effects':
         return this.reviews.get(message.request)?.showEffects(message.lines);
       case 'hide':
-        return this.hide(message.request);
+        this.reviews.get(message.request)?.closeSoon();
+        return void this.reviews.delete(message.request);
       case 'refused':
         return message.of === 'decide' ? this.reviews.forEach(review => review.isBusy && review.refuse(message.reason)) : undefined;
       case 'compose':
@@ -228,7 +229,7 @@ export class Session {
       this.send(comm, decision);
     });
     this.reviews.set(message.request, review);
-    this.panel.contentHeader.addWidget(review);
+    review.open();
   }
 
   private hide(request: string): void {

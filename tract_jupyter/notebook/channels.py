@@ -225,13 +225,13 @@ class NotebookChannel(Channel):
         """Display the ticket, or update it in every place."""
         pending_id = ticket.pending.pending_id
         with meant_for_the_person():
+            self._on_shown(ticket)  # first, because a page draws a diff faster than a panel
             # without a kernel, an update prints the request again, so only update one place
             for place in self._places(ticket)[0 if self._front_end.has_kernel else -1 :]:
                 place.refresh()
             if pending_id not in self._shown or pending_id in self._moved:
                 self._moved.discard(pending_id)
                 self._put_up(ticket)
-            self._on_shown(ticket)
             self._changed()
 
     @contextmanager
