@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import logging
 import os
 import random
 import tempfile
@@ -30,6 +31,8 @@ from tract_jupyter.scripts import looking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+_logger = logging.getLogger(__name__)
 
 _VALUES: Final = (int, float, str, list, dict, np.ndarray)
 
@@ -70,6 +73,7 @@ def _count(task: Any) -> Questions:
     async def ask(request: ReviewRequest) -> Answer:
         """Keep the effects; if that is not possible, run the script, unless the copy refused an attempt."""
         requests.append(request)
+        _logger.info("%s %s", request.title, request.why)
         names = [action.name for action in request.actions]
         is_refused = request.effects is not None and bool(request.effects.refused)
         return Answer(KEEP if KEEP in names else "reject" if is_refused else "approve", decided_by="user")

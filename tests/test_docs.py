@@ -125,6 +125,7 @@ def is_path(text):
     return text.rstrip("/") in endings() or (ROOT / text).exists()
 
 
+@pytest.mark.xdist_group("sources")
 @pytest.mark.parametrize("page", ABOUT_CODE, ids=lambda page: page.name)
 def test_what_pages_about_the_code_name_is_there(page):
     text = page.read_text()
@@ -143,6 +144,7 @@ def test_what_pages_about_the_code_name_is_there(page):
     assert set(classes) - everything() - FOREIGN == set()
 
 
+@pytest.mark.xdist_group("sources")
 def test_a_package_names_modules_that_are_there():
     for interface in PACKAGE.rglob("*/__init__.py"):
         first, _, text = (ast.get_docstring(parsed(interface)) or "").partition("\n\n")
@@ -158,6 +160,7 @@ FOUND_BY_STANDING_THERE = PACKAGE / "analysis" / "rules"  # the rules, a module 
 ABOUT_RULES = {"base", "arguments", "lookup", "settings"}
 
 
+@pytest.mark.xdist_group("sources")
 def test_a_package_names_each_of_its_modules():
     unnamed = {}
     for interface in PACKAGE.rglob("__init__.py"):

@@ -10,7 +10,8 @@ pytest.importorskip("pandas")
 
 
 @pytest.mark.slow
-def test_looks_ask_nothing_and_all_effects_of_a_script_are_one_question(monkeypatch):
+def test_looks_ask_nothing_and_all_effects_of_a_script_are_one_question(monkeypatch, caplog):
+    caplog.set_level("INFO", "benchmarks.questions")  # a failure shows why there was a question
     skip_unless("full")
     monkeypatch.setattr(Rehearsing, "is_on", True)
     # two looks; a script without a look, and its check; two looks and a script that books a room

@@ -125,8 +125,8 @@ function readerOfPage() {
   on("input", endDouble);
   on("wheel", read);
   on("touchmove", read);
-  on("pointerdown", ({ target, clientX, clientY }) => {
-    const now = { time: performance.now(), button: target.closest(ACTS), x: clientX, y: clientY };
+  on("pointerdown", ({ target, clientX, clientY, timeStamp }) => { // a busy page reads the event late
+    const now = { time: timeStamp, button: target.closest(ACTS), x: clientX, y: clientY };
     isAgain = now.time - last.time < DOUBLE && now.x === last.x && now.y === last.y && now.button !== last.button;
     last = now;
     const isOnScrollbar = () => target.clientWidth > 0 && clientX >= target.getBoundingClientRect().left + target.clientLeft + target.clientWidth;
