@@ -80,7 +80,6 @@ class Call:
         self._level = level
         self.approval = approval
         self._choice: ActionChoice | None = None
-        self._definition_hash = ""  # of the found tool, if there is an approval
         self.question: ToolQuestion | None = None
 
     def prepare(self, arguments: Mapping[str, Any], doubt: str = "") -> ToolResult | None:
@@ -123,7 +122,7 @@ class Call:
         """
         executor, name, profile = self._executor, self._name, self._profile
         tool = executor.get(name) if isinstance(name, str) else None
-        if self.approval is not None and (tool is None or not self._may_count(self.approval, tool)):
+        if self.approval is not None and tool is None:
             raise CallRefused(executor.why_gone() or CHANGED_SINCE.format(tool=name))
         if tool is None or (profile is not None and not profile.has(tool)):
             raise CallRefused.by(executor.unknown(name, tool, profile, self._actor))
@@ -131,11 +130,6 @@ class Call:
         self._actor, locks = executor.qualified(self._actor), executor.locks
         if tool.name in locks:
             raise CallRefused(_locked(tool.name, locks[tool.name]))
-
-    def _may_count(self, approval: Approval, tool: ToolDefinition) -> bool:
-        """Return True if an approval may belong to this tool. `permit` compares the arguments later."""
-        self._definition_hash = tool.definition_hash
-        return tool.binds is not None or approval.definition_hash == self._definition_hash
 
     def count(self) -> None:
         """Count the call in the turn that makes it.
@@ -158,6 +152,8 @@ class Call:
         try:
             self.values = tool.validate(arguments)
         except ParameterError as error:
+            if self.approval is not None:  # they fitted the tool that the user saw
+                raise CallRefused(CHANGED_SINCE.format(tool=tool.name)) from None
             raise CallRefused("; ".join(error.problems), denied=False) from None
         self._check_approval()
         if tool.check is not None:
@@ -170,7 +166,7 @@ class Call:
         approval, tool = self.approval, self.tool
         if approval is None:
             return
-        if approval.definition_hash != tool.hash_for(self.values, self._definition_hash):
+        if approval.definition_hash != tool.hash_for(self.values):
             raise CallRefused(CHANGED_SINCE.format(tool=tool.name))
         self._choice = approval.choice
 
