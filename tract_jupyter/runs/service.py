@@ -530,14 +530,13 @@ class Runs:
         """Record the start of a run with its snapshot, before anything runs."""
         branch, context = self._generation.to_be_answered(turn.here)
         self._check_models(steps.operations, steps.trigger, engine.kinds)
-        with self._repository.writer.batch():
-            # templates can show both, so a cassette records them
-            cassette = self._models.cassette
-            drawn = _draw() if cassette is None else cassette.draw(f"run at {context.head}", _draw)
-            snapshot = self._snapshot(engine, branch, context, steps, call, drawn)
-            snapshot = signed(self._signer, log.run_id, snapshot)
-            log.add(snapshot)
-            log.flush()
+        # templates can show both, so a cassette records them
+        cassette = self._models.cassette
+        drawn = _draw() if cassette is None else cassette.draw(f"run at {context.head}", _draw)
+        snapshot = self._snapshot(engine, branch, context, steps, call, drawn)
+        snapshot = signed(self._signer, log.run_id, snapshot)
+        log.add(snapshot)
+        log.flush()
         return snapshot
 
     def _snapshot(

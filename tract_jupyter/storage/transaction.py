@@ -74,7 +74,8 @@ class Block:
             begin(frame_at(1), self)
             link = self._link = self._connections.of_this_thread()
             self._lock_calls.extend(map(_ACQUIRE, (link.lock,)))
-            self._connections.check(link)
+            if link.is_foreign or self._connections.is_closed:
+                self._connections.check(link)
             if link.open_blocks:
                 for block in [block for block in link.open_blocks if block.is_interrupted]:
                     block.settle()
