@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 
-def check_limit(limit: object, *, error: type[TractError] = ContentError) -> int:
+def check_limit(limit: object) -> int:
     """Return the limit; a negative one counts as 0.
 
     Raises:
-        TractError: the limit is not a whole number. The type is `error`.
+        ContentError: the limit is not a whole number.
     """
     if type(limit) is not int:
-        raise error(f"limit must be a whole number, such as 20, not {brief_repr(limit)}")
+        raise ContentError(f"limit must be a whole number, such as 20, not {brief_repr(limit)}")
     return max(limit, 0)
 
 

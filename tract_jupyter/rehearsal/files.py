@@ -119,7 +119,7 @@ class ChangedFiles:
         return open_below(self.folder, path)
 
 
-def open_below(folder: int, path: str, flags: int = _FILE) -> int:
+def open_below(folder: int, path: str) -> int:
     """Open a file below a folder, without following links in any part of the path.
 
     Raises:
@@ -130,7 +130,7 @@ def open_below(folder: int, path: str, flags: int = _FILE) -> int:
         for parent in parents:
             folder = os.open(parent, _FOLDER, dir_fd=folder)
             stack.callback(os.close, folder)
-        return os.open(name, flags, dir_fd=folder)
+        return os.open(name, _FILE, dir_fd=folder)
 
 
 def state_of(descriptor: int) -> FileState:

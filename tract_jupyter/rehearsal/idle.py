@@ -31,11 +31,8 @@ class BusyThreadsError(RehearsalError):
 
 
 @contextlib.contextmanager
-def idle_threads(seconds: float = _LONGEST_WAIT) -> Iterator[None]:
+def idle_threads() -> Iterator[None]:
     """Wait until no other thread computes, and keep the GIL from then on, so that none starts to.
-
-    Args:
-        seconds: The maximum wait.
 
     Raises:
         BusyThreadsError: another thread computes all the time.
@@ -44,7 +41,7 @@ def idle_threads(seconds: float = _LONGEST_WAIT) -> Iterator[None]:
         yield
         return
     interval = sys.getswitchinterval()
-    until = time.monotonic() + seconds
+    until = time.monotonic() + _LONGEST_WAIT
     try:
         sys.setswitchinterval(_NO_SWITCH)
         while _is_one_computing():

@@ -49,13 +49,10 @@ class _Part(NamedTuple):
         return self.end - self.start
 
 
-def overwrite(texts: list[bytes], budget: int = _BUDGET) -> None:
+def overwrite(texts: list[bytes]) -> None:
     """Overwrite some bytes wherever they are in the writable memory of this process, and empty the list.
 
-    Args:
-        texts: The bytes to find.
-        budget: The maximum number of compared bytes: the searched memory times the number of texts. If there is more
-            memory, a part of the largest mappings is searched.
+    If there is more memory than `_BUDGET` allows, a part of the largest mappings is searched.
     """
     if not texts:
         return
@@ -68,7 +65,7 @@ def overwrite(texts: list[bytes], budget: int = _BUDGET) -> None:
         libc.mallopt(_TRIM_THRESHOLD, _NEVER)  # no memory may disappear while it is searched
     was_enabled = gc.isenabled()
     gc.disable()
-    _overwrite_in(list(_chosen(_mappings(), budget // len(buffers))), buffers, libc)
+    _overwrite_in(list(_chosen(_mappings(), _BUDGET // len(buffers))), buffers, libc)
     if was_enabled:
         gc.enable()
     for buffer in buffers:

@@ -172,19 +172,16 @@ _FIELDS: Final = {
 """The rule of each field."""
 
 
-def read_profile(
-    value: OperationProfile | dict[str, Any], *, kinds: KindRegistry | None = None
-) -> OperationProfile:
+def read_profile(value: OperationProfile | dict[str, Any]) -> OperationProfile:
     """Read a profile, normalize it, and check it.
 
     Args:
         value: a profile, or JSON.
-        kinds: the kinds that check parameters; None for all. Parameters of other kinds are not checked.
 
     Raises:
         ProfileError: lists all problems.
     """
-    kinds = KindRegistry() if kinds is None else kinds
+    kinds = KindRegistry()
     fields, inner = _apart(value, "operations", "blocks")
     profile, problems = _read(OperationProfile, fields, "profile")
     operations, operation_problems = check_operations(inner["operations"], kinds, room=0)
@@ -193,15 +190,13 @@ def read_profile(
     return checked.model_copy(update={"operations": operations, "blocks": refs})
 
 
-def read_block(
-    value: OperationBlock | dict[str, Any], *, kinds: KindRegistry | None = None
-) -> OperationBlock:
+def read_block(value: OperationBlock | dict[str, Any]) -> OperationBlock:
     """Read a block, normalize it, and check it.
 
     Raises:
         ProfileError: lists all problems.
     """
-    return _passed(*_check_block(value, KindRegistry() if kinds is None else kinds))
+    return _passed(*_check_block(value, KindRegistry()))
 
 
 def check_operations(
