@@ -68,8 +68,7 @@ def advance(activation: Activation | None, counters: Counters, step: CountedTurn
     """Count a run for an operation.
 
     An operation is due when one of its intervals is reached; then both counters restart. If the operation does not run
-    on
-    the run's trigger, a reached interval stays reached. An operation without intervals is always due and counts
+    on the run's trigger, a reached interval stays reached. An operation without intervals is always due and counts
     nothing.
 
     Returns:

@@ -136,8 +136,7 @@ def perform(operation: Operation, run: Runner, context: OperationContext) -> Ope
         context: its input.
 
     Returns:
-        `done` with well-formed effects (R51, G24), `skipped`, `waiting`, `aborted`, or `error` with a stable code and
-        a
+        `done` with well-formed effects (R51, G24), `skipped`, `waiting`, `aborted`, or `error` with a stable code and a
         bounded, safe message (R54). The commit checks which effects the hook allows (G22).
     """
     try:

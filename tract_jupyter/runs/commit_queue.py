@@ -222,8 +222,7 @@ def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: RunTarge
     """Apply the effects of done operations, in commit order.
 
     A refused effect does not affect the others (X06). If the transaction fails, nothing is stored, and each effect in
-    it
-    is a `storage_error`. A commit that this run has made already is not repeated.
+    it is a `storage_error`. A commit that this run has made already is not repeated.
 
     Args:
         hook: the hook of the operations.

@@ -151,8 +151,7 @@ def execute(
 
     Returns:
         The results by operation, in (order, id) order (R58). Operations that wait for the user are `waiting`.
-        Operations
-        that depend on them have no result.
+        Operations that depend on them have no result.
     """
     return _Coordinator(
         plan, begin, workers, abort or StopSignal(), notify, prior or {}, limits or Limits()

@@ -112,8 +112,7 @@ class Costs:
         """Return the usage and costs of this session, by model and purpose.
 
         Every request counts, including discarded replies and requests that failed after the provider began. A reply
-        without
-        reported usage is estimated and marked. Usage without a known price has its own lines.
+        without reported usage is estimated and marked. Usage without a known price has its own lines.
         """
         return self._models.spending.account.report()
 
@@ -163,9 +162,8 @@ class Costs:
         """Return the cost of a change of messages: an edit, a compression, or leaving out or showing messages.
 
         The model's reasoning and the provider's cache depend on all earlier messages. Replies count only if their
-        reasoning is
-        still sent. The answer of a tool goes together with its call, so the calling reply counts as well. `undo`
-        restores both.
+        reasoning is still sent. The answer of a tool goes together with its call, so the calling reply counts as well.
+        `undo` restores both.
 
         Args:
             *commits: the messages, each by hash, prefix or branch. All messages if left out, as for another model or

@@ -75,8 +75,7 @@ def effect_type(effect: Effect | object) -> str:
 def checked_effect(effect: Effect | object, hook: Hook) -> Effect | ResultError:
     """Return the effect as immutable data, or the reason why it cannot be applied.
 
-    Unknown types, and malformed or too large effects, are a `validation_error` (G24). Types that the hook forbids are
-    a
+    Unknown types, and malformed or too large effects, are a `validation_error` (G24). Types that the hook forbids are a
     `policy_error`.
     """
     kind = getattr(effect, "type", None) if isinstance(effect, Tagged) else None

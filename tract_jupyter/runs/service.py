@@ -159,8 +159,7 @@ class Runs:
         """Return a run by its id or the beginning of it.
 
         A run that waits or whose process ended is `aborted` once its turn is over without it: answered by another run,
-        set
-        aside or undone. While its turn is open, it is `waiting` or `running`, and `resume` continues it.
+        set aside or undone. While its turn is open, it is `waiting` or `running`, and `resume` continues it.
 
         Raises:
             UnknownRunError: no run, or more than one, matches.
@@ -353,8 +352,7 @@ class Runs:
         """Return the prompt that would be sent now. Nothing is requested, called or stored.
 
         Operations that only compute run in memory. Requests and calls of other operations are recorded, and
-        placeholders
-        replace their results.
+        placeholders replace their results.
 
         Args:
             text: a message of the user; empty to use the context without one.

@@ -208,10 +208,8 @@ class ContextBuilder:
         """Return the context of one operation, with the results of its direct dependencies (R29 to R34).
 
         Effects of dependencies are applied in commit order, so the operation sees the values that will be committed.
-        Mutable
-        values are copies, so an operation cannot change the context of another one. With `is_shared`, messages and
-        artifacts
-        are not copied: built-in kinds do not change them.
+        Mutable values are copies, so an operation cannot change the context of another one. With `is_shared`, messages
+        and artifacts are not copied: built-in kinds do not change them.
         """
         done: list[str] = []
         effects: list[tuple[str, Effect]] = []

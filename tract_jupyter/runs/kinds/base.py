@@ -229,8 +229,7 @@ class OperationKind(Protocol):
         """Return the function to run. Both may raise `OperationFailed`.
 
         If the function may wait for the user, it also has `resume(context, pending_id)`, which continues after the
-        decision
-        about the pending in `Waits`. The pending may still be undecided then.
+        decision about the pending in `Waits`. The pending may still be undecided then.
         """
         ...
 

@@ -67,8 +67,7 @@ def _unknown_type(text: str) -> str | None:
     """Return the unknown type name in a leaf; None if the leaf is valid.
 
     `"strng: the name"` and `"string | nul"` name a type. A single word is an example, unless it is similar to a type
-    here
-    or is a type of Python: `"str"` is not meant as a text.
+    here or is a type of Python: `"str"` is not meant as a text.
     """
     head, colon, rest = text.partition(":")
     words = [word.strip().lower() for word in head.split("|")]

@@ -66,8 +66,7 @@ def run_operation(
         into: places for its value: `system` (the end of the system message), `user` (after the user message), `tail`
             (the
             end of the prompt), `message` (replaces the user message), `reply` (replaces the reply). An exposure as
-            JSON, or
-            several places, are allowed as well.
+            JSON, or several places, are allowed as well.
         when: before the main call, after it, or both.
         after: the operations that must be done first.
         only_if: required answers of guards, by `guard.output`; the guards become dependencies.

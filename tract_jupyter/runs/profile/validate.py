@@ -38,8 +38,7 @@ def normal_operation(value: object) -> object:
     """Return an operation as `{definition, config}`; other values are returned unchanged.
 
     Accepts an `Operation`, such an object, `{operationId, name, kind, config}` (E19), or all fields in one object. The
-    name
-    defaults to the id.
+    name defaults to the id.
     """
     if isinstance(value, Operation):
         value = value.to_dict()
