@@ -281,8 +281,8 @@ export class Review extends Widget {
     const chosen = item.choice === 'open' ? '' : item.choice;
     const sign = make('span', 'jp-tract-sign', signOf(item));
     const row = make('li', '', sign, jump, make('span', '', describe(item)), make('span', 'jp-tract-dim', chosen));
-    row.dataset.edit = item.edit.edit;
-    row.dataset.state = item.state;
+    const { edit, state } = item;
+    Object.assign(row.dataset, { edit: edit.edit, action: edit.action, state });
     return row;
   }
 

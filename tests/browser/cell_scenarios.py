@@ -307,10 +307,10 @@ def show_all(page: Page) -> Locator:
         if accept.inner_text() != "Show next":
             break
         unseen = summary.get_by_role("status").inner_text()
-        accept.click()
         with suppress(
             PlaywrightTimeout
         ):  # cells that are drawn while the page scrolls may move the edit: click again
+            summary.get_by_role("button", name="Show next", exact=True).click(timeout=3_000)
             page.wait_for_function(
                 "text => document.querySelector('.jp-tract-summary [role=status]')?.textContent !== text",
                 arg=unseen,

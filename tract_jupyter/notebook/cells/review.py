@@ -81,10 +81,11 @@ class CellRequests:
             page.send("effects", request=request, lines=lines)
 
     def _begin_effects(self, ticket: Ticket) -> None:
-        request = ticket.pending.pending_id
+        request, digest = ticket.pending.pending_id, ticket.request.fingerprint
+        self._told = "", []
 
         def tell(lines: list[str]) -> None:
-            if lines and request in self._open:
+            if lines and request in self._open and ticket.request.fingerprint == digest:
                 self._told = request, lines
                 self._pages().everywhere("effects", request=request, lines=lines)
 
