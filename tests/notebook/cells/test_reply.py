@@ -135,6 +135,7 @@ def test_edit_lets_the_model_read_sources_and_propose(bare_shell, tract, page, d
     assert "notebook_edit" in tools
     assert "cannot edit cells" in bare_shell.run("%%tract_chat --edit --plan\nHi").error
     assert "--retry repeats" in bare_shell.run("%%tract_chat --edit --retry\n").error
+    assert "--edit has no effect" in bare_shell.run("%%tract_chat --edit --agent claude\nHi").error
 
 
 def test_edit_needs_a_kernel(bare_shell):

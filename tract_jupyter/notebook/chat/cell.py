@@ -218,7 +218,7 @@ def _outside_agent(notebook: NotebookSession, options: ChatOptions) -> str:
     """
     of_model = {
         "--model": options.model, "--profile": options.profile, "--direct": options.direct, "--plan": options.plan,
-        "--schema-only": options.schema_only,
+        "--schema-only": options.schema_only, "--edit": options.edit,
     }  # fmt: skip
     given = [name for name, value in of_model.items() if value]
     if options.agent is None:
