@@ -15,6 +15,7 @@ from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import get_origin
 
 import tract_jupyter
 from tract_jupyter import Session, Tract
@@ -201,6 +202,10 @@ def line(head, text):
 
 def signature(found, *, bound=True):
     """The parameters with types and defaults; without `self`. Empty if Python does not know them."""
+    if getattr(found, "_is_protocol", False) or get_origin(found) is not None:
+        return (
+            ""  # nobody calls a protocol or the alias of a type, and their signatures depend on the version
+        )
     if hasattr(found, "model_rebuild"):
         found.model_rebuild()  # a model that is built when it is first used has no signature before
     try:

@@ -46,6 +46,8 @@ KINDS = {"text/html", "text/plain"}
 class Inert(HTMLParser):
     """A parser that fails at markup which could run or load something, and collects the text."""
 
+    RCDATA_CONTENT_ELEMENTS = ()  # from Python 3.14, it skips the tags in a title; in SVG, a title has tags
+
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
         self.text = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 
 import pytest
 
@@ -83,7 +84,7 @@ def test_one_that_was_changed_in_the_store_runs_nothing(store):
 
     with Tract.open(store) as tract:
         tract.policies.add("pin", patterns=["KEEP"])
-    with sqlite3.connect(store) as connection:
+    with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE policies SET policy_json = replace(policy_json, 'KEEP', 'X')")
     with Tract.open(store) as tract:
         tract.user("an X")
@@ -99,7 +100,7 @@ def test_a_memory_that_cannot_be_read_counts_as_none(store, memory):
 
     with Tract.open(store) as tract:
         tract.policies.add("pin", patterns=["KEEP"])
-    with sqlite3.connect(store) as connection:
+    with closing(sqlite3.connect(store)) as connection, connection:
         connection.execute("UPDATE policies SET memory_json = ?", (memory,))
     with Tract.open(store) as tract:
         tract.user("KEEP")

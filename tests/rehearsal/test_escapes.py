@@ -35,6 +35,10 @@ HARMLESS = {  # attempts that may succeed in the copy, because their effect ends
     "write to the temporary folder", "socket file in the workspace", "flags of a file", "list of processes", "read a key by a link",
     "signal to all", "signal to all from the C library", "kill the parent",
 }  # fmt: skip
+SMALL = (
+    1_000  # in a container, the kernel can have the number of a process of the copy, which the attempt finds
+)
+BY_NUMBER = {name for name, code in ATTEMPTS.items() if "@KERNEL@" in code or "@SIBLING@" in code}
 SECRET = "PRIVATE-KEY-OF-THE-USER"
 
 
@@ -172,7 +176,8 @@ def test_no_attempt_has_an_effect_outside(level, outside, is_hooked, monkeypatch
     assert SECRET not in text
     successes = {name for name, error in results.items() if not error}
     print(successes)
-    assert successes <= HARMLESS, successes - HARMLESS
+    harmless = HARMLESS | (BY_NUMBER if os.getpid() < SMALL else set())
+    assert successes <= harmless, successes - harmless
     assert outside.state() == before
 
 

@@ -164,6 +164,17 @@ def test_garbage_is_refused(tmp_path, data):
     assert_refused(path, StoreCorruptError, "not a valid SQLite database")
 
 
+def test_a_file_that_is_no_database_is_not_kept_open(tmp_path):
+    path = tmp_path / "x.db"
+    path.write_bytes(b"x" * 5_000)
+    with pytest.raises(StoreCorruptError) as caught:
+        Tract.open(path)
+    assert caught.tb is not None  # it holds all objects of the attempt
+    if Path("/proc/self/fd").is_dir():
+        links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+        assert path not in links
+
+
 def test_somebody_elses_database_is_refused(tmp_path):
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection:

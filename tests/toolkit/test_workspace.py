@@ -193,11 +193,11 @@ def test_attachments_are_a_list(t, given):
 
 def swapping(monkeypatch, after, path, put):
     """Have a path replaced as soon as a function has looked at it."""
-    looks = getattr(after, "stat" if after is os else "resolve")
+    looks, is_there = getattr(after, "stat" if after is os else "resolve"), path.exists()
 
     def swapped(one, *args, **options):
         found = looks(one, *args, **options)
-        if str(one).endswith(path.name) and options.get("follow_symlinks") is not True and path.exists():
+        if str(one).endswith(path.name) and options.get("follow_symlinks") is not True and is_there:
             monkeypatch.undo()
             path.rename(path.with_name("moved"))
             put()

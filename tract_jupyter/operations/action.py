@@ -317,10 +317,10 @@ def _code_of(action: ActionDef, names: tuple[str, ...], filename: str) -> CodeTy
         raise SpecError(
             "the code contains a lone surrogate, which is not valid Unicode", action=action.name
         ) from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise SpecError(
-            f"the code cannot be compiled: {str(error) or 'nested too deeply'}", action=action.name
-        ) from None
+    except (ValueError, RecursionError) as error:
+        raise SpecError(f"the code cannot be compiled: {error}", action=action.name) from None
+    except MemoryError:  # its message depends on the version
+        raise SpecError("the code cannot be compiled: nested too deeply", action=action.name) from None
     if not statements:
         raise SpecError("there is no code; write at least 'pending.approve()'", action=action.name)
     bodies = [constant for constant in code.co_consts if isinstance(constant, CodeType)]

@@ -96,8 +96,14 @@ class ThreadConnection:
         driver = self.driver = connection.connection.driver_connection
         self.is_foreign = False
         connection.detach()  # the pool no longer counts or closes it
-        for statement in backend.setup:
-            backend.run(driver, statement)
+        try:
+            for statement in backend.setup:
+                backend.run(driver, statement)
+        except BaseException:  # such as a file that is no database
+            with contextlib.suppress(Exception):
+                connection.close()
+            self.driver = None
+            raise
         self.connection = connection
         return connection
 

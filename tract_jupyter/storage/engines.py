@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -233,6 +234,14 @@ def _target(path: str | Path, url: str | None) -> URL:
     return URL.create("sqlite", database=MEMORY) if str(path) == MEMORY else _file(Path(path))
 
 
+def _mode(path: Path) -> int:
+    """Return the mode of a file; 0 if it does not exist. From Python 3.14, `Path.exists` hides all other errors."""
+    try:
+        return path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+
+
 def _file(path: Path) -> URL:
     if "\0" in str(path):
         raise StoreError(f"invalid path {str(path)!r}: a path cannot have a NUL character; use another path")
@@ -241,8 +250,8 @@ def _file(path: Path) -> URL:
     except OSError as error:
         raise StoreError(f"cannot create the folder of {path}: {error.strerror}; use another path") from error
     try:
-        is_in_use = path.with_name(path.name + "-wal").exists()
-        is_there = path.is_file()
+        is_in_use = bool(_mode(path.with_name(path.name + "-wal")))
+        is_there = stat.S_ISREG(_mode(path))
     except OSError as error:  # such as a name that is too long
         raise StoreError(f"cannot open {path}: {error.strerror}; use another path") from error
     if is_there and not os.access(path.parent, os.W_OK) and not is_in_use:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from contextlib import suppress
 from copy import copy
@@ -37,7 +38,9 @@ def check_function(function: object) -> None:
     Raises:
         SpecError: it is not a function, it is asynchronous, or Python does not know its parameters.
     """
-    if not inspect.isroutine(function):
+    if not inspect.isroutine(function) or isinstance(
+        function, functools.partial
+    ):  # from 3.14, a partial is a routine
         raise SpecError(f"a tool needs a function, not {brief_repr(function)}")
     try:
         inspect.signature(function)
