@@ -14,8 +14,8 @@ from enum import Enum
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
-from typing import get_origin
+from types import ModuleType, NoneType, UnionType
+from typing import Union, get_args, get_origin
 
 import tract_jupyter
 from tract_jupyter import Session, Tract
@@ -241,6 +241,8 @@ def words(annotation):
     annotation = getattr(annotation, "__forward_arg__", annotation)
     if hasattr(annotation, "__metadata__"):
         annotation = annotation.__origin__
+    if get_origin(annotation) in {Union, UnionType}:  # written as `Optional` or not, by version
+        return " | ".join("None" if one is NoneType else words(one) for one in get_args(annotation))
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
     text = re.sub(
         r"\btract_jupyter\.(\w+\.)*|\b(typing|collections\.abc|datetime|pathlib)\.(?=[A-Z])", "", text

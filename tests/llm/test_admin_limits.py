@@ -200,6 +200,43 @@ def test_redaction_removes_secrets_from_all_that_is_sent(tract, server, admin_fi
     assert SECRET in tract.compile().messages[0].content  # the history is not changed
 
 
+def test_redaction_covers_tools_options_and_attached_texts(tract, server, admin_file, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes.txt").write_text(f"{DOUBTFUL}\nThe end.")
+    tract.workspace.roots = [tmp_path]
+    look = tract.workspace.read("notes.txt", send_anyway=True)
+    tract.user("Look", attachments=look)
+    admin_file.write_text("redaction = true")
+    tract.models.use("m-1", base_url=server.url)
+
+    @tract.tool
+    def look_up(city: str, key: str = SECRET) -> str:
+        """Look up a city."""
+        return city + key
+
+    seen = []
+
+    def own(messages, **options):
+        seen.append((messages, options))
+        return "Hello"
+
+    tract.chat("And?", tools="self", metadata={"key": SECRET})
+    tract.models.use(own)
+    tract.chat("And?", tools="self", metadata={"key": SECRET})
+    for sent in (str(server.bodies), str(seen)):
+        assert "look_up" in sent
+        assert "The end." in sent
+        assert SECRET not in sent
+        assert "hunter2" not in sent
+
+
+def test_redaction_holds_for_a_client_alone(server, admin_file):
+    admin_file.write_text("redaction = true")
+    client = OpenAIClient("m-1", base_url=server.url, api_key="k")
+    client.chat([{"role": "user", "content": f"Use {SECRET}."}])
+    assert [body["messages"][0]["content"] for body in server.bodies] == ["Use [redacted]."]
+
+
 def test_redaction_takes_back_the_decision_to_send_anyway(tract, admin_file, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "notes.txt").write_text(DOUBTFUL)

@@ -9,10 +9,8 @@ from tract_jupyter.exceptions import LLMConfigError
 from tract_jupyter.llm.call import can_stream
 from tract_jupyter.llm.failures import is_about_images, takes_no_attachments
 from tract_jupyter.llm.recording import SentRequest
-from tract_jupyter.llm.redaction import redacted_messages
 from tract_jupyter.llm.reply import WITHOUT_IMAGES
 from tract_jupyter.models import (
-    admin_limits,
     brief_repr,
     check_choice,
     has_attached_results,
@@ -114,8 +112,6 @@ class ConfiguredClient:
             AdminLimitError: the administrator's limits do not allow the request. It was not sent.
             LLMConfigError: the key is missing.
         """
-        if admin_limits().redaction:
-            messages = redacted_messages(messages)
         sent = {**self._options, **options}
         requested = self._connection.asked(sent.get("model"))
 

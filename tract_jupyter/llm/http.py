@@ -22,6 +22,7 @@ from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.llm.failures import NO_ATTACHMENTS, Failures, json_of
 from tract_jupyter.llm.keys import hidden_address, is_address, masked, masked_in, repeatable
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, CUT_REASONS, Usage, sound
+from tract_jupyter.llm.redaction import redacted_request
 from tract_jupyter.llm.request import ModelRequest
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
 from tract_jupyter.llm.thinking import ThoughtStream
@@ -299,9 +300,11 @@ class HTTPClient(ABC):
         leaves_out: bool = False,
     ) -> _Prepared:
         """Return the prepared request. With `leaves_out`, omit the blocks of earlier replies."""
+        limits = admin_limits()
+        if limits.redaction:
+            messages, options = redacted_request(messages, options)
         request = self._request(messages, options, stream=stream, leaves_out=leaves_out)
         body = self._body(request)
-        limits = admin_limits()
         limits.check_request(self.base_url, body)
         if self._transport is not None:
             limits.check_own_object("your own transport")

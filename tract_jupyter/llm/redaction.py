@@ -10,7 +10,7 @@ from urllib.parse import quote
 from tract_jupyter.llm.secret_shapes import mask_secrets
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
 REDACTED: Final = "[redacted]"
 _SHORTEST: Final = 8  # a shorter text is a dummy key, such as "ollama"
@@ -43,8 +43,10 @@ class Redaction:
         return [self.of(each) for each in value] if isinstance(value, list) else value
 
 
-def redacted_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return messages for a model without texts that look like secrets."""
+def redacted_request(
+    messages: list[dict[str, Any]], options: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return the messages and options of a request, such as its tools, without texts that look like secrets."""
     redaction = Redaction()
 
     def clean(message: dict[str, Any]) -> dict[str, Any]:
@@ -53,7 +55,9 @@ def redacted_messages(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         texts = {"content": redaction.text(parts) if isinstance(parts, str) else parts} if parts else {}
         return {**message, **texts, **({"tool_calls": redaction.of(calls)} if calls else {})}
 
-    return [clean(message) for message in messages]
+    return [clean(message) for message in messages], {
+        name: redaction.of(value) for name, value in options.items()
+    }
 
 
 def _clean_part(redaction: Redaction, part: Any) -> Any:
