@@ -38,9 +38,8 @@ def check_function(function: object) -> None:
     Raises:
         SpecError: it is not a function, it is asynchronous, or Python does not know its parameters.
     """
-    if not inspect.isroutine(function) or isinstance(
-        function, functools.partial
-    ):  # from 3.14, a partial is a routine
+    is_partial = isinstance(function, functools.partial)  # from Python 3.14, `isroutine` accepts it
+    if is_partial or not inspect.isroutine(function):
         raise SpecError(f"a tool needs a function, not {brief_repr(function)}")
     try:
         inspect.signature(function)
