@@ -16,7 +16,8 @@ export function makeButton(text: string, className: string, onClick: () => void)
   button.type = 'button';
   button.addEventListener('click', event => {
     event.stopPropagation();
-    if (event.isTrusted) {
+    // a double click on "Show next" must not accept the edit that it shows
+    if (event.isTrusted && event.detail < 2) {
       onClick();
     }
   });

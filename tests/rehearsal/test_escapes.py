@@ -35,9 +35,8 @@ HARMLESS = {  # attempts that may succeed in the copy, because their effect ends
     "write to the temporary folder", "socket file in the workspace", "flags of a file", "list of processes", "read a key by a link",
     "signal to all", "signal to all from the C library", "kill the parent",
 }  # fmt: skip
-SMALL = (
-    1_000  # in a container, the kernel can have the number of a process of the copy, which the attempt finds
-)
+# In a container, the kernel's number can be the one of a process of the copy, and the attempt finds that process.
+SMALL = 1_000
 BY_NUMBER = {name for name, code in ATTEMPTS.items() if "@KERNEL@" in code or "@SIBLING@" in code}
 SECRET = "PRIVATE-KEY-OF-THE-USER"
 

@@ -6,7 +6,8 @@
 * `proposals`: decisions by a user's function. `result`: the result of a run and of each call, and the end of a run
   that changes nothing.
 
-Orchestrators use the normal loop, gate and executor. Knows `policy`, `loop`, `toolkit`, `review`, `llm` and `prompts`.
+Orchestrators use the normal loop, gate and executor. Knows `policy`, `loop`, `toolkit`, `review`, `storage`, `llm` and
+`prompts`.
 """
 
 from __future__ import annotations
