@@ -472,6 +472,20 @@ def test_the_foot_of_a_turn_follows_what_other_cells_do(chat):
     assert second.drawn[-1].foot().actions == ("fork",)
 
 
+def test_a_page_that_was_ready_only_after_the_turn_is_told_too(chat):
+    turns, page = chat.namespace["get_ipython"]()._tract_jupyter.notebook.turns, Display()
+    chat.run("%%tract_chat\nQuick")
+    page.ready = False
+    turns.add(chat.namespace["tract"], page, stored_view(chat.namespace["tract"]))
+    turns.tell(page, "3 cells inserted")
+    assert page.drawn == []
+    page.ready = True
+    turns.tell(page, "3 cells inserted")
+    assert "3 cells inserted" in page.drawn[-1].foot_text()
+    chat.run("%tract chat undo")
+    assert "Undone" in page.drawn[-1].foot_text()
+
+
 INERT = "<img src=x onerror=alert(1)>"
 
 

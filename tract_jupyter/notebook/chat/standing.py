@@ -22,8 +22,8 @@ class TurnsOnDisplay:
         self._position: tuple[str | None, str | None] | None = None
 
     def add(self, tract: Tract, display: TurnDisplay, turn: DrawnTurn) -> None:
-        """Keep a display up to date from now on, if it has buttons."""
-        if turn.turn_id and getattr(display, "ready", False):
+        """Keep a display up to date from now on, if it has buttons, or will have them when its page is ready."""
+        if turn.turn_id and hasattr(display, "ready"):
             self._turns[display] = tract, turn
         self._position = None
 
@@ -34,7 +34,7 @@ class TurnsOnDisplay:
 
     def tell(self, display: TurnDisplay, text: str) -> None:
         """Show a note in the footer of a finished turn. May be called in any thread."""
-        if display in self._turns:
+        if display in self._turns and _is_ready(display):
             tract, turn = self._turns[display]
             self._turns[display] = tract, replace(turn, said=text)
             display.close(self._turns[display][1])
@@ -57,9 +57,13 @@ class TurnsOnDisplay:
         current = {turn.question: turn for turn in tract.loop.turns()}
         for display, (of, turn) in list(self._turns.items()):
             now = _standing(of, turn, current)
-            if now != turn:
+            if now != turn and _is_ready(display):
                 self._turns[display] = of, now
                 display.close(now)
+
+
+def _is_ready(display: TurnDisplay) -> bool:
+    return bool(getattr(display, "ready", False))
 
 
 def _standing(tract: Tract, turn: DrawnTurn, current: dict[str, PastTurn]) -> DrawnTurn:
