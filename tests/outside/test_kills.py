@@ -176,6 +176,7 @@ def test_a_closed_notebook_withdraws_the_open_request_and_ends_the_agent(use, us
         assert (runs(), len(user.requests), tract.review.inbox()) == (1, 2, [])
 
 
+SOON_GO = ["spawn", "sh", "-c", "sleep 0.3; touch go"]
 PID = ["spawn", "sh", "-c", "echo $PPID > pid.new; mv pid.new pid"]
 DONE = ["ask", {"call": MAKE, "does": [RAN, SOON]}]
 
@@ -239,7 +240,10 @@ def test_a_notebook_that_is_closed_at_another_step_runs_nothing_twice(use, user,
     assert len(log.sent("session/set_mode")) == 2
 
 
-def test_an_agent_that_is_killed_while_our_tool_runs_gets_its_result_once(use, tract, user, log, serve):
+@pytest.mark.parametrize(
+    "go", [[SOON_GO], [["spawn", "touch", "go"], ["sleep", 0.5]]], ids=["running", "ended"]
+)
+def test_an_agent_that_is_killed_while_our_tool_runs_gets_its_result_once(use, tract, user, log, serve, go):
     made = []
 
     @tract.tool
@@ -257,8 +261,7 @@ def test_an_agent_that_is_killed_while_our_tool_runs_gets_its_result_once(use, t
     with pytest.raises(OutsideAgentError, match="left"):
         tract.chat("Go.", agent="fake")
     assert made == ["Ulm"]
-    soon = ["spawn", "sh", "-c", "sleep 0.3; touch go"]
-    use(command(prompts=[[soon, call_it, ["text", "Counted."]]], log=log.place))
+    use(command(prompts=[[*go, call_it, ["text", "Counted."]]], log=log.place))
     tract.outside.use("fake")
     assert tract.chat("Again.", agent="fake").text == "Counted."
     assert (made, len(user.requests), tract.review.inbox()) == (["Ulm"], 1, [])

@@ -52,6 +52,8 @@ ABSENT_SECONDS: Final = 600.0
 """A client has left if it does not ask for a result for this time."""
 KEPT_SECONDS: Final = 3_600.0
 """The time for which the result of a finished call is kept."""
+CLOSED: Final = "tract_jupyter.closed"
+"""Set in the scope of an HTTP request whose client has closed the connection."""
 _MOST: Final = 256
 
 

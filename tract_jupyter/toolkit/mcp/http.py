@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import McpStartError
 from tract_jupyter.toolkit.mcp.client import needing_sdk
+from tract_jupyter.toolkit.mcp.held import CLOSED
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -67,7 +68,7 @@ class Guard:
             return
         refusal = self._refusal(scope)
         if refusal is None:
-            await self._app(scope, receive, send)
+            await self._app(scope, _noting(scope, receive), send)
         else:
             await _refuse(send, refusal)
 
@@ -82,6 +83,18 @@ class Guard:
         if len(tokens) != 1 or not hmac.compare_digest(tokens[0], self._expected):
             return HTTPStatus.UNAUTHORIZED
         return None if scope["path"] == PATH else HTTPStatus.NOT_FOUND
+
+
+def _noting(scope: Scope, receive: Receive) -> Receive:
+    """Return `receive`. It also notes in the scope that the client has closed the connection."""
+
+    async def take() -> dict[str, Any]:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            scope[CLOSED] = True
+        return message
+
+    return take
 
 
 def _values(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> list[bytes]:

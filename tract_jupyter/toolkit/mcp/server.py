@@ -52,7 +52,7 @@ from tract_jupyter.prompts import (
 from tract_jupyter.review import CLIENT, Channel, checking
 from tract_jupyter.toolkit.ambient import CallNotes, InLine, OutsideCall, at_once, changed_context
 from tract_jupyter.toolkit.call import failed
-from tract_jupyter.toolkit.mcp.held import HeldCall, HeldCalls, call_key, hold_of
+from tract_jupyter.toolkit.mcp.held import CLOSED, HeldCall, HeldCalls, call_key, hold_of
 from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
@@ -287,7 +287,8 @@ class McpService:
             self._calls.end_wait(call, is_cancelled=is_cancelled)
         if call.result is None:
             return _unfinished(call)
-        call.is_delivered = True
+        call.is_delivered = not (ctx.request and ctx.request.scope.get(CLOSED))
+        call.was_left = call.was_left or not call.is_delivered
         return answer(call.result, call.tool, LATE_RESULT if call.was_left else "")
 
     def _reads(self, name: str) -> bool:
