@@ -203,9 +203,7 @@ def line(head, text):
 def signature(found, *, bound=True):
     """The parameters with types and defaults; without `self`. Empty if Python does not know them."""
     if getattr(found, "_is_protocol", False) or get_origin(found) is not None:
-        return (
-            ""  # nobody calls a protocol or the alias of a type, and their signatures depend on the version
-        )
+        return ""  # a protocol or an alias of a type: their signatures depend on Python's version
     if hasattr(found, "model_rebuild"):
         found.model_rebuild()  # a model that is built when it is first used has no signature before
     try:

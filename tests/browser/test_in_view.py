@@ -50,7 +50,7 @@ def run(lab):
 
 
 def wait_in_view(lab, selector):
-    """Wait until an element is in view. The page may replace it meanwhile."""
+    """Wait until an element is in view. The page may replace the element while this waits."""
     one = lab.output(1).locator(selector).last
     until = time.monotonic() + TIMEOUT
     while not one.evaluate(IN_VIEW):

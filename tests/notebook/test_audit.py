@@ -216,7 +216,7 @@ def test_a_change_that_the_tracts_do_not_show_is_found_without_the_secret(export
 def test_a_hostile_line_is_an_error_of_the_format(export, capsys, before, after):
     text = export.read_text()
     head, _, end = text.rpartition("\n{")
-    place = end if before == '"signature":"' else head  # that of the last line
+    place = end if before == '"signature":"' else head  # the signature is in the last line
     assert before in place
     changed = place.replace(before, after, 1)
     export.write_text(f"{head}\n{{{changed}" if place is end else f"{changed}\n{{{end}")

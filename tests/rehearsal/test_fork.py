@@ -337,7 +337,7 @@ def test_descriptors_and_children_are_freed(rehearser):
     before = open_files(), children()
     for code in ("1", "1/0", "import os; os._exit(1)", "tools.x()", "open('f', 'w').write('x')") * 3:
         make.rehearse(code, {}).discard()
-    assert open_files() <= before[0]  # threads of earlier tests may close theirs meanwhile
+    assert open_files() <= before[0]  # threads of earlier tests may close files at any time
     assert children() == before[1]
 
 

@@ -1,7 +1,8 @@
 """Messages outside the notebook: "a request waits", through apprise. Deciding stays in the notebook.
 
 A message names the notebook and the kind of the request, never its content, unless the user asks for it. A thread
-sends it if the request is still open after some seconds. An address contains secrets, so only its scheme is shown.
+sends the message after some seconds, unless the request is decided by then. Addresses contain secrets, so only their
+scheme is shown.
 """
 
 from __future__ import annotations
