@@ -18,11 +18,14 @@ _CELLS: Final = 500
 _ROUNDS: Final = 7
 _READING: Final = 500
 """Milliseconds: a user reads first."""
+_THINKING: Final = 0.5
+"""Seconds: a real model is not faster. Until then, the page has drawn the new turn."""
 _TIMES: Final = """
 proposed = []
 plain_call = call
 def call(name, **values):
     if name == "notebook_edit":
+        time.sleep(THINKING)
         proposed.append(time.time() * 1000)
     return plain_call(name, **values)
 
@@ -84,7 +87,10 @@ _WATCH: Final = """() => {
 _EARLY: Final = (
     "import sys; early = sum(name.startswith('tract_jupyter.notebook.cells') for name in sys.modules)"
 )
-_OWN: Final = (SETUP.replace("%tract looking", f"{_EARLY}\n%tract looking") + _TIMES, CHAT)
+_OWN: Final = (
+    SETUP.replace("%tract looking", f"{_EARLY}\n%tract looking") + _TIMES.replace("THINKING", str(_THINKING)),
+    CHAT,
+)
 """The cells of the notebook."""
 
 

@@ -38,7 +38,10 @@ def test_the_wheel_installs_the_opt_in_and_nothing_else_beside_the_package(wheel
     others = [n for n in wheel_names if not n.startswith("tract_jupyter/") and ".dist-info/" not in n]
     places = {n.partition(".data/data/")[2]: wheel_names[n] for n in others}
     extension = {n: size for n, size in places.items() if n.startswith(LABEXTENSION)}
-    assert places.keys() - extension.keys() == {"etc/ipython/startup/50-tract_jupyter.py"}
+    assert places.keys() - extension.keys() == {
+        "etc/ipython/startup/50-tract_jupyter.py",
+        "etc/jupyter/jupyter_server_config.d/tract_jupyter.json",
+    }
     if extension:
         assert {LABEXTENSION + "package.json", LABEXTENSION + "install.json"} <= extension.keys()
         assert sum(size for n, size in extension.items() if n.endswith(".js")) < 150_000

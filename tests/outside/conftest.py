@@ -106,10 +106,10 @@ def known(monkeypatch):
 
 @pytest.fixture
 def chat(tract):
-    """A function that runs a turn, and returns its response and its events."""
+    """A function that runs a turn, and returns its response and its events, which a list can take while it runs."""
 
-    def run(agent, text="Do it.", **options):
-        events = []
+    def run(agent, text="Do it.", events=None, **options):
+        events = [] if events is None else events
         response = tract.chat(text, agent=agent, on_turn=events.append, **options)
         return response, events
 

@@ -152,11 +152,11 @@ def asked_without_waiting(about, does):
     return [["raw", json.dumps(request)], *does, ["answer", "x"]]
 
 
-def wait_for(path):
-    """Wait until the agent wrote a file."""
+def wait_for(is_done):
+    """Wait until the agent, which is another process, has done something, such as written a file."""
     end = time.monotonic() + 20
-    while not path.exists() and time.monotonic() < end:
-        time.sleep(0.01)  # another process writes it
+    while not is_done() and time.monotonic() < end:
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize("is_main", [True, False])
@@ -166,24 +166,24 @@ def test_a_change_before_the_decision_is_a_warning(chat, known, tract, folder, l
     says = [["progress", {"toolCallId": "c1", "status": "completed"}]] if says_so else []
     early = [["wait", "asked"], ["write", "new.py", "print(1)\n"], *says, ["write", "ready", ""]]
     steps = asked_without_waiting(about, early)
-    agent, results = known(prompts=[steps], log=log.place), []
+    agent, events = known(prompts=[steps], log=log.place), []
+    title = "Fake did not wait for your decision." if says_so else "new.py changed before you decided."
 
     async def decide(_request):
         (folder / "asked").touch()
-        await asyncio.to_thread(wait_for, folder / "ready")
+        await asyncio.to_thread(wait_for, (folder / "ready").exists)
+        if says_so:  # the pipe may bring it after the file
+            await asyncio.to_thread(wait_for, lambda: (title, True) in notes(events))
         return Answer("approve", {})
 
     tract.reviewer.channel = personal_channel("slow")(decide)
     if is_main:
-        results.append(chat(agent))
+        chat(agent, events=events)
     else:
-        thread = threading.Thread(target=lambda: results.append(chat(agent)))
+        thread = threading.Thread(target=lambda: chat(agent, events=events))
         thread.start()
         thread.join(30)
-    ((_, events),) = results
-    warnings = [title for title, is_warning in notes(events) if is_warning]
-    title = "Fake did not wait for your decision." if says_so else "new.py changed before you decided."
-    assert title in warnings
+    assert (title, True) in notes(events)
     answers = [one for one in log.entries() if one.get("id") == "x" and "result" in one]
     assert len(answers) == 1
     assert len(log.sent("session/prompt")) == 1
@@ -196,7 +196,7 @@ def test_an_agent_that_calls_an_open_request_running_waits_for_its_decision(chat
     agent, results = known(prompts=[[*asked_without_waiting(about, running), *ended]], log=log.place), []
 
     async def decide(_request):
-        await asyncio.to_thread(wait_for, folder / "ready")
+        await asyncio.to_thread(wait_for, (folder / "ready").exists)
         return Answer("approve", {})
 
     tract.reviewer.channel = personal_channel("slow")(decide)

@@ -7,6 +7,7 @@
 * Requests: `channels` chooses between a panel and a prompt, `front_end` probes the client, `panels` has the widgets
   and records. `cells` reads and edits the notebook's cells for a model. `side_panel` is the panel beside the notebook.
   `notify` tells the user elsewhere that a request waits.
+  `server` is an extension of the Jupyter server.
 * Output: `output` replaces an output in place; `views`, `runs` and `formatters` draw values; `progress` shows slow
   work; `waiting` counts open requests below a cell.
 * Command line: `headless_run` lists the refusals of a headless run, `stores` verifies stores, `audit` exports them,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import UndecidedError, in_one_line
-from tract_jupyter.loop import CallBegan, TurnBegan
+from tract_jupyter.loop import CallAsked, CallBegan, ReplyStored, TurnBegan
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.notebook.chat.outputs import TurnOutputs
 from tract_jupyter.notebook.chat.view import StaticDisplay, TextDisplay
@@ -58,6 +58,7 @@ class TurnBoard:
         self._is_dirty = False
         self._is_closed = False
         self._drawn_at = 0.0
+        self._dirty_at = 0.0
         self._context = contextvars.copy_context()
 
     @property
@@ -83,7 +84,7 @@ class TurnBoard:
     def take(self, event: TurnEvent) -> None:
         """Add the next event of the turn, and show it now or soon."""
         self.log.add(event)
-        if isinstance(event, CallBegan):
+        if isinstance(event, (ReplyStored, CallAsked, CallBegan)):  # most calls end before the next drawing
             self._draw_with_beat()
         else:
             self.draw(at_once=isinstance(event, TurnBegan))
@@ -97,14 +98,16 @@ class TurnBoard:
     def beat(self) -> None:
         """Draw pending changes. The caller that waits for the turn calls this regularly."""
         with self._lock:
-            late = time.monotonic() - self._drawn_at
-            if self._is_up and not self._is_closed and (self._is_dirty or late >= _BEAT):
+            now = time.monotonic()
+            is_due = self._is_dirty and now - self._dirty_at >= _LEAST_SECONDS
+            if self._is_up and not self._is_closed and (is_due or now - self._drawn_at >= _BEAT):
                 self.draw()
 
     def _draw_with_beat(self, *, at_once: bool = False) -> None:
         with self._lock:
             if self.has_beat and self._is_up and not self._is_closed:
-                self._is_dirty = True
+                if not self._is_dirty:
+                    self._is_dirty, self._dirty_at = True, time.monotonic()
             else:
                 self.draw(at_once=at_once)
 

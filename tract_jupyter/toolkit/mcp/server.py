@@ -350,24 +350,30 @@ class McpService:
     async def _watching(self, _server: Server[Any]) -> AsyncIterator[None]:
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
-            tasks.start_soon(self._watch)
+            tasks.start_soon(self._watch, await self._look())  # before a client can list them
             try:
                 yield
             finally:
                 self._calls.leave()
                 tasks.cancel_scope.cancel()
 
-    async def _watch(self) -> None:
+    async def _watch(self, known: list[Tool] | None) -> None:
         """Notify the client when tools appear or disappear, such as operations activated in a notebook."""
-        known: list[Tool] | None = None
         while True:
-            self._calls.tidy()
-            with suppress(Exception):  # the next call reports problems of the store
-                now = await to_thread.run_sync(self._tools)
-                if known is not None and now != known:
-                    await self._notify_of_changes()
-                known = now
             await anyio.sleep(_LOOK_SECONDS)
+            self._calls.tidy()
+            now = await self._look()
+            if known is not None and now is not None and now != known:
+                with suppress(Exception):  # the client may be gone
+                    await self._notify_of_changes()
+            known = now or known
+
+    async def _look(self) -> list[Tool] | None:
+        """Return the tools; None if the store has a problem, which the next call reports."""
+        try:
+            return await to_thread.run_sync(self._tools)
+        except Exception:  # noqa: BLE001 # of the store
+            return None
 
     async def _notify_of_changes(self) -> None:
         await self._changes.publish(ToolsListChanged())  # for current clients
