@@ -10,7 +10,7 @@ import pytest
 from tests.review.rehearsed import CLEANING, FAILED, LOOK, MANY, REFUSED, Rehearsed
 from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.rehearsal import RehearsedCall, VariableEffect
+from tract_jupyter.rehearsal import RefusedAttempt, RehearsedCall, VariableEffect
 from tract_jupyter.review import (
     Answer,
     Ticket,
@@ -74,12 +74,22 @@ def test_two_hundred_files_are_few_lines_and_each_is_named():
     [
         (CLEANING, RiskLevel.MEDIUM, "overwrites a file"),
         (REFUSED, RiskLevel.HIGH, "uses the network"),
+        (
+            replace(LOOK, refused=(RefusedAttempt("write /etc/x"),)),
+            RiskLevel.HIGH,
+            "writes outside the workspace",
+        ),
+        (
+            replace(LOOK, refused=(RefusedAttempt("write /w/x, because its owner or group is not yours"),)),
+            RiskLevel.HIGH,
+            "changes another user's file",
+        ),
         (MANY, RiskLevel.HIGH, "deletes a file"),
         (LOOK, None, "no effects"),
         (FAILED, None, "no files, no network"),
         (replace(LOOK, ending="limit"), RiskLevel.MEDIUM, "was not rehearsed to its end"),
     ],
-    ids=["overwrites", "network", "deletes", "looks", "fails", "limit"],
+    ids=["overwrites", "network", "outside", "foreign", "deletes", "looks", "fails", "limit"],
 )
 def test_the_label_comes_from_the_effects(ticket, effects, level, label):
     risk = view_request(ticket(effects)).risk

@@ -24,6 +24,7 @@ Action = Literal["created", "changed", "deleted"]
 Ending = Literal["finished", "raised", "asked", "stopped", "limit", "crashed"]
 OutputKind = Literal["text", "error", "display", "result", "figure"]
 
+FOREIGN: Final = ", because its owner or group is not yours"
 RANDOM_STATES: Final = ("random state of random", "random state of numpy")
 """Settings that looking may change: a sample of rows advances a generator."""
 
@@ -204,6 +205,11 @@ class RefusedAttempt:
     action: str
     times: int = 1
     line: int | None = None
+
+    @property
+    def is_foreign(self) -> bool:
+        """True if the reason is the owner or the group of a file."""
+        return self.action.endswith(FOREIGN)
 
 
 @dataclass(frozen=True, slots=True)

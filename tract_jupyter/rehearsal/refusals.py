@@ -12,6 +12,7 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.rehearsal.effects import FOREIGN
 from tract_jupyter.rehearsal.home import is_below
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class _Hook:
             with contextlib.suppress(OSError):
                 status = os.lstat(place)
                 if _UNMAPPED in {status.st_uid, status.st_gid}:
-                    return f"{place}, because its owner or group is not yours"
+                    return f"{place}{FOREIGN}"
             place = os.path.dirname(place)  # noqa: PTH120
         return ""
 

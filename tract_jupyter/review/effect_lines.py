@@ -219,7 +219,8 @@ def _no_risk(effects: Effects) -> str:
 def _list_risks(effects: Effects) -> Iterator[tuple[RiskLevel, str]]:
     for refusal in effects.refused:
         verb = refusal.action.partition(" ")[0]
-        yield RiskLevel.HIGH, _REFUSED.get(verb, "tries more than it may")
+        risk = _REFUSED.get(verb, "tries more than it may")
+        yield RiskLevel.HIGH, "changes another user's file" if refusal.is_foreign else risk
     files = [effect.action for effect in effects.files]
     yield from _count_files(files)
     deleted = sum(effect.action == "deleted" for effect in effects.variables)
