@@ -2,6 +2,7 @@
 
 import ast
 import re
+import runpy
 import sys
 import tomllib
 from functools import cache
@@ -365,3 +366,8 @@ def test_the_readme_has_the_commands_that_ci_runs():
             run.replace("pip install -q", "pip install"),
             re.MULTILINE,
         )
+
+
+def test_ci_tries_each_install_line():
+    installs = runpy.run_path(str(ROOT / ".ci" / "installs"))
+    assert installs["named"]() == installs["COMMANDS"].keys()
