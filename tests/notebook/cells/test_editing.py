@@ -233,6 +233,7 @@ def test_the_effects_of_new_code_follow_the_diffs(page, tract, ask, read, decide
     assert kinds.count("effects") == 2
     lines = page.last("effects")["lines"]
     assert lines[0].startswith("The new code of 2 cells on a copy of the kernel: ")
+    assert "`" not in lines[0]
     assert {line.split()[1] for line in lines[1:]} == {"y", "z"}
     assert all(one.is_discarded for one in rehearser.made)  # they are never kept
     told.clear()

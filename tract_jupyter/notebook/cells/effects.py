@@ -80,4 +80,5 @@ def _as_lines(effects: Effects, cells: int) -> list[str]:
     shown = list_effects(effects)
     where = f"The new code of {counted(cells, 'cell')} on a copy of the kernel"
     rows = [f"{line.mark} {line.name}  {line.text}" for line in (*shown.lines, *shown.more)]
-    return [f"{where}: {one_line(effects.headline, _LONGEST)}", *(one_line(row, _LONGEST) for row in rows)]
+    headline = effects.headline.replace("`", "")  # the page shows plain text
+    return [f"{where}: {one_line(headline, _LONGEST)}", *(one_line(row, _LONGEST) for row in rows)]
