@@ -11,7 +11,7 @@ NAME = "tract_jupyter.notebook.server"
 
 
 class Connection:
-    """What the server has between a page and a kernel."""
+    """The server's connection between a page and a kernel."""
 
     def __init__(self, done):
         self.done = done
