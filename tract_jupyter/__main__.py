@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,15 @@ def main(words: Sequence[str] | None = None) -> int:
     from tract_jupyter import TractError
 
     try:
-        return int(options.run(options))
+        code = int(options.run(options))
+        sys.stdout.flush()
     except TractError as error:
         print(f"tract-jupyter: {error}", file=sys.stderr)  # noqa: T201 # a command prints
         return 2
+    except BrokenPipeError:  # the reader has enough, such as `head`; at exit, Python would flush again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
 
 
 def _verify(options: argparse.Namespace) -> int:

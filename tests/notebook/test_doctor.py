@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import shlex
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -127,6 +130,57 @@ def test_command_line(tmp_path, capsys):
     assert main(["doctor", str(tmp_path / "none.db")]) == 1
     assert "✗ store: there is no store " in capsys.readouterr().out
     assert not (tmp_path / "none.db").exists()
+
+
+def test_a_store_that_cannot_be_opened_is_not_called_missing(tmp_path, capsys):
+    (tmp_path / "link.db").symlink_to(tmp_path / "none.db")
+    for name, reason in ((".", "it is a folder"), ("link.db", "no regular file, or you may not read it")):
+        assert main(["doctor", str(tmp_path / name)]) == 1
+        assert reason in capsys.readouterr().out
+    assert main(["doctor", "postgresql://a@[::1/db"]) == 1
+    assert "✗ store: invalid database URL" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX")
+def test_a_pipe_is_no_store_and_is_not_read(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe.db")
+    assert main(["doctor", str(tmp_path / "pipe.db")]) == 1
+    assert "no regular file" in capsys.readouterr().out
+
+
+def test_a_working_folder_that_was_deleted(tmp_path, capsys, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert main(["doctor"]) == 1
+    text = capsys.readouterr().out
+    assert "✗ rehearsal: the working folder was deleted\n    change to an existing folder" in text
+
+
+def test_a_user_without_a_home_folder(capsys, monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr("pathlib.Path.home", no_home)
+    assert main(["doctor"]) == 1
+    text = capsys.readouterr().out
+    assert "✗ rehearsal: a folder cannot be found: Could not determine home directory.\n    set HOME" in text
+
+
+def test_a_model_that_the_administrator_does_not_allow(shell, admin_file, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-of-mine")
+    shell.run("%tract model openai/gpt-6-luna --base-url http://127.0.0.1:9/v1")
+    admin_file.write_text('base_urls = ["https://gateway.example.org/v1"]')
+    text = shell.run("%tract doctor --online").text
+    assert "✗ model: " in text
+    assert "https://gateway.example.org/v1" in text
+    assert "server:" not in text
+
+
+def test_a_reader_that_ends_early(tmp_path):
+    command = f"{shlex.quote(sys.executable)} -m tract_jupyter doctor | true"
+    ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
+    assert "BrokenPipeError" not in ran.stderr
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX modes")

@@ -25,7 +25,7 @@ from tract_jupyter.review import Trust
 from tract_jupyter.storage import file_of, problems
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tract_jupyter.notebook.session import NotebookSession
 
@@ -65,11 +65,23 @@ def check_machine(store: str | None) -> Iterator[Check]:
     yield _versions()
     yield from _widgets()
     yield _sandbox()
-    yield _rehearsal()
+    yield from _tried("rehearsal", _rehearsal)
     yield _token_counts()
-    yield _secret()
+    yield from _tried("signing secret", _secret)
     yield _admin_limits()
     yield from [] if store is None else _store(store)
+
+
+def _tried(name: str, check: Callable[[], Check]) -> Iterator[Check]:
+    """Yield a check, or a failed one if the process lacks a folder: a container may have no home folder."""
+    try:
+        yield check()
+    except (OSError, RuntimeError) as error:
+        if isinstance(error, FileNotFoundError):
+            found, remedy = "the working folder was deleted", "change to an existing folder"
+        else:
+            found, remedy = f"a folder cannot be found: {error}", "set HOME to a folder of yours"
+        yield Check(name, "failed", found, remedy)
 
 
 def check_notebook(notebook: NotebookSession, *, is_online: bool = False) -> Iterator[Check]:
@@ -217,8 +229,8 @@ def _admin_limits() -> Check:
 
 
 def _store(store: str) -> Iterator[Check]:
-    path = file_of(store) if "://" in store else Path(store)
     try:
+        path = file_of(store) if "://" in store else Path(store)
         database = existing_store(store)
     except StoreError as error:
         yield Check("store", "failed", str(error))
@@ -291,6 +303,12 @@ def _model(notebook: NotebookSession, *, is_online: bool) -> Iterator[Check]:
         return
     if chosen is None:
         yield Check("model", "note", "no model is chosen", f"%tract model {EXAMPLE}")
+        return
+    try:
+        if chosen.base_url is not None:  # else an object of the user, which each request checks
+            admin_limits().check_request(chosen.base_url, {"model": chosen.model})
+    except AdminLimitError as error:
+        yield Check("model", "failed", str(error))
         return
     key = chosen.key
     if key is not None and key.needed and not key.is_set:

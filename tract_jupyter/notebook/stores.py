@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,8 +52,10 @@ def is_store(path: str | Path) -> bool:
 
 
 def _beginning(path: Path) -> bytes | None:
-    """Return the first bytes of a file; None if it cannot be read."""
+    """Return the first bytes of a regular file; None if there is none, or if it cannot be read."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe would wait
+            return None
         with path.open("rb") as file:
             return file.read(len(_FILE_BEGINS))
     except OSError:
@@ -85,6 +88,9 @@ def _check_file(store: str) -> None:
             raise StoreError(f"{store} is a store in memory, which is always empty. Give the file of a store")
         return
     begins = _beginning(path)
+    if begins is None and os.path.lexists(path):
+        kind = "a folder" if path.is_dir() else "no regular file, or you may not read it"
+        raise StoreError(f"{store} is not a store that can be opened: it is {kind}. Give another path")
     if begins is None:
         raise StoreError(
             f"there is no store {store}. A notebook creates one, by default .tract/NAME.db in its folder"
