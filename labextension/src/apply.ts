@@ -73,7 +73,7 @@ export class Editor {
   }
 
   private compose(edit: IEdit, mark: IMark | null): SharedCell.Cell {
-    const deleted = this.deleted.get(edit.cell);
+    const deleted = this.deleted.get(edit.cell) ?? JSON.parse(sessionStorage.getItem(`tract_jupyter:${edit.cell}`) ?? 'null');
     if (deleted && deleted.cell_type === edit.kind && joinText(deleted.source) === edit.source) {
       return deleted as SharedCell.Cell;
     }
@@ -85,6 +85,11 @@ export class Editor {
     this.deleted.set(id, cell);
     if (this.deleted.size > MOST_DELETED_CELLS) {
       this.deleted.delete(this.deleted.keys().next().value as string);
+    }
+    try {
+      sessionStorage.setItem(`tract_jupyter:${id}`, JSON.stringify(cell)); // for an undo after the page is loaded again
+    } catch {
+      // it is full, so such an undo restores the text alone
     }
   }
 

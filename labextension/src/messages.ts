@@ -130,7 +130,7 @@ const MESSAGES = {
   refused: { reason: text, of: text },
   compose: { cell: cellId, source: text },
   read: { id: text, which: allOrIds, outputs: flag, limit: count },
-  apply: { id: text, edits: edits(edit), mark: orNull(object(MARK_FIELDS)) },
+  apply: { id: text, edits: edits(edit), mark: orNull(object(MARK_FIELDS)), request: text },
   show: { request: text, digest: text, title: text, edits: edits(shownEdit) }
 };
 

@@ -1,5 +1,5 @@
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
-import type { NotebookPanel } from '@jupyterlab/notebook';
+import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Cell } from '@jupyterlab/cells';
 import type { JSONObject } from '@lumino/coreutils';
 import { Widget } from '@lumino/widgets';
@@ -9,7 +9,7 @@ import type { Actions } from './commands';
 import { Card, describe, Item, placeOf, signOf } from './card';
 import { make, makeButton, makeGroup, ReasonField } from './dom';
 import { escapeLine } from './escapes';
-import type { IAcceptedEdit, IEdit, IShow } from './messages';
+import type { IAcceptedEdit, IShow } from './messages';
 
 const LONGEST_REASON = 4_000;
 /** The page shows the first cards before it draws others. */
@@ -38,7 +38,7 @@ export class Review extends Widget {
     private readonly editor: Editor,
     private readonly isReadOnly: () => boolean,
     readonly languages: IEditorLanguageRegistry | null,
-    private readonly send: (decision: JSONObject, runs: readonly string[]) => void
+    private readonly send: (decision: JSONObject, runs: readonly boolean[]) => void
   ) {
     super({ node: makeGroup('jp-tract-summary', 'Proposed edits') });
     this.items = message.edits.map(edit => new Item(edit));
@@ -235,6 +235,7 @@ export class Review extends Widget {
     const notebook = this.panel.content;
     const cell = this.findCell(item);
     if (cell) {
+      NotebookActions.expandParent(cell, notebook); // it may be in a folded section
       await notebook.scrollToItem(notebook.widgets.indexOf(cell)).catch(() => undefined);
       await cell.ready;
       // a large notebook draws the cells around it in the next frames
@@ -309,24 +310,19 @@ export class Review extends Widget {
     const accepted = this.items.filter(item => item.choice === 'accepted' && this.canAccept(item));
     const reasons = this.items.filter(item => item.reason);
     const reason = reasons.map(item => (this.isAlone ? item.reason : `${item.edit.edit}: ${item.reason}`)).join('; ');
-    this.decide(accepted.length > 0 ? 'accept' : 'reject', accepted.map(takeChoice), reason.slice(0, LONGEST_REASON));
+    const runs = accepted.map(item => item.runs);
+    this.decide(accepted.length > 0 ? 'accept' : 'reject', accepted.map(takeChoice), reason.slice(0, LONGEST_REASON), runs);
   }
 
-  private decide(choice: 'accept' | 'reject', edits: IAcceptedEdit[], reason: string): void {
+  private decide(choice: 'accept' | 'reject', edits: IAcceptedEdit[], reason: string, runs: readonly boolean[] = []): void {
     if (this.isBusy) {
       return;
     }
     const { request, digest } = this.message;
     this.isBusy = true;
     this.changed();
-    const runs = this.items.filter(item => item.choice === 'accepted' && item.runs).map(item => nameOf(item.edit));
     this.send({ type: 'decide', request, digest, choice, edits, ...(reason ? { reason } : {}) }, runs);
   }
-}
-
-/** Return a name of an edit that it keeps when it is applied. The kernel chooses the id of a new cell. */
-export function nameOf({ action, cell, source }: IEdit): string {
-  return action === 'insert' ? `new ${source}` : cell;
 }
 
 function hasFocus({ card }: Item): boolean {

@@ -7,10 +7,11 @@ import { Signal } from '@lumino/signaling';
 
 import { Editor } from './apply';
 import type { Actions } from './commands';
+import { hashSource } from './hash';
 import { Badges, ErrorButtons, hasError, type Question } from './marks';
 import { type IApply, type IEdit, type Incoming, InvalidMessage, type IShow, parseMessage, TARGET, VERSION } from './messages';
 import { readCells } from './read';
-import { nameOf, Review } from './review';
+import { Review } from './review';
 
 const ABILITIES = ['read', 'edit', 'run', 'diff'];
 
@@ -28,11 +29,11 @@ export class Session {
   private readonly asked = new Set<string>();
   private readonly editor: Editor;
   private readonly badges: Badges;
-  private readonly runs = new Map<string, readonly string[]>();
+  private readonly runs = new Map<string, readonly boolean[]>();
   private comm: Kernel.IComm | null = null;
   private buttons: ErrorButtons | null = null;
   private isNew = true;
-  private applied: string | null = null;
+  private readonly applied: string[] = [];
 
   constructor(
     readonly panel: NotebookPanel,
@@ -202,24 +203,22 @@ export class Session {
     }
   }
 
-  private apply(comm: Kernel.IComm, { id, edits, mark }: IApply): void {
+  private apply(comm: Kernel.IComm, { id, edits, mark, request }: IApply): void {
     const results = this.editor.apply(edits, mark, this.isReadOnly);
     if (results.every(one => one.state === 'applied')) {
-      this.applied = this.takeState();
-      this.runAccepted(edits, mark?.request ?? '');
+      this.applied.push(this.takeState());
+      this.runAccepted(edits, request);
     }
     this.send(comm, { type: 'applied', reply_to: id, results });
   }
 
-  /** Run the cells that the user accepted with "Accept and run". */
+  /** Run the cells that the user accepted with "Accept and run". The edits are the accepted ones, in the same order. */
   private runAccepted(edits: readonly IEdit[], request: string): void {
-    const accepted = this.runs.get(request) ?? [];
+    const runs = this.runs.get(request) ?? [];
     this.runs.delete(request);
-    const ids = edits.filter(edit => accepted.includes(nameOf(edit))).map(edit => edit.cell);
+    const ids = edits.filter((_, index) => runs.length === edits.length && runs[index]).map(edit => edit.cell);
     const cells = this.panel.content.widgets.filter(cell => ids.includes(cell.model.id));
-    if (cells.length > 0) {
-      void NotebookActions.runCells(this.panel.content, cells, this.panel.sessionContext);
-    }
+    void (cells.length > 0 && NotebookActions.runCells(this.panel.content, cells, this.panel.sessionContext));
   }
 
   private show(comm: Kernel.IComm, message: IShow): void {
@@ -259,12 +258,12 @@ export class Session {
     // Ctrl+Z takes back applied edits if nothing was changed after them
     const isUndo = event.key.toLowerCase() === 'z' && (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey;
     const cell = event.target instanceof Element && !event.target.closest('input, .jp-tract') ? event.target : null;
-    if (!isUndo || !this.panel.node.contains(cell) || this.applied !== this.takeState()) {
+    if (!isUndo || !this.panel.node.contains(cell) || this.applied[this.applied.length - 1] !== this.takeState()) {
       return;
     }
     event.preventDefault();
     event.stopPropagation();
-    this.applied = null;
+    this.applied.pop();
     NotebookActions.undo(this.panel.content);
   };
 
@@ -272,6 +271,6 @@ export class Session {
   private takeState(): string {
     const { sharedModel } = this.panel.model!;
     const { undoManager } = sharedModel as { undoManager?: { undoStack: unknown[] } };
-    return JSON.stringify([undoManager?.undoStack.length, sharedModel.cells.map(cell => [cell.getId(), cell.getSource()])]);
+    return hashSource(JSON.stringify([undoManager?.undoStack.length, sharedModel.cells.map(cell => [cell.getId(), cell.getSource()])]));
   }
 }

@@ -1,5 +1,5 @@
 import { YNotebook } from '@jupyter/ydoc';
-import { describe, expect, it } from 'vitest';
+import { beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { Editor } from '../src/apply';
 import { hashSource } from '../src/hash';
@@ -32,7 +32,32 @@ function edit(action: IEdit['action'], cell: string, fields: Partial<IEdit> = {}
 const show = (notebook: YNotebook) => notebook.cells.map(cell => [cell.getId(), cell.getSource()]);
 const states = (results: { state: string }[]) => results.map(one => one.state);
 
+let stored: Map<string, string>;
+
+beforeEach(() => {
+  stored = new Map();
+  const setItem = (key: string, value: string) => void stored.set(key, value);
+  vi.stubGlobal('sessionStorage', { getItem: (key: string) => stored.get(key) ?? null, setItem });
+});
+
 describe('apply', () => {
+  it('restores a deleted cell whole after the page is loaded again, or its text alone if there was no room', () => {
+    for (const isFull of [false, true]) {
+      const notebook = makeNotebook();
+      const before = notebook.toJSON();
+      if (isFull) {
+        vi.stubGlobal('sessionStorage', { getItem: () => null, setItem: () => { throw new Error('full'); } });
+      }
+      new Editor(notebook).apply([edit('delete', 'cell-3')], MARK, false);
+      const back = edit('insert', 'cell-3', { after: 'cell-2', source: SOURCES[3] });
+      expect(states(new Editor(notebook).apply([back], null, false))).toEqual(['applied']);
+      expect(notebook.cells[3].getSource()).toBe(SOURCES[3]);
+      if (!isFull) {
+        expect(notebook.toJSON()).toEqual(before);
+      }
+    }
+  });
+
   it('makes all edits in order, as one step that can be undone and redone', () => {
     for (const perCell of [true, false]) {
       const notebook = makeNotebook(perCell);

@@ -17,7 +17,7 @@ describe('escapes', () => {
   it('shows controls, bidirectional and invisible characters', () => {
     expect(escapeHidden('a\tb\nc')).toBe('a\tb\nc');
     expect(escapeHidden('\u001b[31m\r\u202e\u200b\ufeff\u2028')).toBe('\\x1b[31m\\x0d\\u202e\\u200b\\ufeff\\u2028');
-    expect(escapeHidden('\u{e0041}')).toBe('\\U000e0041');
+    expect(escapeHidden('\u{e0041}\u{1d173}\u{1bca0}\u2800')).toBe('\\U000e0041\\U0001d173\\U0001bca0\\u2800');
     expect(escapeHidden('é 漢 😀 <b>&amp;')).toBe('é 漢 😀 <b>&amp;');
     expect(escapeLine(`a\nb${'x'.repeat(300)}`, 10)).toBe('a⏎bxxxxxxx…');
   });
@@ -78,7 +78,7 @@ describe('parseMessage', () => {
     refused: { reason: 'no', of: 'decide' },
     compose: { cell: 'c1', source: 'x' },
     read: { id: '1', which: ['c1'], outputs: true, limit: 5 },
-    apply: { id: '1', edits: [edit], mark },
+    apply: { id: '1', edits: [edit], mark, request: 'r' },
     show: { request: 'r', digest: 'd', title: 't', edits: [shown] }
   };
 
@@ -86,7 +86,7 @@ describe('parseMessage', () => {
     for (const [type, fields] of Object.entries(messages)) {
       expect(parseMessage({ v: 1, type, ...fields, more: 1 })).toEqual({ type, ...fields });
     }
-    expect(parseMessage({ v: 1, type: 'apply', id: '1', edits: [edit], mark: { ...mark, more: 1 } })).toMatchObject({ mark });
+    expect(parseMessage({ v: 1, type: 'apply', id: '1', edits: [edit], mark: { ...mark, more: 1 }, request: '' })).toMatchObject({ mark });
   });
 
   it('refuses each field of another type, and unknown versions and types', () => {
@@ -114,10 +114,10 @@ describe('parseMessage', () => {
       { kind: 'html' }, { action: 'insert' }, { action: 'delete' }, { after: '' }
     ];
     for (const change of bad) {
-      expect(() => parseMessage({ v: 1, type: 'apply', id: '1', edits: [{ ...edit, ...change }], mark: null })).toThrow(InvalidMessage);
+      expect(() => parseMessage({ v: 1, type: 'apply', id: '1', edits: [{ ...edit, ...change }], mark: null, request: '' })).toThrow(InvalidMessage);
     }
     for (const edits of [[], [edit, edit]]) {
-      expect(() => parseMessage({ v: 1, type: 'apply', id: '1', edits, mark: null })).toThrow(InvalidMessage);
+      expect(() => parseMessage({ v: 1, type: 'apply', id: '1', edits, mark: null, request: '' })).toThrow(InvalidMessage);
     }
   });
 });

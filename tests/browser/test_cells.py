@@ -84,8 +84,8 @@ class Notebook:
         self.send(type="show", request=request, digest=f"d-{request}", title=title, edits=shown)
         self.lab.page.locator(".jp-tract-summary").wait_for()
 
-    def apply(self, *edits, mark=MARK, count=1):
-        self.send(type="apply", id="a1", edits=[edit for edit, _ in edits], mark=mark)
+    def apply(self, *edits, mark=MARK, count=1, request="r1"):
+        self.send(type="apply", id="a1", edits=[edit for edit, _ in edits], mark=mark, request=request)
         return {one["edit"]: one for one in self.heard("applied", count)["results"]}
 
     def cells(self):
@@ -183,6 +183,68 @@ def test_five_edits_are_reviewed_applied_and_taken_back(notebook, screenshot):
     lab.page.keyboard.press("Control+z")  # one step takes all of it back
     assert notebook.cells() == before
     assert all("tract" not in one.metadata for one in lab.save().cells)
+
+
+def accept(notebook, name, button="Accept"):
+    """Look at an edit, and accept it."""
+    card = notebook.card(name)
+    card.focus()
+    notebook.button(card, button).and_(card.locator("[aria-disabled=false]")).click()
+
+
+def test_accept_and_run_runs_exactly_the_cells_that_the_user_chose(notebook):
+    """Also if two cells have the same text, if the user changed the text, and without marks."""
+    lab = notebook.lab
+    same, other = (
+        notebook.edit(name, "insert", new, "print(12)", after=after)
+        for name, new, after in (("e1", "new-1", "cell-0"), ("e2", "new-2", "cell-1"))
+    )
+    notebook.show(same, other)
+    accept(notebook, "e1", "Accept and run")
+    accept(notebook, "e2")
+    assert [one["edit"] for one in notebook.heard("decide")["edits"]] == ["e1", "e2"]
+    notebook.apply(same, other, mark=None)
+    lab.page.get_by_text("12", exact=True).first.wait_for()
+    counts = {one.id: one.execution_count for one in lab.save().cells if one.id.startswith("new")}
+    assert counts["new-1"] is not None
+    assert counts["new-2"] is None
+    changed, shown = notebook.edit("e1", "insert", "new-3", "print(13)", after="cell-3")
+    notebook.show((changed, shown), request="r2")
+    card = notebook.card("e1")
+    card.focus()
+    notebook.button(card, "Change").click()
+    lab.page.keyboard.press("Control+End")
+    lab.page.keyboard.type("  # mine")
+    accept(notebook, "e1", "Accept and run")
+    ((accepted,), source) = notebook.heard("decide", 2)["edits"], "print(13)  # mine"
+    assert accepted == {"edit": "e1", "source": source}
+    notebook.apply(({**changed, "source": source}, {}), count=2, request="r2")
+    lab.page.get_by_text("13", exact=True).first.wait_for()
+
+
+def test_control_z_takes_back_one_request_after_the_other(notebook):
+    lab, before = notebook.lab, notebook.cells()
+    for number, name in enumerate(("cell-1", "cell-2"), 1):
+        edit = notebook.edit("e1", "replace", name, f"changed = {number}")
+        assert notebook.apply(edit, count=number)["e1"]["state"] == "applied"
+    lab.cell(3).click()
+    lab.page.keyboard.press("Control+z")
+    assert [source for _, _, source in notebook.cells()][1:3] == ["changed = 1", SOURCES[2]]
+    lab.page.keyboard.press("Control+z")
+    assert notebook.cells() == before
+
+
+def test_an_edit_in_a_folded_section_is_shown(notebook):
+    lab = notebook.lab
+    lab.cell(0).click()
+    for command in ("change-cell-to-heading-1", "run-cell", "collapse-all-headings"):
+        lab.page.evaluate("name => jupyterapp.commands.execute(`notebook:${name}`)", command)
+    lab.cell(2).wait_for(state="hidden")
+    hunk = {"n": 0, "old": [0, 1], "new": [0, 1]}
+    notebook.show(notebook.edit("e1", "replace", "cell-2", "changed = 1", hunks=[hunk]))
+    notebook.button(notebook.summary(), "Show next").click()
+    notebook.button(notebook.summary(), "Accept").click()
+    assert notebook.heard("decide")["choice"] == "accept"
 
 
 def test_one_is_rejected_and_a_part_is_left_out_by_keyboard(notebook):

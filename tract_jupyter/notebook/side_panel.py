@@ -115,9 +115,14 @@ class SidePanel:
         if self._pages:
             self.stir(_TURN_DELAY)
 
-    def take_follow_up(self) -> str | None:
-        """Return the next message that the user queued, and remove it; None if there is none."""
-        return self._follow_ups.pop(0) if self._follow_ups else None
+    @property
+    def has_follow_up(self) -> bool:
+        """True if the user has queued a message."""
+        return bool(self._follow_ups)
+
+    def take_follow_up(self) -> str:
+        """Return the next message that the user queued, and remove it."""
+        return self._follow_ups.pop(0)
 
     def act(self, action: str, content: dict[str, Any]) -> None:
         """Perform an action of the panel."""

@@ -15,6 +15,31 @@ def ids(page):
     return [cell["id"] for cell in page.cells]
 
 
+def test_a_cell_with_carriage_returns_is_not_changed_in_place(page, ask, read, decided):
+    """An editor counts the two characters of its line breaks as one."""
+    page.cell("a")["source"] = "x = 1\r\ny = 2"
+    seen = read()
+    user = decided(answering("approve"))
+    edit = {"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 1\ny = 3"}
+    assert "Delete the cell, and insert its new source" in ask("notebook_edit", edits=[edit])
+    assert not user.shown
+    delete = {"action": "delete", "cell": "a", "based_on": seen["a"]}
+    insert = {"action": "insert", "after": "b", "source": "x = 1\ny = 3"}
+    made = json.loads(ask("notebook_edit", edits=[delete, insert]))["made"]
+    assert ids(page) == ["b", made[1]["cell"], "c"]
+
+
+def test_the_page_knows_the_request_also_without_marks(bare_shell, page, ask, read, decided):
+    """It runs the cells that the user accepted with "Accept and run"."""
+    bare_shell.run("%config TractJupyter.cell_marks = False")
+    edit = {"action": "replace", "cell": "a", "based_on": read()["a"], "source": "x = 2"}
+    user = decided(answering("approve"))
+    ask("notebook_edit", edits=[edit])
+    (request, _), *_ = user.shown
+    sent = page.last("apply")
+    assert (sent["mark"], sent["request"]) == (None, request.pending_id)
+
+
 def test_five_edits_are_one_request_and_an_undo_takes_them_back(page, tract, ask, read, decided):
     seen = read()
     before, order = page.sources, ids(page)

@@ -54,6 +54,14 @@ def test_forged_metadata_proves_nothing(page, ask, read, decided, why):
     mark = page.cell("a")["tract"]
     page.cell("b")["tract"] = mark  # copied from another cell
     assert "It proves nothing" in why("b")
+    decided(answering("approve"))
+    made = json.loads(ask("notebook_edit", edits=[{"action": "insert", "after": "b", "source": "new = 1"}]))[
+        "made"
+    ]
+    new = page.cell(made[0]["cell"])
+    assert why(new["id"]).endswith("Its text is the approved one.")
+    page.cell("b").update(tract=new["tract"], source="new = 1")  # also if the request inserted such a text
+    assert "It proves nothing" in why("b")
     for request in ("0" * 16, "<b>", 7, ""):
         page.cell("a")["tract"] = {**mark, "model": "<script>", "request": request}
         assert "script" not in why("a")

@@ -1,9 +1,12 @@
 """The side panel of a page: messages of the page, and what the kernel sends."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
+
+from tests.review.scripted import call, reply
 
 
 class Timer:
@@ -47,10 +50,26 @@ def test_follow_ups_are_kept_in_order_and_removed_by_place_and_text(side):
     for number, text in ((0, "two"), (True, "one"), ("0", "one"), (None, "one"), ([], "one"), (-1, "three")):
         side.act("remove", {"number": number, "text": text})
     side.act("remove", {"number": 1, "text": "two"})
-    assert [side.take_follow_up() for _ in range(3)] == ["one", "three", None]
+    assert [side.take_follow_up() for _ in range(2)] == ["one", "three"]
+    assert not side.has_follow_up
     for number in range(30):
         side.act("queue", {"text": str(number)})
-    assert sum(side.take_follow_up() is not None for _ in range(40)) == 20
+    taken = []
+    while side.has_follow_up:
+        taken.append(side.take_follow_up())
+    assert len(taken) == 20
+
+
+def test_follow_ups_wait_until_a_turn_ends_with_an_answer(side, bare_shell, tract, model):
+    tract.loop.limits = replace(tract.loop.limits, steps=1)
+    model.replies = [reply(None, call("notebook_read", {"count": 1})), "One.", "Two."]
+    side.act("queue", {"text": "And then?"})
+    bare_shell.run("%%tract_chat --direct\nLook.")
+    assert side.has_follow_up
+    assert len(model.asked) == 1
+    bare_shell.run("%%tract_chat --direct\nSay one.")
+    assert not side.has_follow_up
+    assert model.asked[-1][0][-1]["content"].endswith("And then?")
 
 
 def test_a_page_without_the_panel_gets_only_changed_numbers(side, page, tract):

@@ -210,6 +210,11 @@ def _checked(name: str, edit: CellEdit, known: KnownTexts) -> Edit:
             f"{name}: cell {one_line(cell, 64)} was not read with this hash here; read it with notebook_read, and use "
             "its source_hash"
         )
+    if action == "replace" and "\r" in text.source:
+        raise OperationError(
+            f"{name}: cell {cell} has a carriage return (\\r), and an editor on the page would change the wrong "
+            "characters. Delete the cell, and insert its new source"
+        )
     new = text.source if source is None else source
     if action == "replace" and new == text.source:
         raise OperationError(f"{name}: the new source of cell {cell} is the same as the old one")

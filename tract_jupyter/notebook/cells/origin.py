@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import one_line
+from tract_jupyter.notebook.cells.review import EDIT_TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,14 +58,21 @@ def describe_origin(tract: Tract, pages: CellPages, name: str) -> tuple[str, ...
         return (_UNKNOWN,)
     if not (tract.review.ledger.vouches(stored) and tract.review.ledger.verifies(last)):
         return (f"{_UNKNOWN} The request is not signed by you.",)
-    texts = [edit.get("source") for edit in _edits(stored, last) if edit.get("cell") in {None, cell["id"]}]
+    turn = _turn_of(tract, stored)
+    new = _new_cells(tract, turn.question) if turn is not None else frozenset()
+    edits = _edits(stored, last)
+    own = [edit.get("source") for edit in edits if edit.get("cell") == cell["id"]]
+    inserted = [edit.get("source") for edit in edits if edit.get("action") == "insert"]
+    texts = own or (inserted if cell["id"] in new or (not new and cell["source"] in inserted) else [])
     if not texts:
         return (_UNKNOWN,)
     is_same = cell["source"] in texts
+    is_sure = bool(own or new)
     return (
-        *_turn_lines(tract, stored),
+        *([] if turn is None else _turn_lines(turn)),
         f"{last.decided_by} approved request {request[:8]} ({last.channel}), {last.decided_at:%Y-%m-%d %H:%M} UTC.",
         "Its text is the approved one." if is_same else "Its text was changed after the approved edit.",
+        *(() if is_sure else ("The store does not record which cell the request inserted.",)),
     )
 
 
@@ -87,18 +95,27 @@ def _edits(stored: StoredPending, decision: StoredDecision) -> list[Mapping[str,
     return [one for one in edits if isinstance(one, dict) and one.get("action") in {"insert", "replace"}]
 
 
-def _turn_lines(tract: Tract, stored: StoredPending) -> tuple[str, ...]:
-    """Return the user's message and the model of the turn in which a request was made."""
+def _new_cells(tract: Tract, question: str) -> frozenset[str]:
+    """Return the ids of the cells that the edits of a turn inserted, from records that this user signed."""
+    results = [one.result for one in tract.effects.of(question) if one.is_own and one.tool == EDIT_TOOL]
+    made = [one for result in results if isinstance(result, dict) for one in result.get("made", ())]
+    return frozenset(one["cell"] for one in made if one["action"] == "insert")
+
+
+def _turn_of(tract: Tract, stored: StoredPending) -> PastTurn | None:
+    """Return the turn in which a request was made; None if it is not known."""
     question = turn_of_cause(stored.triggered_by)
     turns = [
         turn
         for turn in tract.loop.turns()
         if turn.at <= stored.created_at and question in {"", turn.question}
     ]
-    if not turns:
-        return ()
-    model = _model_of(turns[-1])
-    return (f"Asked for by: {one_line(turns[-1].text, 300)}", *([f"Model: {model}"] if model else []))
+    return turns[-1] if turns else None
+
+
+def _turn_lines(turn: PastTurn) -> tuple[str, ...]:
+    model = _model_of(turn)
+    return (f"Asked for by: {one_line(turn.text, 300)}", *([f"Model: {model}"] if model else []))
 
 
 def _model_of(turn: PastTurn) -> str:

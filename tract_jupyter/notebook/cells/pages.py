@@ -230,18 +230,21 @@ class CellPages:
         cells = read_file(self._path())
         return Snapshot([cell for cell in cells if which is None or cell["id"] in which])
 
-    def apply(self, page: Page, edits: Sequence[dict[str, Any]], mark: dict[str, str] | None) -> None:
+    def apply(
+        self, page: Page, edits: Sequence[dict[str, Any]], mark: dict[str, str] | None, request: str = ""
+    ) -> None:
         """Let a page make approved edits: all of them, or none.
 
         Args:
             page: the page.
             edits: the edits in the form of the protocol.
             mark: the origin, for the metadata of the cells; None to remove it.
+            request: the id of the approved request; empty for an undo.
 
         Raises:
             OperationError: the page refused an edit, so it made none; or its answer is missing or contradicts itself.
         """
-        answer = self._ask(page, "applied", APPLY_SECONDS, "apply", edits=edits, mark=mark)
+        answer = self._ask(page, "applied", APPLY_SECONDS, "apply", edits=edits, mark=mark, request=request)
         if answer is None:
             page.is_silent = True
             raise OperationError(

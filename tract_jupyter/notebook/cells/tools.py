@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.analysis import Finding
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.review import Ticket
+    from tract_jupyter.review import Pending, Ticket
 
 _MOST_CELLS: Final = 200
 _MOST_CHARACTERS: Final = 15_000
@@ -197,7 +197,9 @@ class NotebookCells:
         if live.page is None:
             return self._propose(planned)
         placed, undo = _placed(planned, [cell["id"] for cell in live.cells])
-        self.pages.apply(live.page, [edit.to_page() for edit in placed], self._mark(values))
+        pending = self._requests.approval_of(values)
+        request = "" if pending is None else pending.pending_id
+        self.pages.apply(live.page, [edit.to_page() for edit in placed], self._mark(pending), request)
         made = [
             {"edit": edit.name, "action": edit.action, "cell": edit.cell, **self._new_text(edit)}
             for edit in placed
@@ -292,13 +294,12 @@ class NotebookCells:
         self._notebook.shell.set_next_input("\n\n".join(edit.new.rstrip("\n") for edit in edits))
         return {"proposed": "The code is in a new cell below the running one. The user decides if it runs."}
 
-    def _mark(self, values: Mapping[str, Any]) -> dict[str, str] | None:
+    def _mark(self, pending: Pending | None) -> dict[str, str] | None:
         """Return the origin of the edits for the metadata of the cells; None if the user wants none."""
         if not self._notebook.config.cell_marks:
             return None
         notes, tract = call_context().notes, self._notebook.tract
         turns = [] if notes is None else tract.loop.turns()
-        pending = self._requests.approval_of(values)
         decision = None if pending is None else pending.decision
         return {
             "model": "" if notes is None else notes.model,

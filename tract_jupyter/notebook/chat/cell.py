@@ -113,11 +113,17 @@ async def _send(
 
 
 async def _send_follow_ups(notebook: NotebookSession, options: ChatOptions) -> None:
-    """Send the messages that the user queued during the turn. They hide the same values."""
+    """Send the messages that the user queued, as long as each turn ends with an answer. They hide the same values."""
     hidden, is_first = None, True
-    while (text := notebook.side.take_follow_up()) is not None:
+    while notebook.side.has_follow_up:
+        turn = find_turn(notebook.tract)
+        if not _has_answer(
+            notebook.tract, turn
+        ):  # such as at a limit: the user decides if the turn continues
+            break
         if is_first:
-            hidden, is_first = _hidden_again(notebook, find_turn(notebook.tract)), False
+            hidden, is_first = _hidden_again(notebook, turn), False
+        text = notebook.side.take_follow_up()
         await _send(notebook, text, options, hidden, is_follow_up=True)
 
 
