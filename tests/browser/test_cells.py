@@ -208,6 +208,8 @@ def test_accept_and_run_runs_exactly_the_cells_that_the_user_chose(notebook):
     counts = {one.id: one.execution_count for one in lab.save().cells if one.id.startswith("new")}
     assert counts["new-1"] is not None
     assert counts["new-2"] is None
+    notebook.send(type="hide", request="r1", outcome="approved")
+    notebook.card("e1").wait_for(state="detached")
     changed, shown = notebook.edit("e1", "insert", "new-3", "print(13)", after="cell-3")
     notebook.show((changed, shown), request="r2")
     card = notebook.card("e1")
@@ -236,10 +238,13 @@ def test_control_z_takes_back_one_request_after_the_other(notebook):
 
 def test_an_edit_in_a_folded_section_is_shown(notebook):
     lab = notebook.lab
-    lab.cell(0).click()
-    for command in ("change-cell-to-heading-1", "run-cell", "collapse-all-headings"):
-        lab.page.evaluate("name => jupyterapp.commands.execute(`notebook:${name}`)", command)
-    lab.cell(2).wait_for(state="hidden")
+    lab.page.evaluate(
+        "() => jupyterapp.shell.currentWidget.content.model.sharedModel"
+        ".insertCell(1, { cell_type: 'markdown', source: '# Title' })"
+    )
+    lab.page.locator(".jp-MarkdownCell").hover()
+    lab.page.locator(".jp-MarkdownCell .jp-collapseHeadingButton").click(timeout=10_000)
+    lab.cell(3).wait_for(state="hidden")
     hunk = {"n": 0, "old": [0, 1], "new": [0, 1]}
     notebook.show(notebook.edit("e1", "replace", "cell-2", "changed = 1", hunks=[hunk]))
     notebook.button(notebook.summary(), "Show next").click()
