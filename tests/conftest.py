@@ -17,6 +17,7 @@ from hypothesis import settings
 from tests import postgres
 from tests.forking import Forker
 from tract_jupyter import Tract
+from tract_jupyter.models import START_ENVIRONMENT
 from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.scripts import Rehearsing
 
@@ -60,6 +61,7 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
     # most tests need no folder, and `tmp_path` makes one, looking at all earlier ones for a free name
     folder = tmp_path_factory.getbasetemp() / "jupyter-data" / uuid4().hex
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(folder))
+    monkeypatch.setitem(START_ENVIRONMENT, "JUPYTER_DATA_DIR", str(folder))
     monkeypatch.delenv("TRACT_JUPYTER_SECRET", raising=False)
     return folder
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 import httpx
 import pytest
+from jupyter_core.paths import jupyter_data_dir
 
-from tests.llm.providers import REPLY, Answer, provider
+from tests.llm.providers import REPLY, Answer, chunk, provider, sse
 from tests.review.scripted import ScriptedClient, reply
-from tract_jupyter import OpenAIClient, Tract
-from tract_jupyter.exceptions import AdminLimitError, AttachmentError, LLMBudgetError
+from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient, Tract
+from tract_jupyter.exceptions import AdminLimitError, AttachmentError, LLMBudgetError, LLMRequestError
 from tract_jupyter.llm import why_not_sent
+from tract_jupyter.models import START_ENVIRONMENT, admin_limits
 
 SECRET = "sk-proj-" + "a1B2c3D4" * 6
+HI = [{"role": "user", "content": "Hi"}]
 DOUBTFUL = "password = hunter2"
 
 
@@ -44,6 +51,13 @@ def test_an_allowed_model_answers_streamed_and_whole(limited, server):
         ({"models": ["m-1", "big"]}, "'big'"),
         ({"extra_body": {"model": "big"}}, "'big'"),
         ({"extra_body": {"models": ["m-1", "big"]}}, "'big'"),
+        ({"models": ("m-1", "big")}, "'big'"),
+        ({"fallbacks": ["big"]}, "'big'"),
+        ({"fallbacks": [{"m-1": ["big"]}]}, "'big'"),
+        ({"extra_body": {"extra_body": {"model": "big"}}}, "'big'"),
+        ({"extra_body": {"router": [{"deployment_id": "big"}]}}, "'big'"),
+        ({"extra_body": {"parameters": {"model": "big"}}}, "'big'"),
+        ({"tools": [{"type": "image_generation", "model": "big"}]}, "'big'"),
     ],
 )
 def test_no_option_of_a_request_names_another_model(limited, server, options, problem):
@@ -52,6 +66,28 @@ def test_no_option_of_a_request_names_another_model(limited, server, options, pr
     assert "They allow m-*" in str(raised.value)
     assert "Ask your administrator" in str(raised.value)
     assert server.requests == []
+
+
+def test_a_field_of_a_tool_or_schema_names_no_model(limited, server):
+    fields = {"type": "object", "properties": {"model": {"type": "string", "enum": ["big"]}}}
+    call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"model": "big"}'}}
+    client = limited.models.client_for("chat")
+    client.chat(
+        [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "1"},
+        ],
+        tools=[{"type": "function", "function": {"name": "f", "parameters": fields}}],
+        response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": fields}},
+    )
+    assert len(server.requests) == 1
+
+
+def test_other_allowed_models_are_sent(admin_file):
+    admin_file.write_text('models = ["m-*"]')
+    fallbacks = {"fallbacks": [{"model": "m-2"}], "provider": {"allow_fallbacks": True}}
+    admin_limits().check_request("http://x/v1", "/", {"model": "m-1", **fallbacks, "models": ["m-3"]})
 
 
 def widenings(t, url):
@@ -85,6 +121,61 @@ def test_a_client_alone_is_limited_too(limited, server):
     with pytest.raises(AdminLimitError):
         list(client.stream([{"role": "user", "content": "Hi"}]))
     assert server.requests == []
+
+
+@pytest.fixture
+def other_server():
+    with provider(Answer()) as here:
+        yield here
+
+
+def test_the_address_counts_when_the_request_is_sent(server, other_server, admin_file):
+    admin_file.write_text(f'base_urls = ["{server.url}"]')
+    client = OpenAIClient("m-1", base_url=server.url, api_key="k")
+    pieces = client.stream(HI)
+    client.base_url = other_server.url
+    with pytest.raises(AdminLimitError, match="requests to"):
+        list(pieces)
+    client.base_url, client.path = server.url.removesuffix("/v1"), "/v1/../other"
+    with pytest.raises(AdminLimitError, match="requests to"):
+        client.chat(HI)
+    assert server.requests == other_server.requests == []
+
+
+def test_a_path_does_not_change_the_host(server, admin_file):
+    admin_file.write_text('base_urls = ["http://user"]')
+    client = OpenAIClient("m-1", base_url="http://user", api_key="k")
+    client.path = server.url.replace("http://", "@") + "/chat/completions"
+    with pytest.raises(AdminLimitError, match="requests to"):
+        client.chat(HI)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("limits", ["models = ['z']", "budget.day.tokens = 10", "modles = []"])
+def test_limits_of_after_the_call_of_stream_count(server, admin_file, limits):
+    pieces = OpenAIClient("m-1", base_url=server.url, api_key="k").stream(HI)
+    admin_file.write_text(limits)
+    with pytest.raises(AdminLimitError):
+        list(pieces)
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("client", [OpenAIClient, AnthropicClient, ResponsesClient])
+def test_the_address_with_the_version_allows_each_dialect(admin_file, client):
+    admin_file.write_text('base_urls = ["http://127.0.0.1:9/v1"]')
+    for url in ("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1/"):
+        with pytest.raises(LLMRequestError, match="reach|connect"):
+            client("m-1", base_url=url, api_key="k", max_retries=0).chat(HI)
+    with pytest.raises(AdminLimitError):
+        client("m-1", base_url="http://127.0.0.1:9/v2", api_key="k").chat(HI)
+
+
+def test_the_address_of_anthropic_may_leave_out_the_version(admin_file):
+    admin_file.write_text('base_urls = ["http://127.0.0.1:9"]')
+    with pytest.raises(LLMRequestError, match="reach|connect"):
+        AnthropicClient("m-1", base_url="http://127.0.0.1:9", api_key="k", max_retries=0).chat(HI)
+    with pytest.raises(AdminLimitError):
+        OpenAIClient("m-1", base_url="http://127.0.0.1:9/v1", api_key="k").chat(HI)
 
 
 def test_a_broken_file_refuses_all_requests(tract, server, admin_file):
@@ -175,6 +266,74 @@ def test_nothing_is_sent_if_the_usage_cannot_be_stored(tract, server, admin_file
     assert server.requests == []
 
 
+@pytest.mark.parametrize(
+    "sends", [lambda client: client.chat, lambda client: lambda m: list(client.stream(m))]
+)
+def test_a_client_alone_is_not_counted_and_so_refused(tract, server, admin_file, sends):
+    admin_file.write_text("budget.day.tokens = 100_000")
+    client = OpenAIClient("m-1", base_url=server.url, api_key="k")
+    with pytest.raises(AdminLimitError, match=r"not counted .* Use tract\.chat"):
+        sends(client)(HI)
+    tract.models.use(client)
+    assert tract.chat("Hi", max_tokens=10).text == "Hello"
+    assert tract.models.client_for("chat").chat(HI, max_tokens=10)
+    with pytest.raises(AdminLimitError, match="not counted"):
+        sends(client)(HI)
+    assert len(server.requests) == 2
+
+
+def test_a_counted_request_counts_no_other_one(tract, admin_file):
+    admin_file.write_text("budget.day.tokens = 100_000")
+    refused = []
+    with provider(Answer(sse(chunk({"content": "Hello"}), chunk(finish="stop")))) as server:
+        client = OpenAIClient("m-1", base_url=server.url, api_key="k")
+        tract.models.use(client)
+
+        def ask(_delta):
+            try:
+                client.chat(HI)
+            except AdminLimitError as error:
+                refused.append(error)
+
+        tract.models.client_for("chat").chat(HI, max_tokens=10, on_delta=ask)
+        assert refused
+        assert len(server.requests) == 1
+
+
+def test_a_changed_variable_begins_no_new_count(tract, server, admin_file, data_dir, tmp_path, monkeypatch):
+    admin_file.write_text("budget.day.tokens = 100_000")
+    tract.models.use("m-1", base_url=server.url)
+    for name in ("JUPYTER_DATA_DIR", "HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    tract.chat("Hi", max_tokens=10)
+    assert (data_dir / "tract_jupyter" / "usage.db").exists()
+    assert not list(tmp_path.glob("**/usage.db"))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other folders")
+@pytest.mark.parametrize("given", [{"HOME": ""}, {"HOME": "", "XDG_DATA_HOME": "/share"}])
+def test_the_count_is_in_the_data_folder_of_jupyter(tract, server, admin_file, tmp_path, monkeypatch, given):
+    admin_file.write_text("budget.day.tokens = 100_000")
+    tract.models.use("m-1", base_url=server.url)
+    monkeypatch.delenv("JUPYTER_DATA_DIR")
+    monkeypatch.delitem(START_ENVIRONMENT, "JUPYTER_DATA_DIR")
+    for name, place in given.items():
+        monkeypatch.setenv(name, f"{tmp_path}{place}")
+        monkeypatch.setitem(START_ENVIRONMENT, name, f"{tmp_path}{place}")
+    tract.chat("Hi", max_tokens=10)
+    assert (Path(jupyter_data_dir()) / "tract_jupyter" / "usage.db").exists()
+    assert list(tmp_path.glob("**/usage.db"))
+
+
+def test_a_relative_data_folder_is_refused(tract, server, admin_file, monkeypatch):
+    admin_file.write_text("budget.day.tokens = 100_000")
+    monkeypatch.setitem(START_ENVIRONMENT, "JUPYTER_DATA_DIR", "data")
+    tract.models.use("m-1", base_url=server.url)
+    with pytest.raises(AdminLimitError, match="relative"):
+        tract.chat("Hi", max_tokens=10)
+    assert server.requests == []
+
+
 def test_a_failed_try_counts(tract, admin_file):
     admin_file.write_text("budget.day.tokens = 6_000")
     with provider(Answer({"error": {"message": "busy"}}, 503), Answer()) as server:
@@ -235,6 +394,86 @@ def test_redaction_holds_for_a_client_alone(server, admin_file):
     client = OpenAIClient("m-1", base_url=server.url, api_key="k")
     client.chat([{"role": "user", "content": f"Use {SECRET}."}])
     assert [body["messages"][0]["content"] for body in server.bodies] == ["Use [redacted]."]
+
+
+PLACES = [
+    {"name": SECRET},
+    {"reasoning_content": SECRET, "refusal": SECRET},
+    {"content": ({"type": "text", "text": SECRET},)},
+    {"content": [SECRET]},
+    {"content": [{"type": "text", "text": "Hi", "title": SECRET}]},
+    {"content": [{"type": "image_url", "image_url": {"url": f"https://example.org/?key={SECRET}"}}]},
+    {"content": [{"type": "file", "file": {"filename": f"{SECRET}.pdf", "file_data": "QUJD"}}]},
+    {"role": "assistant", "tool_calls": (
+        {"id": "c1", "type": "function", "function": {"name": "f", "arguments": f'{{"a": "{SECRET}"}}'}},
+    )},
+]  # fmt: skip
+
+
+@pytest.fixture
+def sent():
+    """The bodies of requests that are not valid for every provider."""
+    return []
+
+
+@pytest.fixture
+def transport(sent):
+    def answer(request):
+        sent.append(json.loads(request.content))
+        return httpx.Response(200, json=REPLY)
+
+    return httpx.MockTransport(answer)
+
+
+@pytest.mark.parametrize("fields", PLACES)
+def test_redaction_covers_each_field_of_a_message(transport, sent, admin_file, fields):
+    admin_file.write_text("redaction = true")
+    client = OpenAIClient("m-1", base_url="http://x/v1", api_key="k", transport=transport)
+    client.chat([{"role": "user", "content": "Hi", **fields}, *HI])
+    (body,) = sent
+    assert SECRET not in str(body)
+    assert "[redacted]" in str(body)
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": SECRET}},
+        {"type": "search_result", "source": "x", "title": "y", "content": [{"type": "text", "text": SECRET}]},
+    ],
+)
+def test_redaction_covers_parts_of_another_dialect(admin_file, part):
+    admin_file.write_text("redaction = true")
+    with provider(Answer({"error": {"message": "no"}}, 400)) as server:
+        client = AnthropicClient("m-1", base_url=server.url, api_key="k")
+        with pytest.raises(LLMRequestError):
+            client.chat([{"role": "user", "content": [{"type": "text", "text": "Hi"}, part]}])
+        (body,) = server.bodies
+    assert SECRET not in str(body)
+    assert "[redacted]" in str(body)
+
+
+def test_redaction_covers_tuples_and_keeps_the_model_and_media(transport, sent, admin_file):
+    admin_file.write_text("redaction = true")
+    image = "data:image/png;base64," + "sk+proj/" * 200
+    client = OpenAIClient(SECRET, base_url="http://x/v1", api_key="k", transport=transport)
+    client.chat(
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": image}}]}],
+        tools=({"type": "function", "function": {"name": "f", "description": SECRET}},),
+        stop=("a", SECRET),
+    )
+    (body,) = sent
+    assert body.pop("model") == SECRET
+    assert SECRET not in str(body)
+    assert image in str(body)
+
+
+def test_redaction_covers_the_name_of_a_user(tract, server, admin_file):
+    admin_file.write_text("redaction = true")
+    tract.models.use("m-1", base_url=server.url)
+    tract.user("Hi", name=SECRET)
+    assert tract.generate().text == "Hello"
+    assert SECRET not in str(server.bodies)
 
 
 def test_redaction_takes_back_the_decision_to_send_anyway(tract, admin_file, tmp_path, monkeypatch):

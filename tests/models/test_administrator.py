@@ -9,7 +9,13 @@ import sys
 import pytest
 
 from tract_jupyter.exceptions import AdminLimitError
-from tract_jupyter.models import AutonomyLevel, admin_allows_looking, admin_autonomy, admin_limits
+from tract_jupyter.models import (
+    START_ENVIRONMENT,
+    AutonomyLevel,
+    admin_allows_looking,
+    admin_autonomy,
+    admin_limits,
+)
 
 ALL = """
 models = ["gpt-6-*"]
@@ -62,6 +68,7 @@ def test_each_limit_is_read_and_read_again(admin_file):
         ("[budget.day]\neur = 1", "line 2: unknown name 'budget.day.eur'"),
         ("budget.day.usd = 0", "0"),
         ("[budget.day]", "has no limit"),
+        ("[budget]", "[budget] has no limit"),
         ("budget = 3", "budget must be a table"),
         ("models = 'gpt'", "models must be a list of texts"),
         ("mcp_servers = [1]", "mcp_servers must be a list of texts"),
@@ -87,6 +94,57 @@ def test_a_file_that_cannot_be_read_allows_nothing(admin_file):
     admin_file.mkdir()
     with pytest.raises(AdminLimitError, match="cannot be used: Is a directory"):
         admin_limits()
+
+
+@pytest.mark.parametrize("place", ["policy.toml", "policy.toml/more.toml"])
+def test_a_dangling_link_allows_nothing(tmp_path, monkeypatch, place):
+    (tmp_path / "policy.toml").symlink_to(tmp_path / "missing")
+    monkeypatch.setattr("tract_jupyter.models.administrator.ADMIN_FILE", tmp_path / place)
+    with pytest.raises(AdminLimitError, match="cannot be used"):
+        admin_limits()
+
+
+def test_a_file_in_the_place_of_the_folder_allows_nothing(tmp_path, monkeypatch):
+    (tmp_path / "limits").write_text("")
+    monkeypatch.setattr("tract_jupyter.models.administrator.ADMIN_FILE", tmp_path / "limits" / "policy.toml")
+    with pytest.raises(AdminLimitError, match="cannot be used"):
+        admin_limits()
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"), [("", None), ("own.toml", "absolute path"), ("./own.toml", "absolute path")]
+)
+def test_the_variable_is_an_absolute_path_or_empty(admin_file, tmp_path, monkeypatch, value, problem):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "own.toml").write_text("")
+    monkeypatch.setitem(START_ENVIRONMENT, "TRACT_JUPYTER_POLICY", value)
+    if problem is None:
+        assert not admin_limits().source
+        return
+    with pytest.raises(AdminLimitError, match=problem):
+        admin_limits()
+
+
+EARLY = """
+import os, sys
+os.environ.pop("TRACT_JUPYTER_POLICY")
+if sys.argv[1:]:
+    os.environ["TRACT_JUPYTER_POLICY"] = os.devnull
+from tract_jupyter.models import admin_limits
+print(admin_limits().lines())
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+@pytest.mark.skipif(os.path.exists("/etc/tract_jupyter/policy.toml"), reason="this machine has limits")  # noqa: PTH110
+@pytest.mark.parametrize("arguments", [[], ["other"]])
+def test_code_before_the_import_cannot_change_the_variable(tmp_path, arguments):
+    path = tmp_path / "own.toml"
+    path.write_text("looking = false")
+    environment = {**os.environ, "TRACT_JUPYTER_POLICY": str(path)}
+    command = [sys.executable, "-c", EARLY, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "['looking: off']\n"
 
 
 VARIABLE = """
@@ -118,7 +176,7 @@ def test_the_variable_of_the_process_counts_and_code_cannot_change_it(tmp_path, 
 
 @pytest.mark.skipif(os.path.exists("/etc/tract_jupyter/policy.toml"), reason="this machine has limits")  # noqa: PTH110
 def test_the_fixed_file_comes_before_the_variable(admin_file, monkeypatch, tmp_path):
-    monkeypatch.setattr("tract_jupyter.models.administrator._GIVEN", str(tmp_path / "missing.toml"))
+    monkeypatch.setitem(START_ENVIRONMENT, "TRACT_JUPYTER_POLICY", str(tmp_path / "missing.toml"))
     admin_file.write_text("redaction = true")
     assert admin_limits().redaction
     admin_file.unlink()

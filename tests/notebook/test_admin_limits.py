@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.toolkit.servers import command
 from tract_jupyter import mcp_server
 from tract_jupyter.__main__ import main
 from tract_jupyter.exceptions import AdminLimitError
-from tract_jupyter.models import AutonomyLevel
+from tract_jupyter.models import AutonomyLevel, admin_limits
 from tract_jupyter.toolkit import McpServer
 
 ASKS = "Ask your administrator"
@@ -60,6 +61,56 @@ def test_mcp_servers(tract, admin_file, limits):
         with pytest.raises(AdminLimitError, match=ASKS), McpServer("tools", **arguments) as server:
             server.call("go")
     assert not tract.mcp.servers
+
+
+@pytest.mark.parametrize("setting", [{"env": {"PYTHONPATH": "/evil"}}, {"cwd": "/evil"}])
+def test_an_allowed_command_of_an_mcp_server_runs_as_it_is(tract, admin_file, setting):
+    allowed = command("honest")
+    admin_file.write_text(f"mcp_servers = [{shlex.join(allowed)!r}]")
+    with pytest.raises(AdminLimitError, match=f"do not allow {next(iter(setting))}.* Leave"):
+        tract.mcp.add("tools", command=allowed, **setting)
+    with McpServer("tools", command=allowed, env={}) as server:
+        assert server.list_tools()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("http://*.example.org/*", "http://127.0.0.1:1/.example.org/x"),
+        ("http://*.example.org/*", "http://127.0.0.1:1?.example.org/x"),
+        ("http://*.example.org/*", "http://127.0.0.1:1#.example.org/x"),
+        ("http://*.example.org/*", "http://127.0.0.1:1\\.example.org/x"),
+        ("http://localhost:*/mcp", "http://localhost:1@127.0.0.1:1/mcp"),
+        ("http://mcp.example.org/*", "http://mcp.example.org/a/b"),
+        ("*", "http://mcp.example.org/a"),
+    ],
+)
+def test_a_wildcard_stays_within_one_part_of_a_url(admin_file, pattern, url):
+    admin_file.write_text(f"mcp_servers = ['{pattern}']")
+    with pytest.raises(AdminLimitError, match=ASKS):
+        admin_limits().check_mcp_url(url)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "url"),
+    [
+        ("https://*.example.org/*", "https://mcp.example.org/x"),
+        ("https://mcp.example.org/*/mcp", "https://mcp.example.org/team/mcp"),
+        ("http://localhost:*/mcp", "http://localhost:8000/mcp"),
+    ],
+)
+def test_a_wildcard_allows_one_part_of_a_url(admin_file, pattern, url):
+    admin_file.write_text(f"mcp_servers = ['{pattern}']")
+    admin_limits().check_mcp_url(url)
+
+
+def test_a_url_allows_no_program_with_its_name(admin_file):
+    admin_file.write_text("mcp_servers = ['https://mcp.example.org/x']")
+    with (
+        pytest.raises(AdminLimitError, match=ASKS),
+        McpServer("tools", command=["https://mcp.example.org/x"]) as server,
+    ):
+        server.call("go")
 
 
 def test_the_doctor(shell, capsys, admin_file, monkeypatch):

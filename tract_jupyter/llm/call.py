@@ -32,9 +32,15 @@ _USUAL: Final = frozenset({"role", "content", "tool_calls"})
 
 
 class ModelCall:
-    """One call and its open connections."""
+    """One call and its open connections.
 
-    def __init__(self, abort: StopSignal | None = None) -> None:
+    Args:
+        abort: the signal that cancels it; by default the signal of `concurrency.stopped_by`.
+        is_counted: True if the administrator's budget counts it.
+    """
+
+    def __init__(self, abort: StopSignal | None = None, *, is_counted: bool = False) -> None:
+        self.is_counted = is_counted
         self._abort = current_stop() if abort is None else abort
         self._cancelled = threading.Event()
         self._lock = threading.Lock()

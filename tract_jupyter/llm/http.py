@@ -22,10 +22,11 @@ from tract_jupyter.llm.call import ModelCall
 from tract_jupyter.llm.failures import NO_ATTACHMENTS, Failures, json_of
 from tract_jupyter.llm.keys import hidden_address, is_address, masked, masked_in, repeatable
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, CUT_REASONS, Usage, sound
-from tract_jupyter.llm.redaction import redacted_request
+from tract_jupyter.llm.redaction import redacted_body
 from tract_jupyter.llm.request import ModelRequest
 from tract_jupyter.llm.sse import ReplyStream, WholeCharacters, deltas_of, events
 from tract_jupyter.llm.thinking import ThoughtStream
+from tract_jupyter.llm.user_budget import take_reservation
 from tract_jupyter.models import Delta, admin_limits, brief_repr, repr_of_whole
 
 if TYPE_CHECKING:
@@ -215,7 +216,8 @@ class HTTPClient(ABC):
         Raises:
             LLMRequestError: the request failed. `code` has the reason, and `partial` the received part.
             LLMConfigError: no model is named, or the provider's dialect cannot express the request.
-            AdminLimitError: the administrator's limits do not allow the address or the model.
+            AdminLimitError: the administrator's limits do not allow the address or the model, or have a budget, for
+                which a client that is used alone does not count.
         """
         if on_delta is None:
             request = self._prepared(messages, options, stream=False)
@@ -300,23 +302,16 @@ class HTTPClient(ABC):
         leaves_out: bool = False,
     ) -> _Prepared:
         """Return the prepared request. With `leaves_out`, omit the blocks of earlier replies."""
-        limits = admin_limits()
-        if limits.redaction:
-            messages, options = redacted_request(messages, options)
         request = self._request(messages, options, stream=stream, leaves_out=leaves_out)
         body = self._body(request)
-        limits.check_request(self.base_url, body)
-        if self._transport is not None:
-            limits.check_own_object("your own transport")
         self._check_end(body)
         try:
-            # half a character, as in the output of a tool, is not worth the request
-            text = sound(json.dumps(body, allow_nan=False, ensure_ascii=False))
+            data = _written(body)
         except (TypeError, ValueError, RecursionError) as error:
             raise LLMConfigError(
                 f"the request cannot be written as JSON, so nothing was sent: {error}"
             ) from None
-        return _Prepared(request.model, text.encode(), request.blocks, body.get(self.limit_name))
+        return _Prepared(request.model, data, request.blocks, body.get(self.limit_name))
 
     def _request(
         self,
@@ -334,7 +329,7 @@ class HTTPClient(ABC):
 
     @contextmanager
     def _call(self, abort: StopSignal | None) -> Iterator[ModelCall]:
-        with ModelCall(abort) as call:
+        with ModelCall(abort, is_counted=take_reservation()) as call:
             with self._lock:
                 if self._is_closed:
                     raise LLMConfigError(f"{self!r} is closed; create a new client")
@@ -497,6 +492,7 @@ class HTTPClient(ABC):
         """Send a request and yield its successful response for reading."""
         call.check()
         url, trace = f"{self.base_url}{self.path}", {"trace": call.trace}
+        body = self._allowed(call, url, body)
         with (
             self._failures.named(call),
             self._http() as http,
@@ -505,6 +501,22 @@ class HTTPClient(ABC):
             if not response.is_success:
                 raise self._failures.refused(response, b"".join(self._bounded(response)))
             yield response
+
+    def _allowed(self, call: ModelCall, url: str, body: bytes) -> bytes:
+        """Return the body that the administrator's limits allow for a request.
+
+        The check is here and not earlier: until the request is sent, the limits and the address can change, and only
+        the final body has all that is sent.
+        """
+        limits = admin_limits()
+        limits.check_counted(is_counted=call.is_counted)
+        if limits.redaction:
+            body = _written(redacted_body(json.loads(body)))
+        if limits.limits_requests:
+            limits.check_request(url, type(self).path, json.loads(body))
+            if self._transport is not None:
+                limits.check_own_object("your own transport")
+        return body
 
     def _http(self) -> AbstractContextManager[httpx.Client]:
         """Return a connection for one request. Closing it does not affect other calls."""
@@ -557,6 +569,11 @@ def _objects(data: bytes) -> Iterator[dict[str, Any] | None]:
     ):
         if isinstance(value, dict) or text.startswith(b"{"):
             yield value
+
+
+def _written(body: dict[str, Any]) -> bytes:
+    # half a character, as in the output of a tool, is not worth the request
+    return sound(json.dumps(body, allow_nan=False, ensure_ascii=False)).encode()
 
 
 def _may_pass(error: BaseException) -> bool:

@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 REDACTED: Final = "[redacted]"
+_DATA_START: Final = re.compile(r"data:[a-z]+/[a-z0-9.+]+;base64,")
+_DATA: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
+_SHORTEST_DATA: Final = 1_000  # no key is longer without a space
 _SHORTEST: Final = 8  # a shorter text is a dummy key, such as "ollama"
 
 
@@ -32,37 +35,29 @@ class Redaction:
     def text(self, text: str) -> str:
         """Return a text without secrets."""
         masked = text if self._known is None else self._known.sub(REDACTED, text)
-        return mask_secrets(masked, REDACTED)
+        return masked if _is_data(masked) else mask_secrets(masked, REDACTED)
 
     def of(self, value: Any) -> Any:
         """Return JSON data without secrets."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {self.text(key): self.of(each) for key, each in value.items()}
-        return [self.of(each) for each in value] if isinstance(value, list) else value
+            return {
+                self.text(key) if isinstance(key, str) else key: self.of(each) for key, each in value.items()
+            }
+        return [self.of(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def redacted_request(
-    messages: list[dict[str, Any]], options: Mapping[str, Any]
-) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Return the messages and options of a request, such as its tools, without texts that look like secrets."""
-    redaction = Redaction()
-
-    def clean(message: dict[str, Any]) -> dict[str, Any]:
-        content, calls = message.get("content"), message.get("tool_calls")
-        parts = [_clean_part(redaction, part) for part in content] if isinstance(content, list) else content
-        texts = {"content": redaction.text(parts) if isinstance(parts, str) else parts} if parts else {}
-        return {**message, **texts, **({"tool_calls": redaction.of(calls)} if calls else {})}
-
-    return [clean(message) for message in messages], {
-        name: redaction.of(value) for name, value in options.items()
-    }
+def redacted_body(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return all that a request sends, without texts that look like secrets. The model's name stays."""
+    named = {"model": body["model"]} if "model" in body else {}
+    return {**Redaction().of(dict(body)), **named}
 
 
-def _clean_part(redaction: Redaction, part: Any) -> Any:
-    is_text = isinstance(part, dict) and isinstance(part.get("text"), str)
-    return {**part, "text": redaction.text(part["text"])} if is_text else part
+def _is_data(text: str) -> bool:
+    """Return True for base64, such as an image. A search takes a second per MB, and a match would damage it."""
+    start = _DATA_START.match(text)
+    return len(text) >= _SHORTEST_DATA and _DATA.fullmatch(text, start.end() if start else 0) is not None
 
 
 def _forms(text: str) -> Iterator[str]:

@@ -20,7 +20,7 @@ from tract_jupyter.llm.call import CANCELLED
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, dicts, is_count
 from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars
 from tract_jupyter.llm.providers import is_package_client
-from tract_jupyter.llm.redaction import redacted_request
+from tract_jupyter.llm.redaction import Redaction, redacted_body
 from tract_jupyter.llm.reply import Reply
 from tract_jupyter.llm.user_budget import reserving_user_budget
 from tract_jupyter.models import (
@@ -381,7 +381,7 @@ class Spending:
         limits = admin_limits()
         is_own = not is_package_client(client)
         if limits.redaction and is_own:
-            messages, options = redacted_request(messages, options)
+            messages, options = Redaction().of(messages), redacted_body(options)
         request = _Request(client, messages, options, asked, operation, limits.has_budget, [])
         if limits.limits_requests and is_own:
             limits.check_own_object("your own object or function")

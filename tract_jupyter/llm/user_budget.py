@@ -7,7 +7,10 @@ stays counted.
 
 from __future__ import annotations
 
+import os
+import sys
 from contextlib import closing, contextmanager, suppress
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from decimal import ROUND_CEILING, Decimal
 from pathlib import Path
@@ -15,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import AdminLimitError, LLMBudgetError
 from tract_jupyter.llm.prices import Cost
-from tract_jupyter.models import counted, make_private_folder, open_private, usd_text
+from tract_jupyter.models import START_ENVIRONMENT, counted, make_private_folder, open_private, usd_text
 
 if TYPE_CHECKING:
     import sqlite3
@@ -30,6 +33,18 @@ _TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS usage (id INTEGER PRIMARY KEY, day TEXT NOT NULL, tokens INTEGER NOT NULL, "
     "nano_usd INTEGER NOT NULL)"
 )
+
+_IS_RESERVED: Final = ContextVar("is_reserved", default=False)
+
+
+def take_reservation() -> bool:
+    """Return True if a block of `reserving_user_budget` counts the next request of this thread. True only once.
+
+    A callback during the request can send others, which this block does not count.
+    """
+    is_reserved = _IS_RESERVED.get()
+    _IS_RESERVED.set(False)
+    return is_reserved
 
 
 @contextmanager
@@ -60,9 +75,11 @@ def reserving_user_budget(
         failed.append(used)
         _change(lambda usage: _reserve(usage, limits, line, failed, row))
 
+    _IS_RESERVED.set(True)
     try:
         yield before_retry
     finally:
+        _IS_RESERVED.set(False)
         with suppress(AdminLimitError):  # the maximum stays counted, and the reply is not lost
             _change(lambda usage: _store(usage, used, row))
 
@@ -90,9 +107,35 @@ def _change(change: Callable[[sqlite3.Connection], int]) -> int:
 
 
 def _file() -> Path:
-    from jupyter_core.paths import jupyter_data_dir
+    """Return the file in Jupyter's data directory.
 
-    return Path(jupyter_data_dir()) / "tract_jupyter" / "usage.db"
+    The directory follows the environment at the start: a cell that changes a variable must not begin a new count.
+    """
+    given = START_ENVIRONMENT.get("JUPYTER_DATA_DIR")
+    if given:
+        folder = Path(given)
+    elif sys.platform == "linux":  # as jupyter_core does, which reads os.environ
+        share = START_ENVIRONMENT.get("XDG_DATA_HOME")
+        folder = (Path(share) if share else _home() / ".local" / "share") / "jupyter"
+    else:
+        from jupyter_core.paths import jupyter_data_dir
+
+        folder = Path(jupyter_data_dir())
+    if not folder.is_absolute():  # a cell can change the working folder
+        raise AdminLimitError(
+            f"the usage of this user cannot be stored in {folder}: the path is relative. The administrator's limits "
+            "have a budget, so nothing is sent. Set JUPYTER_DATA_DIR to an absolute path, and restart the server"
+        )
+    return folder / "tract_jupyter" / "usage.db"
+
+
+def _home() -> Path:
+    given = START_ENVIRONMENT.get("HOME")
+    if given:
+        return Path(given)
+    import pwd
+
+    return Path(pwd.getpwuid(os.getuid()).pw_dir)
 
 
 def _reserve(

@@ -136,6 +136,7 @@ from .spawn import Inheritance as Inheritance
 from .spawn import SpawnInfo as SpawnInfo
 from .spawn import TractInfo as TractInfo
 from .spawn import agent_id as agent_id
+from .start_environment import START_ENVIRONMENT as START_ENVIRONMENT
 from .status import PendingStatus as PendingStatus
 from .status import StatusInfo as StatusInfo
 from .text import brief_repr as brief_repr

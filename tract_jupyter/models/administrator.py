@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AdminLimitError, ContentError, nearest
 from tract_jupyter.models.budget import Allowance
+from tract_jupyter.models.start_environment import START_ENVIRONMENT
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.trigger import AutonomyLevel
 
@@ -26,7 +27,6 @@ ADMIN_FILE: Final = Path("/etc/tract_jupyter/policy.toml")
 """The administrator's file."""
 ADMIN_VARIABLE: Final = "TRACT_JUPYTER_POLICY"
 """The environment variable with another file. It counts only if `ADMIN_FILE` does not exist."""
-_GIVEN: Final = os.environ.get(ADMIN_VARIABLE)  # once: a cell that changes the variable changes nothing
 _MOST_BYTES: Final = 100_000
 
 
@@ -70,21 +70,39 @@ class AdminLimits:
         """True if models, their addresses or their usage are limited."""
         return self.has_budget or self.models is not None or self.base_urls is not None
 
-    def check_request(self, base_url: str, body: Mapping[str, Any]) -> None:
+    def check_request(self, url: str, path: str, body: Mapping[str, Any]) -> None:
         """Check a request to a model: its address, and each model that its body names.
+
+        Args:
+            url: the whole address.
+            path: the path of such requests after the address of the server, as `/v1/messages`.
+            body: the body that is sent, as it is read from JSON.
 
         Raises:
             AdminLimitError: the address or a model is not allowed.
         """
-        if self.base_urls is not None and base_url.rstrip("/") not in self.base_urls:
-            self._refuse(f"requests to {base_url}", f"They allow {_listed(self.base_urls)}", "this address")
+        if self.base_urls is not None and url not in _request_urls(self.base_urls, path):
+            self._refuse(f"requests to {url}", f"They allow {_listed(self.base_urls)}", "this address")
         if self.models is None:
             return
         for model in _named_models(body):
-            if not _matches(str(model), self.models):
+            if not _matches(model, self.models):
                 self._refuse(
                     f"the model {brief_repr(model)}", f"They allow {_listed(self.models)}", "this model"
                 )
+
+    def check_counted(self, *, is_counted: bool) -> None:
+        """Check that a request to a model is counted for the budget of the user.
+
+        Raises:
+            AdminLimitError: there is a budget, and the request is not counted.
+        """
+        if self.has_budget and not is_counted:
+            raise AdminLimitError(
+                "the administrator's limits do not allow a request of a client that is used alone. They have a budget, "
+                f"and such a request is not counted ({self.source}). Use tract.chat(...), or "
+                "tract.models.client_for('chat').chat(...), which count"
+            )
 
     def check_own_object(self, what: str) -> None:
         """Check that an object of the user may take part in a request to a model.
@@ -139,18 +157,44 @@ class AdminLimits:
         if not self.notifications:
             self._refuse("notifications", "Open requests appear only in the notebook", "notifications")
 
-    def check_mcp_server(self, place: str) -> None:
-        """Check an MCP server before its start, and before each call.
-
-        Args:
-            place: its URL, or its command line as a shell writes it.
+    def check_mcp_url(self, url: str) -> None:
+        """Check an MCP server over HTTP before its start, and before each call.
 
         Raises:
             AdminLimitError: it is not allowed.
         """
-        if self.mcp_servers is not None and not _matches(place, self.mcp_servers):
-            allowed = _listed(self.mcp_servers)
-            self._refuse(f"the MCP server {brief_repr(place)}", f"They allow {allowed}", "this server")
+        if self.mcp_servers is not None:
+            # a file can have the name of a URL, so a pattern of one kind does not allow the other
+            patterns = filter(_IS_URL.match, self.mcp_servers)
+            self._check_mcp_server(url, any(_matches_url(url, pattern) for pattern in patterns))
+
+    def check_mcp_command(self, command_line: str, *, has_environment: bool, has_folder: bool) -> None:
+        """Check an MCP server that is a program before its start, and before each call.
+
+        Args:
+            command_line: the program and its arguments, as a shell writes them.
+            has_environment: True if the user sets variables of the program.
+            has_folder: True if the user sets its working folder.
+
+        Raises:
+            AdminLimitError: it is not allowed.
+        """
+        if self.mcp_servers is None:
+            return
+        patterns = [pattern for pattern in self.mcp_servers if not _IS_URL.match(pattern)]
+        self._check_mcp_server(command_line, _matches(command_line, patterns))
+        for name, is_set in (("env", has_environment), ("cwd", has_folder)):
+            if is_set:
+                raise AdminLimitError(
+                    f"the administrator's limits do not allow {name} for the MCP server {brief_repr(command_line)}. "
+                    f"They allow whole command lines, and {name} can make one run other code ({self.source}). Leave "
+                    f"{name} out, or ask your administrator to allow a script that sets it"
+                )
+
+    def _check_mcp_server(self, place: str, is_allowed: bool) -> None:  # noqa: FBT001 # private
+        if not is_allowed:
+            allowed = f"They allow {_listed(self.mcp_servers)}"
+            self._refuse(f"the MCP server {brief_repr(place)}", allowed, "this server")
 
     def lines(self) -> list[str]:
         """Return each limit as text, such as `models: gpt-6-*`."""
@@ -181,15 +225,20 @@ def admin_limits() -> AdminLimits:
     Raises:
         AdminLimitError: the file cannot be read, or has an error. Nothing that it could limit is allowed then.
     """
-    for path in (ADMIN_FILE, None if _GIVEN is None else Path(_GIVEN)):
+    given = START_ENVIRONMENT.get(ADMIN_VARIABLE)
+    for path in (ADMIN_FILE, Path(given) if given else None):
         if path is None:
             continue
+        if not path.is_absolute():  # a cell can change the working folder
+            raise _broken(path, f"{ADMIN_VARIABLE} must name an absolute path")
         try:
             with path.open("rb") as file:
                 data = file.read(_MOST_BYTES + 1)
         except (FileNotFoundError, NotADirectoryError):
             if path != ADMIN_FILE:
                 raise _broken(path, f"it does not exist, but {ADMIN_VARIABLE} names it") from None
+            if _is_in_part(path):
+                raise _broken(path, "it is a link to a missing file, or its folder is none") from None
             continue
         except OSError as error:
             raise _broken(path, error.strerror or type(error).__name__) from None
@@ -197,6 +246,11 @@ def admin_limits() -> AdminLimits:
             raise _broken(path, f"it has more than {_MOST_BYTES:,} bytes")
         return _parsed(path, data)
     return _NONE
+
+
+def _is_in_part(path: Path) -> bool:
+    """Return True if a missing file was set up: it is a dangling link, or its folder is a file or such a link."""
+    return os.path.lexists(path) or (os.path.lexists(path.parent) and not path.parent.is_dir())
 
 
 _NONE: Final = AdminLimits()
@@ -229,19 +283,56 @@ def _listed(texts: tuple[str, ...] | None) -> str:
     return "" if texts is None else ", ".join(texts) or "none"
 
 
-def _named_models(body: Mapping[str, Any]) -> Iterator[object]:
-    """Yield all models that a request names. Routers also take a list of models to try, and nested fields."""
-    yield body.get("model")
-    for place in (body, body.get("extra_body")):
-        others = place.get("models") if isinstance(place, dict) else None
-        yield from others if isinstance(others, list) else ()
-    nested = body.get("extra_body")
-    if isinstance(nested, dict) and "model" in nested:
-        yield nested["model"]
+def _request_urls(base_urls: Iterable[str], path: str) -> set[str]:
+    """Return the whole addresses of requests. Some clients have the version in the path, others in the address."""
+    version = "/v1" if path.startswith("/v1/") else ""
+    return {f"{url.removesuffix(version)}/{path.removeprefix('/')}" for url in base_urls}
+
+
+_CONVERSATION: Final = frozenset({"messages", "input", "system", "instructions"})
+_WITH_SCHEMAS: Final = frozenset({"tools", "response_format", "text", "output_config", "output_format"})
+_SCHEMAS: Final = frozenset({"parameters", "input_schema", "schema"})
+_MODEL_FIELD: Final = re.compile("model|fallback|deployment", re.IGNORECASE)
+
+
+def _named_models(body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield all models that a request names, in nested options too: routers take other models to try."""
+    for name, value in body.items():
+        if name not in _CONVERSATION:
+            # a schema describes fields, and does not set them
+            yield from _models_in({name: value}, _SCHEMAS if name in _WITH_SCHEMAS else frozenset())
+
+
+def _models_in(value: object, left_out: frozenset[str]) -> Iterator[str]:
+    if isinstance(value, list):
+        for each in value:
+            yield from _models_in(each, left_out)
+    elif isinstance(value, dict):
+        for name, each in value.items():
+            if _MODEL_FIELD.search(name):
+                yield from _texts_in(each)
+            elif name not in left_out:
+                yield from _models_in(each, left_out)
+
+
+def _texts_in(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _texts_in(each)
 
 
 def _matches(text: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(text, pattern.replace("[", "[[]").replace("?", "[?]")) for pattern in patterns)
+
+
+_IS_URL: Final = re.compile(r"[\w.+*-]+://")
+
+
+def _matches_url(url: str, pattern: str) -> bool:
+    """Match a URL. The wildcard stays within one part, because other characters can move the host."""
+    return re.fullmatch(r"[^/?#@\\]*".join(map(re.escape, pattern.split("*"))), url) is not None
 
 
 # --- the file
@@ -278,6 +369,8 @@ def _check_names(table: Mapping[str, Any], text: str) -> None:
     """Refuse unknown names: a limit with a typing error must not be ignored."""
     _check_known(table, [*_READERS, _BUDGET], "", text)
     budget = _table(_BUDGET, table.get(_BUDGET, {}))
+    if _BUDGET in table and not budget:
+        raise ContentError(f"[{_BUDGET}] has no limit. Its limits are {', '.join(_PERIODS)}")
     _check_known(budget, _PERIODS, f"{_BUDGET}.", text)
     for period, limits in budget.items():
         name = f"{_BUDGET}.{period}"

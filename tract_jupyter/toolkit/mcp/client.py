@@ -371,7 +371,14 @@ class McpServer:
             self.listed = listed
 
     def _connected(self) -> McpConnection:
-        admin_limits().check_mcp_server(self.url or shlex.join(self.command or ()))
+        limits = admin_limits()
+        if self.url is not None:
+            limits.check_mcp_url(self.url)
+        else:
+            command_line = shlex.join(self.command or ())
+            limits.check_mcp_command(
+                command_line, has_environment=bool(self._env), has_folder=self._cwd is not None
+            )
         with self._lock:
             if self._is_closed:
                 raise McpStartError(f"MCP server {self.name!r} was closed; add it again")
