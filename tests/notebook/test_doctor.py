@@ -177,6 +177,13 @@ def test_a_model_that_the_administrator_does_not_allow(shell, admin_file, monkey
     assert "server:" not in text
 
 
+def test_a_model_of_anthropic_that_the_administrator_allows(shell, admin_file, monkeypatch):
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "secret-of-mine")
+    admin_file.write_text('base_urls = ["https://api.anthropic.com/v1"]')
+    shell.run("%tract model anthropic/claude-haiku-4-5")
+    assert "✓ model: " in shell.run("%tract doctor").text
+
+
 def test_a_reader_that_ends_early(tmp_path):
     command = f"{shlex.quote(sys.executable)} -m tract_jupyter doctor | true"
     ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ from tract_jupyter.llm.keys import KeySource, Secret, hidden_address
 from tract_jupyter.llm.prices import AskedModel
 from tract_jupyter.llm.providers import CHAT, PROVIDERS, Provider, make_client
 from tract_jupyter.llm.recording import RecordedModel
-from tract_jupyter.models import brief_repr
+from tract_jupyter.models import admin_limits, brief_repr
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -79,6 +79,18 @@ class ModelConnection:
         """The address or object, in words."""
         what = "function" if isinstance(self.client, _Function) else type(self.client).__name__
         return self.base_url or f"your {what}"
+
+    def check_allowed(self) -> None:
+        """Check the address and the model, without a key. Each request checks the user's own objects.
+
+        Raises:
+            AdminLimitError: the administrator's limits do not allow one of them.
+            LLMConfigError: the address is invalid.
+        """
+        if self.base_url is not None:
+            client = make_client(self.dialect, self.model, base_url=self.base_url, api_key="")
+            url = f"{client.base_url}{client.path}"
+            admin_limits().check_request(url, client.path, {"model": self.model})
 
     def asked(self, model: object = None) -> AskedModel:
         """Return the model of a request, for its price.

@@ -305,9 +305,8 @@ def _model(notebook: NotebookSession, *, is_online: bool) -> Iterator[Check]:
         yield Check("model", "note", "no model is chosen", f"%tract model {EXAMPLE}")
         return
     try:
-        if chosen.base_url is not None:  # else an object of the user, which each request checks
-            admin_limits().check_request(chosen.base_url, {"model": chosen.model})
-    except AdminLimitError as error:
+        chosen.check_allowed()
+    except (AdminLimitError, LLMError) as error:
         yield Check("model", "failed", str(error))
         return
     key = chosen.key
