@@ -22,12 +22,13 @@ def main(words: Sequence[str] | None = None) -> int:
     """
     options = _parser().parse_args(words)
     from tract_jupyter import TractError
+    from tract_jupyter.models import printable
 
     try:
         code = int(options.run(options))
         sys.stdout.flush()
     except TractError as error:
-        print(f"tract-jupyter: {error}", file=sys.stderr)  # noqa: T201 # a command prints
+        print(printable(f"tract-jupyter: {error}"), file=sys.stderr)  # noqa: T201 # a command prints
         return 2
     except BrokenPipeError:  # the reader has enough, such as `head`; at exit, Python would flush again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -92,14 +93,19 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
-    from tract_jupyter.models import open_private
-    from tract_jupyter.notebook import export_audit
+    from tract_jupyter.exceptions import StoreError
+    from tract_jupyter.notebook import export_audit, write_audit
 
-    if options.out is None:
-        lines, sha256 = export_audit(options.store, sys.stdout)
-    else:
-        with open(options.out, "x", encoding="utf-8", newline="\n", opener=open_private) as file:
-            lines, sha256 = export_audit(options.store, file)
+    try:
+        if options.out is None:
+            lines, sha256 = export_audit(options.store, sys.stdout)
+            sys.stdout.flush()
+        else:
+            lines, sha256 = write_audit(options.store, options.out)
+    except OSError as error:
+        raise StoreError(
+            f"the export cannot be written to the standard output: {error.strerror}. Give a file with --out"
+        ) from None
     print(f"{lines} lines, SHA-256 {sha256}. Keep this number apart from the file.", file=sys.stderr)  # noqa: T201 # as above
     return 0
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
+import warnings
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +15,7 @@ from tests.review.fakes import FakeChannel, click
 from tract_jupyter import ActionDef, OperationSpec, Tract
 from tract_jupyter.__main__ import main
 from tract_jupyter.models import canonical_json
+from tract_jupyter.runs.profile import OperationProfile
 
 
 @pytest.fixture
@@ -61,6 +66,7 @@ def test_a_third_party_verifies_it_without_the_secret_and_with_it(export, capsys
     assert "commits 2, pendings 1, decisions 1" in text
     code, text = verified(export, capsys, "--secret", secret)
     assert (code, "Signatures: checked" in text) == (0, True), text
+    assert "Not covered: the other columns, such as errors and origins, and other events" in text
     assert export.stat().st_mode & 0o77 == 0
 
 
@@ -112,7 +118,7 @@ def branch(data):
         ("pendings", lambda row: row.update(status="rejected"), "outcome 'rejected' of "),
         ("pendings", lambda row: row.update(executed_at=None), "outcome 'approved' of "),
         ("decisions", lambda row: row.update(action="approve"), "decision 1 on "),
-        ("events", lambda row: in_json(row, "data_json", branch), "effect.turn of "),
+        ("decisions", lambda row: row.update(reason="forged"), "decision 1 on "),
     ],
 )
 def test_changes_of_requests_outcomes_decisions_and_effects_are_found(
@@ -125,6 +131,42 @@ def test_changes_of_requests_outcomes_decisions_and_effects_are_found(
 
     resealed(export, forge)
     code, text = verified(export, capsys, "--secret", secret)
+    assert code == 1
+    (found,) = [line for line in text.splitlines() if "not signed by you" in line]
+    assert f": {problem}" in found
+
+
+@pytest.mark.parametrize(
+    ("table", "change", "problem"),
+    [
+        ("settings", lambda row: row.update(settings_json="{}"), "settings 'autonomy'"),
+        ("settings", lambda row: row.update(name="other"), "settings 'other'"),
+        ("policies", lambda row: row.update(name="other"), "policy 'other'"),
+        (
+            "policies",
+            lambda row: in_json(row, "policy_json", lambda data: data.update(on=False)),
+            "policy 'auto-pin'",
+        ),
+        (
+            "run_events",
+            lambda row: in_json(row, "data_json", lambda data: data.update(branch="x")),
+            "start of run",
+        ),
+    ],
+)
+def test_changes_of_settings_policies_and_runs_are_found(tmp_path, capsys, data_dir, table, change, problem):
+    with Tract.open(tmp_path / "s.db", model=lambda messages, **options: "Fine.") as tract:
+        tract.user("Hello")
+        tract.autonomy.ceiling = "collaborative"
+        tract.policies.add("pin", patterns=["KEEP"])
+        tract.generate(profile=OperationProfile.of("p"))
+    file = tmp_path / "audit.jsonl"
+    assert main(["audit", "export", str(tmp_path / "s.db"), "--out", str(file)]) == 0
+    secret = data_dir / "tract_jupyter" / "secret"
+    code, text = verified(file, capsys, "--secret", secret)
+    assert code == 0, text
+    resealed(file, lambda lines: change(rows(lines, table)[0]))
+    code, text = verified(file, capsys, "--secret", secret)
     assert code == 1
     (found,) = [line for line in text.splitlines() if "not signed by you" in line]
     assert f": {problem}" in found
@@ -204,10 +246,10 @@ def test_a_change_that_the_tracts_do_not_show_is_found_without_the_secret(export
         ('"exported_at":"', '"exported_at":"2026\\nNo problem found.\\n'),
         ('"exported_at":', '"of":'),
         ('"store_id":', '"of":'),
+        ('"store_id":"', '"store_id":"x'),
         ('"audit":1', '"audit":1,"audit":1'),
         ('"decided_by":', '"decided_by":"alice","decided_by":'),
         ('"decided_by":', '"decided_by" :'),
-        ('"generation":0', f'"generation":{2**70}'),
         ('"generation":0', f'"generation":{"[" * 100_000}'),
         ('"message":"', '"message":"\\ud800'),
         ('"signature":"', '"signature":5,"x":"'),
@@ -223,3 +265,152 @@ def test_a_hostile_line_is_an_error_of_the_format(export, capsys, before, after)
     code, message = verified(export, capsys)
     assert code == 2, message
     assert "No problem found." not in message.splitlines()
+
+
+def test_a_forged_id_of_the_store_adds_nothing_to_the_report(export, capsys):
+    forged = "x, exported 2026\nSHA-256: 5c10\nSignatures: checked\nNo problem found.\n\x1b[2J"
+
+    def forge(lines):
+        lines[0]["store_id"] = forged
+        for row in rows(lines, "tract_meta"):
+            row["value"] = forged if row["key"] == "store_id" else row["value"]
+
+    resealed(export, forge)
+    code, text = verified(export, capsys)
+    assert code == 2
+    assert "store_id is not an id of the format" in text
+    assert len(text.splitlines()) == 1
+    assert "\x1b" not in text
+
+
+def change_a_hash(lines):
+    rows(lines, "commits")[1]["commit_hash"] = "0" * 64
+
+
+def drop_commit(number):
+    def drop(lines):
+        row = rows(lines, "commits")[number]
+        lines.remove({"table": "commits", "row": row})
+
+    return drop
+
+
+def repeat_a_commit(lines):
+    lines.insert(len(lines), {"table": "commits", "row": rows(lines, "commits")[0]})
+
+
+def set_value(table, column, value):
+    def change(lines):
+        rows(lines, table)[0][column] = value
+
+    return change
+
+
+def drop_a_column(lines):
+    del rows(lines, "events")[0]["id"]
+
+
+def add_a_column(lines):
+    rows(lines, "events")[0]["more"] = 1
+
+
+def newer_tables(lines):
+    for row in rows(lines, "tract_meta"):
+        row["value"] = "999" if row["key"] == "schema_version" else row["value"]
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (change_a_hash, "it refers to a row that is missing"),
+        (drop_commit(0), "it refers to a row that is missing"),
+        (drop_commit(-1), "it refers to a row that is missing"),
+        (repeat_a_commit, "UNIQUE constraint failed"),
+        (set_value("events", "id", None), "the value of id has a wrong type"),
+        (set_value("events", "id", "x"), "the value of id has a wrong type"),
+        (set_value("events", "id", True), "the value of id has a wrong type"),
+        (set_value("events", "actor", None), "the value of actor has a wrong type"),
+        (set_value("commits", "generation", 2**70), "OverflowError"),
+        (set_value("blobs", "payload", None), "NOT NULL constraint failed"),
+        (set_value("pendings", "resumable", 7), "not None, True, or False"),
+        (drop_a_column, "it has not exactly the columns of the table: id"),
+        (add_a_column, "it has not exactly the columns of the table: more"),
+        (newer_tables, ""),
+        (set_value("commits", "created_at", "yesterday"), ""),
+        (set_value("tracts", "created_at", "yesterday"), None),
+        (set_value("refs", "name", "\x1b[2J\n"), None),
+    ],
+)
+def test_rows_that_no_store_has_are_a_failed_check(export, capsys, change, why):
+    resealed(export, change)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        code, text = verified(export, capsys)
+    if why is not None:  # else no check covers the value
+        assert code == 1, text
+    assert code in (0, 1)
+    assert "SHA-256: " in text
+    assert not any(
+        word in text for word in ("audit.db", "gc ", "Traceback", "Restore a backup", "\x1b", "INSERT")
+    )
+    if why:
+        (line,) = [line for line in text.splitlines() if line.startswith("The rows are not whole: line ")]
+        assert why in line
+
+
+def test_an_export_replaces_no_file_and_a_failed_one_leaves_none(tmp_path, capsys):
+    with Tract.open(tmp_path / "s.db") as tract:
+        tract.user("Hello")
+    (tmp_path / "damaged.db").write_text("x")
+    (tmp_path / "there").write_text("mine")
+    (tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    before = sorted(tmp_path.iterdir())
+    for store, out, problem in (
+        ("s.db", "there", "exists"),
+        ("s.db", "link", "exists"),
+        ("s.db", "missing/out", "No such file or directory"),
+        ("s.db", "there/out", "Not a directory"),
+        ("s.db", "n" * 300, "File name too long"),
+        ("missing.db", "new", "there is no store"),
+        ("damaged.db", "new", "is not a store"),
+    ):
+        assert main(["audit", "export", str(tmp_path / store), "--out", str(tmp_path / out)]) == 2
+        assert problem in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+    assert (tmp_path / "there").read_text() == "mine"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has a device that is always full")
+def test_a_full_disk_is_a_clear_error(tmp_path, capsys, monkeypatch):
+    with Tract.open(tmp_path / "s.db") as tract:
+        tract.user("Hello")
+    before = sorted(tmp_path.iterdir())
+    place = tmp_path / "out"
+
+    def full(path, flags):
+        os.close(os.open(path, flags))
+        return os.open("/dev/full", os.O_WRONLY)
+
+    monkeypatch.setattr("tract_jupyter.notebook.audit.open_private", full)
+    assert main(["audit", "export", str(tmp_path / "s.db"), "--out", str(place)]) == 2
+    assert "No space left on device" in capsys.readouterr().err
+    assert sorted(tmp_path.iterdir()) == before
+    out = Path("/dev/full").open("w")  # noqa: SIM115 # closing it fails
+    monkeypatch.setattr(sys, "stdout", out)
+    assert main(["audit", "export", str(tmp_path / "s.db")]) == 2
+    assert "the standard output: No space left on device" in capsys.readouterr().err
+    with pytest.raises(OSError, match="No space"):
+        out.close()
+
+
+def test_only_a_regular_file_is_read(tmp_path, capsys):
+    os.mkfifo(tmp_path / "pipe")
+    for file, why in (
+        ("/dev/zero", "not a regular file"),
+        (tmp_path / "pipe", "not a regular file"),
+        (tmp_path, "not a regular file"),
+        (tmp_path / "missing", "No such file"),
+    ):
+        code, text = verified(file, capsys)
+        assert code == 2
+        assert why in text

@@ -1,6 +1,7 @@
 from .audit import export_audit as export_audit
 from .audit import report_lines as report_lines
 from .audit import verify_audit as verify_audit
+from .audit import write_audit as write_audit
 from .cell_syntax import parse_cell as parse_cell
 from .cell_syntax import parse_python as parse_python
 from .channels import NotebookChannel as NotebookChannel

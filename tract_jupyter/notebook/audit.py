@@ -9,34 +9,53 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
+import secrets
+import stat
+import warnings
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Final, Self, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Self, TextIO
 
 from sqlalchemy import select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SAWarning, SQLAlchemyError, StatementError
 
-from tract_jupyter.exceptions import ContentError, StoreCorruptError, TrustError
-from tract_jupyter.models import canonical_json, counted, one_line
+from tract_jupyter.exceptions import ContentError, StoreCorruptError, StoreError, TrustError
+from tract_jupyter.models import canonical_json, counted, one_line, open_private
 from tract_jupyter.notebook.stores import existing_store, verify_store
 from tract_jupyter.review import Trust
-from tract_jupyter.storage import Database, TractRows, checked, metadata, now_text, schema, to_text
+from tract_jupyter.storage import (
+    Database,
+    TractRows,
+    can_hold,
+    checked,
+    metadata,
+    now_text,
+    schema,
+    to_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Connection, Table
 
 _VERSION: Final = 1
 _COUNTED: Final = ("commits", "pendings", "decisions", "events", "run_events", "grants")
-_LONGEST_PROBLEM: Final = 1_000  # characters
-_NOT_WHOLE: Final = (  # the errors of a file with other data
-    OSError, ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError, ContentError,
-    SQLAlchemyError,
-)  # fmt: skip
+_LONGEST_LINE: Final = 1_000  # characters of a line of the report
+_COVERED: Final = (  # the page for administrators has a table of the columns
+    "checked. They cover requests, decisions with their reasons, outcomes, effects, operations, handlers, profiles, "
+    "settings, policies, starts of runs and grants. Not covered: the other columns, such as errors and origins, and "
+    "other events, branches and the log of branch moves"
+)
+_STORE_ID: Final = re.compile("[0-9a-f]{32}")
+_OTHER_DATA: Final = (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError)
+_NOT_WHOLE: Final = (*_OTHER_DATA, OSError, ContentError)  # the errors of a file with other lines
+_OTHER_ROWS: Final = (*_OTHER_DATA, StoreError, ContentError, SQLAlchemyError, SAWarning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +113,56 @@ def export_audit(store: str | Path, out: TextIO) -> tuple[int, str]:
     return lines, hashed.hexdigest()
 
 
+def write_audit(store: str | Path, file: str | Path) -> tuple[int, str]:
+    """Write all rows of a store to a new file, completely or not at all. Only its owner can read the file.
+
+    Args:
+        store: the SQLite file, or an SQLAlchemy URL.
+        file: the new file. An existing one is never replaced.
+
+    Returns:
+        The number of lines before the last one, and their SHA-256.
+
+    Raises:
+        StoreError: the file exists or cannot be written, or as for `export_audit`.
+        TrustError: the export cannot be signed.
+    """
+    file = Path(file)
+    if os.path.lexists(file):
+        raise _existing(file)
+    part = file.with_name(f".audit-{secrets.token_hex(8)}.part")
+    try:
+        with open(part, "x", encoding="utf-8", newline="\n", opener=open_private) as out:
+            written = export_audit(store, out)
+        _move(part, file)
+    except FileExistsError:  # another process was faster
+        raise _existing(file) from None
+    except OSError as error:
+        raise StoreError(
+            f"the export cannot be written to {file}: {error.strerror}. Check its folder, the permissions and the "
+            "free space, or give another file"
+        ) from None
+    finally:
+        part.unlink(missing_ok=True)
+    return written
+
+
+def _move(part: Path, file: Path) -> None:
+    """Rename a file without replacing another one. A hard link would do the same, but not on every file system."""
+    file.open("xb").close()
+    try:
+        part.replace(file)
+    except OSError:
+        file.unlink()
+        raise
+
+
+def _existing(file: Path) -> StoreError:
+    return StoreError(
+        f"{file} exists, and an export does not replace a file. Give a new file, or remove this one"
+    )
+
+
 def _items(connection: Connection, store_id: str) -> Iterator[dict[str, Any]]:
     yield {"audit": _VERSION, "store_id": store_id, "exported_at": now_text()}
     for table in metadata.sorted_tables:
@@ -124,33 +193,81 @@ def verify_audit(file: str | Path, secret: str | Path | None = None) -> AuditRep
         secret: the file with the signing secret of the user. None to check no signature.
 
     Raises:
-        StoreCorruptError: the file is not a whole export, or a row cannot be restored.
+        StoreCorruptError: the file is not a whole export.
+        StoreError: the file cannot be read, or the temporary store cannot be written.
         TrustError: the secret cannot be read.
     """
     if secret is not None and not Path(secret).is_file():
         raise TrustError(
             f"there is no signing secret {secret}. Give the file of the user who exported the store"
         )
-    with TemporaryDirectory() as folder:
+    with _opened(Path(file)) as lines, TemporaryDirectory() as folder:
         place = Path(folder) / "audit.db"
         trust = Trust(Path(folder) / "no-secret" if secret is None else Path(secret))
         try:
-            export = _restored(Path(file), place)
+            export = _restored(lines, Path(file), place)
         except _NOT_WHOLE as error:
             raise StoreCorruptError(
-                f"{file} is not a whole audit export: {type(error).__name__}: {error}. Export it again"
+                f"{file} is not a whole audit export: {_described(error)}. Export it again"
             ) from None
         problems = export.problems
-        for tract in verify_store(place, trust=trust):
-            problems += [f"{tract.tract_id}: {damage.where}: {damage.problem}" for damage in tract.damaged]
-            problems += [f"{tract.tract_id}: {line}" for line in tract.unsigned if secret is not None]
         signer = trust.for_tract(export.store_id, "audit")
         if secret is not None and not signer.verify("audit", export.sha256, export.signature):
             problems.append("the export is not signed with this secret")
-    lines = tuple(one_line(problem, _LONGEST_PROBLEM) for problem in problems)
+        if export.is_restored:
+            problems += _of_tracts(place, trust, has_secret=secret is not None)
     return AuditReport(
-        export.store_id, export.exported_at, export.sha256, export.counts, lines, secret is not None
-    )
+        export.store_id, export.exported_at, export.sha256, export.counts, tuple(map(_line, problems)),
+        secret is not None,
+    )  # fmt: skip
+
+
+def _opened(file: Path) -> BinaryIO:
+    """Open a regular file. A pipe or a device may never end."""
+    try:
+        if stat.S_ISREG(file.stat().st_mode):
+            return file.open("rb")
+        why = "it is not a regular file"
+    except OSError as error:
+        why = str(error.strerror)
+    raise StoreError(f"{file} cannot be read: {why}. Give the file that the export wrote")
+
+
+def _of_tracts(place: Path, trust: Trust, *, has_secret: bool) -> list[str]:
+    """Describe what the verification of the restored store finds."""
+    problems = []
+    try:
+        with warnings.catch_warnings(action="error", category=SAWarning):
+            for tract in verify_store(place, trust=trust):
+                problems += [
+                    f"{tract.tract_id}: {damage.where}: {damage.problem}" for damage in tract.damaged
+                ]
+                problems += [f"{tract.tract_id}: {line}" for line in tract.unsigned if has_secret]
+    except _OTHER_ROWS as error:
+        if isinstance(error.__cause__, OperationalError):  # of this machine, such as a full disk
+            raise
+        # without the advice, which is for the user's own store
+        reason = _described(error).replace(str(place), "the export").partition(". ")[0]
+        problems.append(f"{_ROWS}: {reason}")
+    return problems
+
+
+_ROWS: Final = "The rows are not whole"
+
+
+def _described(error: BaseException) -> str:
+    """Return the reason of an error, without the SQL statement."""
+    if isinstance(error, StatementError):
+        text = str(error.orig)
+        return "it refers to a row that is missing" if text.startswith("FOREIGN KEY") else text
+    if isinstance(error, StoreError | ContentError | SAWarning):
+        return str(error)
+    return f"{type(error).__name__}: {_line(str(error), 200)}"
+
+
+def _line(text: str, limit: int = _LONGEST_LINE) -> str:
+    """Return a text of the file as a part of one line of the report."""
+    return one_line(text, limit)
 
 
 @dataclass(slots=True)
@@ -163,6 +280,7 @@ class _Export:
     sha256: str = ""
     signature: str = ""
     problems: list[str] = field(default_factory=list)
+    is_restored: bool = True
 
     @classmethod
     def of_first(cls, line: bytes, file: Path) -> Self:
@@ -172,6 +290,8 @@ class _Export:
         moment = head["exported_at"]
         if to_text(datetime.fromisoformat(moment)) != moment:  # it appears in the report
             raise ValueError("exported_at is not a time of the format")
+        if not _STORE_ID.fullmatch(head["store_id"]):
+            raise ValueError("store_id is not an id of the format")
         return cls(head["store_id"], moment)
 
     def end(self, end: dict[str, Any], lines: int, sha256: str) -> None:
@@ -192,11 +312,11 @@ def _item(line: bytes, number: int) -> Any:
     return item
 
 
-def _restored(file: Path, place: Path) -> _Export:
-    """Restore the rows into a new store."""
+def _restored(lines: BinaryIO, file: Path, place: Path) -> _Export:
+    """Restore the rows into a new store, up to the first row that a store cannot have."""
     database, hashed = Database(place), hashlib.sha256()
     try:
-        with file.open("rb") as lines, database.write() as connection:
+        with database.write() as connection, warnings.catch_warnings(action="error", category=SAWarning):
             first = next(lines, b"")
             export = _Export.of_first(first, file)
             hashed.update(first)
@@ -205,24 +325,53 @@ def _restored(file: Path, place: Path) -> _Export:
                 item = _item(line, number + 1)
                 if "end" in item:
                     export.end(item["end"], number, hashed.hexdigest())
-                    export.problems += _of_rows(connection, export.store_id)
+                    if export.is_restored:
+                        export.problems += _of_rows(connection, export.store_id)
                     if next(lines, b""):
                         export.problems.append("there are lines after the last line of the export")
                     return export
                 hashed.update(line)
+                table = metadata.tables[item["table"]]
                 row = {name: _stored(value) for name, value in item["row"].items()}
-                connection.execute(metadata.tables[item["table"]].insert().values(row))
-                export.counts[item["table"]] = export.counts.get(item["table"], 0) + 1
+                export.counts[table.name] = export.counts.get(table.name, 0) + 1
+                if export.is_restored:
+                    why = _why_not(table, row) or _insert(connection, table, row)
+                    export.is_restored = not why
+                    if why:
+                        export.problems.append(f"{_ROWS}: line {number + 1}, {table.name}: {why}")
     finally:
         database.close()
     raise StoreCorruptError(f"{file} is not whole: its last line is missing. Export it again")
 
 
+def _why_not(table: Table, row: dict[str, Any]) -> str:
+    """Return why a table cannot have a row; empty if it can. Without this check, a store sets missing values."""
+    differing = row.keys() ^ table.columns.keys()
+    if differing:
+        return f"it has not exactly the columns of the table: {', '.join(sorted(differing))}"
+    wrong = [name for name, value in row.items() if not can_hold(table.columns[name], value)]
+    return f"the value of {', '.join(wrong)} has a wrong type" if wrong else ""
+
+
+def _insert(connection: Connection, table: Table, row: dict[str, Any]) -> str:
+    """Add a row. Return why the store refuses it; empty if it does not."""
+    try:
+        connection.execute(table.insert().values(row))
+    except OperationalError:  # of this machine, such as a full disk
+        raise
+    except (SQLAlchemyError, SAWarning, OverflowError) as error:
+        return _described(error)
+    return ""
+
+
 def _of_rows(connection: Connection, store_id: str) -> Iterator[str]:
     """Describe damage that no tract has: unused contents, and rows of a missing tract."""
     meta, blobs = metadata.tables["tract_meta"], metadata.tables["blobs"]
-    if connection.scalar(select(meta.c.value).where(meta.c.key == schema.STORE_ID)) != store_id:
+    about = {row.key: row.value for row in connection.execute(select(meta))}
+    if about.get(schema.STORE_ID) != store_id:
         yield "the first line names another store than the rows"
+    if about.get(schema.VERSION) != str(schema.SCHEMA_VERSION):
+        yield f"the rows do not have the version {schema.SCHEMA_VERSION} of the tables"
     for content_hash, payload in connection.execute(select(blobs)):
         try:
             checked(content_hash, payload)
@@ -241,9 +390,9 @@ def _of_rows(connection: Connection, store_id: str) -> Iterator[str]:
 def report_lines(report: AuditReport) -> list[str]:
     """Return a report as text, a line each."""
     rows = ", ".join(f"{name} {report.counts[name]}" for name in _COUNTED)
-    signatures = "checked" if report.has_secret else "not checked: no --secret"
+    signatures = _COVERED if report.has_secret else "not checked: no --secret"
     ending = [f"{counted(len(report.problems), 'problem')}."] if report.problems else ["No problem found."]
-    return [
+    lines = [
         f"Store {report.store_id}, exported {report.exported_at}",
         f"Rows: {rows}",
         f"SHA-256: {report.sha256}",
@@ -251,3 +400,4 @@ def report_lines(report: AuditReport) -> list[str]:
         *report.problems,
         *ending,
     ]
+    return [_line(line) for line in lines]

@@ -79,10 +79,17 @@ def check_columns(columns: Iterable[Column[Any]]) -> None:
         column.type = Stored(column.type, f"{column.table.name}.{column.name}", _allowed(column))
 
 
+def can_hold(column: Column[Any], value: object) -> bool:
+    """Return True if a value has a type of the column."""
+    kind = column.type
+    assert isinstance(kind, Stored)  # noqa: S101 # for the type checker: every column's is
+    return type(value) in kind.allowed
+
+
 def optional(column: Column[Any]) -> Any:
     """Return a nullable column of an outer join."""
     kind = column.type
-    assert isinstance(kind, Stored)  # noqa: S101 # for the type checker: every column's is
+    assert isinstance(kind, Stored)  # noqa: S101 # as above
     as_optional = Stored(kind.of, kind.name, kind.allowed | {type(None)})
     return type_coerce(column, as_optional).label(column.name)
 

@@ -24,7 +24,7 @@ from tract_jupyter.storage.connections import Connections
 from tract_jupyter.storage.engines import MEMORY, SQLITE, backend, sqlite_file
 from tract_jupyter.storage.errors import translate
 from tract_jupyter.storage.mark import Counts, StoreLossWarning
-from tract_jupyter.storage.schema import SCHEMA_VERSION, STORE_ID, making, meta
+from tract_jupyter.storage.schema import SCHEMA_VERSION, STORE_ID, VERSION, making, meta
 from tract_jupyter.storage.soundness import check_opening
 from tract_jupyter.storage.transaction import Transaction
 
@@ -223,7 +223,7 @@ class Database:
             driver = self._connections.of_this_thread().driver
             for statement in making(connection.dialect):
                 self._backend.run(driver, statement)
-            values = {"schema_version": str(SCHEMA_VERSION), STORE_ID: uuid4().hex}
+            values = {VERSION: str(SCHEMA_VERSION), STORE_ID: uuid4().hex}
             connection.execute(meta.insert(), [{"key": key, "value": value} for key, value in values.items()])
         return True
 
@@ -247,7 +247,7 @@ class Database:
                     f"use another {'path' if self.dialect == SQLITE else 'database or schema'}"
                 )
             check_opening(connection, self.location)
-            row = connection.execute(select(meta.c.value).where(meta.c.key == "schema_version")).first()
+            row = connection.execute(select(meta.c.value).where(meta.c.key == VERSION)).first()
         if row is None or not row.value.isdecimal():
             raise StoreCorruptError(f"{self.location} has no store version; restore a backup")
         return int(row.value)

@@ -33,6 +33,9 @@ SCHEMA_VERSION = 1
 STORE_ID = "store_id"
 """The key in `tract_meta` of the store's id: 32 random hex digits."""
 
+VERSION = "schema_version"
+"""The key in `tract_meta` of `SCHEMA_VERSION`."""
+
 metadata = MetaData()
 
 
