@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import StoreError, TractError
 from tract_jupyter.models import tracked
-from tract_jupyter.review import NOT_SIGNED
-from tract_jupyter.storage import Database, TractRows, file_of, to_text
+from tract_jupyter.review import NOT_SIGNED, Settings
+from tract_jupyter.storage import Database, EventRows, SettingRows, TractRows, file_of, to_text
 from tract_jupyter.tract import Tract
 
 if TYPE_CHECKING:
@@ -32,8 +32,9 @@ class VerifiedTract:
     Attributes:
         damaged: the damaged content.
         runs: the runs, the oldest first.
-        unsigned: descriptions of content without this user's signature: operations, handlers, profiles, grants,
-            questions, outcomes, decisions and effects. Such content never decides or runs anything.
+        unsigned: descriptions of content without this user's signature: operations, handlers, profiles, settings,
+            policies, starts of runs, grants, questions, outcomes, decisions and effects. Such content never decides or
+            runs anything.
     """
 
     tract_id: str
@@ -144,6 +145,7 @@ def _unsigned(tract: Tract) -> Iterator[str]:
         }
         for kind, reasons in kinds.items():
             yield from (f"{kind} {name!r}: {why}" for name, why in sorted(reasons.items()))
+        yield from _unsigned_settings(tract)
         for grant in tract.review.grants.all():
             if grant.state == NOT_SIGNED:
                 yield f"grant {grant.grant_id[:8]} for {grant.kind} {grant.name!r}: {NOT_SIGNED}"
@@ -159,3 +161,15 @@ def _unsigned(tract: Tract) -> Iterator[str]:
             yield f"{row.event_type} of {to_text(row.created_at)}, row {row.event_id}: {NOT_SIGNED}"
     except TractError as error:  # such as a secret that cannot be read
         yield f"the rest could not be checked: {error}"
+
+
+def _unsigned_settings(tract: Tract) -> Iterator[str]:
+    """Describe the settings, policies and starts of runs without this user's signature."""
+    policies = tract.policies.evaluator.store
+    rows, events = SettingRows(tract.tract_id), EventRows(tract.tract_id)
+    settings = Settings(policies.database, rows, events, tract.review.signer)
+    yield from (
+        f"settings {row.name!r}: {NOT_SIGNED}" for row in settings.all() if not settings.is_signed(row)
+    )
+    yield from (f"policy {row.name!r}: {NOT_SIGNED}" for row in policies.all() if not policies.is_signed(row))
+    yield from (f"start of run {run_id}: {NOT_SIGNED}" for run_id in tract.runs.unsigned())

@@ -83,6 +83,11 @@ class Signatures:
         return self._signer.verify(_OUTCOME, [stored.pending_id, list(outcome)], stored.outcome)
 
 
+def _is_copied(stored: StoredDecision) -> bool:
+    """Return True if the column with the reason repeats the signed reason, which is in the arguments."""
+    return stored.reason == Decision.of(stored).reason
+
+
 def _request_content(
     pending: Pending | StoredPending, fingerprint: str, request: Mapping[str, Any] | None
 ) -> list[Any]:
@@ -215,7 +220,7 @@ class Records:
         return Unsigned(
             foreign,
             [row for row in own if row.outcome and not self._came_out(row, rounds.get(row.pending_id))],
-            [row for row in decisions if not self.verifies(row)],
+            [row for row in decisions if not (self.verifies(row) and _is_copied(row))],
         )
 
     def _came_out(self, stored: StoredPending, last: int | None) -> bool:

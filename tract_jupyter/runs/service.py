@@ -179,6 +179,26 @@ class Runs:
             newest = self._rows.newest(connection)
         return [self._root(last) for _, last in reversed(newest)]
 
+    def unsigned(self) -> list[str]:
+        """Return the ids of the runs whose start has no signature of this user, the oldest first.
+
+        `Tract.verify` reports runs that cannot be read.
+
+        Raises:
+            TrustError: the signing secret cannot be read.
+        """
+        with self._database.read() as connection:
+            newest = self._rows.newest(connection)
+        found = []
+        for first, _ in reversed(newest):
+            try:
+                begun = RunHistory.of(load(self._database, self._rows, first.run_id)).snapshot
+            except StoreCorruptError:
+                continue
+            if not is_signed(self._signer, first.run_id, begun):
+                found.append(first.run_id)
+        return found
+
     def is_active(self, run_id: str) -> bool:
         """Return True if a process is working on the run, as far as this process knows; for the argument see `get`.
 
