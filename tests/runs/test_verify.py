@@ -137,7 +137,8 @@ def test_the_command_prints_them(turn, store_url, capsys):
     """R58: one line for each run, one for each damage; the exit code tells whether there is any."""
     assert main(["verify", store_url]) == 0
     root = whole()[-1].data.root_hash
-    assert capsys.readouterr().out == f"{turn.tract_id}: run {RUN} done {root}\n"
+    unsigned = f"{turn.tract_id}: not yours: start of run {RUN}: not signed by you\n"  # the test stored it
+    assert capsys.readouterr().out == f"{turn.tract_id}: run {RUN} done {root}\n{unsigned}"
     change(store_url, "UPDATE run_events SET data_json = replace(data_json, 'wet', 'dry')")
     assert main(["verify", store_url]) == 1
     assert "root hash; one of them was changed" in capsys.readouterr().out
