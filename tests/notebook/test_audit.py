@@ -403,6 +403,7 @@ def test_a_full_disk_is_a_clear_error(tmp_path, capsys, monkeypatch):
         out.close()
 
 
+@pytest.mark.skipif(os.name != "posix", reason="POSIX")
 def test_only_a_regular_file_is_read(tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     for file, why in (

@@ -141,13 +141,14 @@ def test_a_store_that_cannot_be_opened_is_not_called_missing(tmp_path, capsys):
     assert "✗ store: invalid database URL" in capsys.readouterr().out
 
 
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX")
+@pytest.mark.skipif(os.name != "posix", reason="POSIX")
 def test_a_pipe_is_no_store_and_is_not_read(tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe.db")
     assert main(["doctor", str(tmp_path / "pipe.db")]) == 1
     assert "no regular file" in capsys.readouterr().out
 
 
+@pytest.mark.skipif(os.name != "posix", reason="POSIX")
 def test_a_working_folder_that_was_deleted(tmp_path, capsys, monkeypatch):
     (tmp_path / "gone").mkdir()
     monkeypatch.chdir(tmp_path / "gone")
@@ -184,6 +185,7 @@ def test_a_model_of_anthropic_that_the_administrator_allows(shell, admin_file, m
     assert "✓ model: " in shell.run("%tract doctor").text
 
 
+@pytest.mark.skipif(os.name != "posix", reason="POSIX")
 def test_a_reader_that_ends_early(tmp_path):
     command = f"{shlex.quote(sys.executable)} -m tract_jupyter doctor | true"
     ran = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=True)
