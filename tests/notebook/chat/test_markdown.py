@@ -1,12 +1,12 @@
 """A model's Markdown: its HTML, its limits and its growth."""
 
-import time
 from html.parser import HTMLParser
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from tests.cpu import cpu_seconds
 from tract_jupyter.notebook.chat import MarkdownStream, markdown, markdown_html
 
 TAGS = {
@@ -265,9 +265,9 @@ def streamed(text, pieces):
     stream, size, frames, shown = MarkdownStream(), -(-len(text) // pieces), [], []
     for begin in range(0, len(text), size):
         stream.append(text[begin : begin + size])
-        started = time.thread_time()
-        shown = stream.parts()
-        frames.append(time.thread_time() - started)
+        with cpu_seconds() as seconds:
+            shown = stream.parts()
+        frames += seconds
     return sum(frames), max(frames), shown
 
 

@@ -1,12 +1,12 @@
 """Templates end, and stay small, whatever they and their data are; data is never executed."""
 
-import time
 from contextlib import suppress
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.cpu import cpu_seconds
 from tests.runs.templates.hostile import BIG, DATA, FILTERS, TEMPLATES, in_a_loop
 from tract_jupyter.exceptions import TemplateError
 from tract_jupyter.runs.templates import TemplateLimits, parse
@@ -87,14 +87,13 @@ LOOPS = st.sampled_from([("", ""), ("{% for i in (1..9999) %}", "{% endfor %}"),
 
 def assert_is_quick(source, data=DATA):
     """Read and render a template, and see that it ends in time. Other processes only slow it down: the best of three counts."""
-    assert any(cpu_seconds(source, data) < MOST_SECONDS for _ in range(3))
+    assert any(seconds_of(source, data) < MOST_SECONDS for _ in range(3))
 
 
-def cpu_seconds(source, data):
-    started = time.process_time()
-    with suppress(TemplateError):
+def seconds_of(source, data):
+    with cpu_seconds() as seconds, suppress(TemplateError):
         parse(source).render(data)
-    return time.process_time() - started
+    return seconds[0]
 
 
 @pytest.mark.slow
