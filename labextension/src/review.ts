@@ -190,7 +190,6 @@ export class Review extends Widget {
     if (this.node.style.minHeight !== height) {
       this.node.style.minHeight = height;
       this.panel.contentHeader.fit();
-      requestAnimationFrame(() => this.items.find(item => item.card?.isOnScreen)?.card?.reveal()); // the cells move down
     }
   }
 
