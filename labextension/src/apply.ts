@@ -6,7 +6,6 @@ import type { EditState, IEdit, IMark, IResult } from './messages';
 
 /** Name of the part of a cell's metadata that says where its source comes from. */
 export const METADATA = 'tract';
-const MOST_DELETED_CELLS = 500;
 
 type IState = ReturnType<typeof takeState>;
 
@@ -73,7 +72,7 @@ export class Editor {
   }
 
   private compose(edit: IEdit, mark: IMark | null): SharedCell.Cell {
-    const deleted = this.deleted.get(edit.cell) ?? JSON.parse(sessionStorage.getItem(`tract_jupyter:${edit.cell}`) ?? 'null');
+    const deleted = this.deleted.get(edit.cell) ?? keep(edit.cell);
     if (deleted && deleted.cell_type === edit.kind && joinText(deleted.source) === edit.source) {
       return deleted as SharedCell.Cell;
     }
@@ -83,14 +82,7 @@ export class Editor {
 
   private remember(id: string, cell: nbformat.IBaseCell): void {
     this.deleted.set(id, cell);
-    if (this.deleted.size > MOST_DELETED_CELLS) {
-      this.deleted.delete(this.deleted.keys().next().value as string);
-    }
-    try {
-      sessionStorage.setItem(`tract_jupyter:${id}`, JSON.stringify(cell)); // for an undo after the page is loaded again
-    } catch {
-      // it is full, so such an undo restores the text alone
-    }
+    keep(id, cell);
   }
 
   private endStep(): void {
@@ -98,6 +90,16 @@ export class Editor {
   }
 
   private readonly deleted = new Map<string, nbformat.IBaseCell>();
+}
+
+/** Keep a deleted cell while this page is open, also if it is loaded again. Return it; null if the browser does not keep it. */
+function keep(id: string, cell?: nbformat.IBaseCell): nbformat.IBaseCell | null {
+  try {
+    void (cell && sessionStorage.setItem(`tract_jupyter:${id}`, JSON.stringify(cell)));
+    return JSON.parse(sessionStorage.getItem(`tract_jupyter:${id}`) ?? 'null');
+  } catch {
+    return null; // no room, or switched off
+  }
 }
 
 /** Return a text that nbformat stores as one string or as a list of strings. */

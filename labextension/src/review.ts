@@ -95,8 +95,7 @@ export class Review extends Widget {
 
   leaveOut(item: Item, reason: string): void {
     if (!this.isBusy) {
-      item.choice = 'left out';
-      item.reason = reason;
+      [item.choice, item.reason] = ['left out', reason];
       this.finish();
     }
   }

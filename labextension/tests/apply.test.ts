@@ -42,11 +42,14 @@ beforeEach(() => {
 
 describe('apply', () => {
   it('restores a deleted cell whole after the page is loaded again, or its text alone if there was no room', () => {
+    const fail = () => {
+      throw new Error('switched off, or full');
+    };
     for (const isFull of [false, true]) {
       const notebook = makeNotebook();
       const before = notebook.toJSON();
       if (isFull) {
-        vi.stubGlobal('sessionStorage', { getItem: () => null, setItem: () => { throw new Error('full'); } });
+        vi.stubGlobal('sessionStorage', { getItem: fail, setItem: fail });
       }
       new Editor(notebook).apply([edit('delete', 'cell-3')], MARK, false);
       const back = edit('insert', 'cell-3', { after: 'cell-2', source: SOURCES[3] });

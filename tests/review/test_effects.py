@@ -82,7 +82,7 @@ def test_two_hundred_files_are_few_lines_and_each_is_named():
         (
             replace(LOOK, refused=(RefusedAttempt("write /w/x, because its owner or group is not yours"),)),
             RiskLevel.HIGH,
-            "changes another user's file",
+            "changes a file of another owner or group",
         ),
         (MANY, RiskLevel.HIGH, "deletes a file"),
         (LOOK, None, "no effects"),

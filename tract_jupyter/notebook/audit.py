@@ -234,7 +234,7 @@ def _opened(file: Path) -> BinaryIO:
 
 
 def _of_tracts(place: Path, trust: Trust, *, has_secret: bool) -> list[str]:
-    """Describe what the verification of the restored store finds."""
+    """Return the problems of the restored tracts, one line each."""
     problems = []
     try:
         with warnings.catch_warnings(action="error", category=SAWarning):

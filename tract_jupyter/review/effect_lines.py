@@ -220,7 +220,7 @@ def _list_risks(effects: Effects) -> Iterator[tuple[RiskLevel, str]]:
     for refusal in effects.refused:
         verb = refusal.action.partition(" ")[0]
         risk = _REFUSED.get(verb, "tries more than it may")
-        yield RiskLevel.HIGH, "changes another user's file" if refusal.is_foreign else risk
+        yield RiskLevel.HIGH, "changes a file of another owner or group" if refusal.is_foreign else risk
     files = [effect.action for effect in effects.files]
     yield from _count_files(files)
     deleted = sum(effect.action == "deleted" for effect in effects.variables)

@@ -59,8 +59,9 @@ def describe_origin(tract: Tract, pages: CellPages, name: str) -> tuple[str, ...
     if not (tract.review.ledger.vouches(stored) and tract.review.ledger.verifies(last)):
         return (f"{_UNKNOWN} The request is not signed by you.",)
     turn = _turn_of(tract, stored)
-    new = _new_cells(tract, turn.question) if turn is not None else frozenset()
-    edits = _edits(stored, last)
+    approved = _approved(stored, last)
+    new = _new_cells(tract, turn.question, approved) if turn is not None else frozenset()
+    edits = [one for one in approved if one.get("action") in {"insert", "replace"}]
     own = [edit.get("source") for edit in edits if edit.get("cell") == cell["id"]]
     inserted = [edit.get("source") for edit in edits if edit.get("action") == "insert"]
     texts = own or (inserted if cell["id"] in new or (not new and cell["source"] in inserted) else [])
@@ -87,17 +88,17 @@ def _find(pages: CellPages, name: str) -> dict[str, Any]:
     return found[0]
 
 
-def _edits(stored: StoredPending, decision: StoredDecision) -> list[Mapping[str, Any]]:
-    """Return the approved inserts and replacements; if the user changed the arguments, the changed ones."""
+def _approved(stored: StoredPending, decision: StoredDecision) -> list[Mapping[str, Any]]:
+    """Return the approved edits; if the user changed the arguments, the changed ones."""
     changed = decision.arguments.get("edits")
     edits = (changed if isinstance(changed, dict) else stored.fields).get("edits")
-    edits = edits if isinstance(edits, list) else []
-    return [one for one in edits if isinstance(one, dict) and one.get("action") in {"insert", "replace"}]
+    return [one for one in edits if isinstance(one, dict)] if isinstance(edits, list) else []
 
 
-def _new_cells(tract: Tract, question: str) -> frozenset[str]:
-    """Return the ids of the cells that the edits of a turn inserted, from records that this user signed."""
-    results = [one.result for one in tract.effects.of(question) if one.is_own and one.tool == EDIT_TOOL]
+def _new_cells(tract: Tract, question: str, approved: list[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the ids of the cells that the approved edits inserted, from records that this user signed."""
+    calls = [one for one in tract.effects.of(question) if one.is_own and one.tool == EDIT_TOOL]
+    results = [one.result for one in calls if (one.arguments or {}).get("edits") == approved]
     made = [one for result in results if isinstance(result, dict) for one in result.get("made", ())]
     return frozenset(one["cell"] for one in made if one["action"] == "insert")
 

@@ -84,8 +84,8 @@ class TurnBoard:
     def take(self, event: TurnEvent) -> None:
         """Add the next event of the turn, and show it now or soon."""
         self.log.add(event)
-        is_silent = isinstance(event, ReplyStored) and not event.text
-        if is_silent or isinstance(event, (CallAsked, CallBegan)):  # most calls end before the next drawing
+        has_no_text = isinstance(event, ReplyStored) and not event.text
+        if has_no_text or isinstance(event, (CallAsked, CallBegan)):  # most calls end before the next drawing
             self._draw_with_beat()
         else:
             self.draw(at_once=isinstance(event, TurnBegan))

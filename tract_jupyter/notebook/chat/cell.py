@@ -117,9 +117,7 @@ async def _send_follow_ups(notebook: NotebookSession, options: ChatOptions) -> N
     hidden, is_first = None, True
     while notebook.side.has_follow_up:
         turn = find_turn(notebook.tract)
-        if not _has_answer(
-            notebook.tract, turn
-        ):  # such as at a limit: the user decides if the turn continues
+        if not _has_answer(notebook.tract, turn):  # it reached a limit: the user decides if it continues
             break
         if is_first:
             hidden, is_first = _hidden_again(notebook, turn), False

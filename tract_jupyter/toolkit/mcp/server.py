@@ -363,10 +363,12 @@ class McpService:
             await anyio.sleep(_LOOK_SECONDS)
             self._calls.tidy()
             now = await self._look()
-            if known is not None and now is not None and now != known:
+            if now is None:
+                continue
+            if known is not None and now != known:
                 with suppress(Exception):  # the client may be gone
                     await self._notify_of_changes()
-            known = now or known
+            known = now
 
     async def _look(self) -> list[Tool] | None:
         """Return the tools; None if the store has a problem, which the next call reports."""
