@@ -13,7 +13,7 @@ import { type IApply, type IEdit, type Incoming, InvalidMessage, type IShow, par
 import { readCells } from './read';
 import { Review } from './review';
 
-const ABILITIES = ['read', 'edit', 'run', 'diff'];
+const ABILITIES = ['read', 'edit', 'run', 'diff', 'watch'];
 
 /** The connection of one notebook on the page to its kernel. */
 export class Session {
@@ -186,6 +186,7 @@ export class Session {
         this.models = this.isPanelOpen ? message.models : [];
         return this.changed.emit(false);
       case 'read':
+        this.panel.model!.contentChanged.connect(this.onContent, this);
         return this.send(comm, { type: 'cells', reply_to: message.id, cells: readCells(this.panel.model!.sharedModel, message) });
       case 'apply':
         return this.apply(comm, message);
@@ -200,6 +201,14 @@ export class Session {
         return message.of === 'decide' ? this.reviews.forEach(review => review.isBusy && review.refuse(message.reason)) : undefined;
       case 'compose':
         return this.compose(message.cell, message.source);
+    }
+  }
+
+  /** Tell the kernel that the cells that it has read may have changed: once for each reading. */
+  private onContent(): void {
+    this.panel.model!.contentChanged.disconnect(this.onContent, this);
+    if (this.comm) {
+      this.send(this.comm, { type: 'changed' });
     }
   }
 

@@ -39,7 +39,7 @@ class Hello(_Message):
     notebook: Annotated[str, Field(max_length=4_096)]
     client: Annotated[str, Field(min_length=1, max_length=200)]
     read_only: bool
-    abilities: Annotated[list[Literal["read", "edit", "run", "diff"]], Field(max_length=4)]
+    abilities: Annotated[list[Literal["read", "edit", "run", "diff", "watch"]], Field(max_length=5)]
 
 
 @with_config(_STRICT)
@@ -64,6 +64,13 @@ class Cells(_Message):
     type: Literal["cells"]
     reply_to: Name
     cells: Annotated[list[PageCell], Field(max_length=20_000)]
+
+
+@with_config(_STRICT)
+class Changed(_Message):
+    """The first change of the notebook after an answer to `read`."""
+
+    type: Literal["changed"]
 
 
 @with_config(_STRICT)
@@ -132,6 +139,7 @@ class Stop(_Message):
 _TYPES: Final[dict[str, Any]] = {
     "hello": Hello,
     "cells": Cells,
+    "changed": Changed,
     "applied": Applied,
     "decide": Decide,
     "ask": Ask,

@@ -68,6 +68,8 @@ class Page:
     abilities: frozenset[str] = frozenset()
     is_greeted: bool = False
     is_silent: bool = False
+    cells: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """The cells that a page which can `watch` has reported since the last change, without outputs."""
 
     def send(self, kind: str, **content: Any) -> None:
         """Send a message. A closed comm drops it."""
@@ -153,10 +155,12 @@ class CellPages:
         page.is_silent = False
         if kind == "hello":
             page.notebook, page.is_read_only = message["notebook"], message["read_only"]
-            page.abilities, page.is_greeted = frozenset(message["abilities"]), True
+            page.abilities, page.is_greeted, page.cells = frozenset(message["abilities"]), True, {}
             page.send("welcome")
             self._clicks.connected(page)
             self._side.connected(page)
+        elif kind == "changed":
+            page.cells = {}
         elif kind == "panel":
             self._side.show(page, is_open=message["open"])
         elif kind == "stop":
@@ -180,6 +184,9 @@ class CellPages:
             if question is None or question.page is not page or question.kind != message["type"]:
                 raise ContentError("no open question has this 'reply_to'")
             del self._questions[message["reply_to"]]
+        if "watch" in page.abilities:  # here, as a change may be the page's next message
+            told = message.get("cells", ())
+            page.cells |= {cell["id"]: {**cell, "outputs": []} for cell in told}
         question.answer = message
         question.answered.set()
 
@@ -226,9 +233,24 @@ class CellPages:
             )
             if answer is not None:
                 return Snapshot(answer["cells"], page)
-            page.is_silent = True
+            page.is_silent, page.cells = True, {}
         cells = read_file(self._path())
         return Snapshot([cell for cell in cells if which is None or cell["id"] in which])
+
+    def recall(self, which: Collection[str]) -> Snapshot:
+        """Return live cells without outputs. The page is not asked if it has reported them, and no change since.
+
+        Args:
+            which: their ids.
+
+        Raises:
+            OperationError: like `read`.
+        """
+        page = self.connected
+        cells = {} if page is None else page.cells  # a change replaces it
+        if not cells or not cells.keys() >= set(which):
+            return self.read(which)
+        return Snapshot([cells[one] for one in which], page)
 
     def apply(
         self, page: Page, edits: Sequence[dict[str, Any]], mark: dict[str, str] | None, request: str = ""

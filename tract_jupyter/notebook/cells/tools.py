@@ -268,7 +268,7 @@ class NotebookCells:
         Raises:
             OperationError: a cell was changed or deleted, the notebook is read-only, or no page can make the edits.
         """
-        live = self.pages.read(which)
+        live = self.pages.read() if which is None else self.pages.recall(which)
         self._known.note_places(live.cells)
         page = live.page
         if page is None:
