@@ -53,7 +53,7 @@ export class Editor {
         replaceSource(order[index], edit.source ?? '');
         return setMark(order[index], mark);
       case 'delete':
-        return this.remember(edit.cell, this.remove(order, index));
+        return void keep(edit.cell, this.remove(order, index));
       case 'move':
         return this.insert(order, edit.after, this.remove(order, index) as SharedCell.Cell);
     }
@@ -72,7 +72,7 @@ export class Editor {
   }
 
   private compose(edit: IEdit, mark: IMark | null): SharedCell.Cell {
-    const deleted = this.deleted.get(edit.cell) ?? keep(edit.cell);
+    const deleted = keep(edit.cell);
     if (deleted && deleted.cell_type === edit.kind && joinText(deleted.source) === edit.source) {
       return deleted as SharedCell.Cell;
     }
@@ -80,25 +80,21 @@ export class Editor {
     return { id: edit.cell, cell_type: edit.kind, source: edit.source ?? '', metadata } as SharedCell.Cell;
   }
 
-  private remember(id: string, cell: nbformat.IBaseCell): void {
-    this.deleted.set(id, cell);
-    keep(id, cell);
-  }
-
   private endStep(): void {
     (this.notebook as { undoManager?: { stopCapturing(): void } }).undoManager?.stopCapturing();
   }
-
-  private readonly deleted = new Map<string, nbformat.IBaseCell>();
 }
 
-/** Keep a deleted cell while this page is open, also if it is loaded again. Return it; null if the browser does not keep it. */
+const kept = new Map<string, nbformat.IBaseCell>();
+
+/** Keep a deleted cell while this page is open, and in most browsers also after it is loaded again. Return it, or null. */
 function keep(id: string, cell?: nbformat.IBaseCell): nbformat.IBaseCell | null {
+  void (cell && kept.set(id, cell));
   try {
     void (cell && sessionStorage.setItem(`tract_jupyter:${id}`, JSON.stringify(cell)));
-    return JSON.parse(sessionStorage.getItem(`tract_jupyter:${id}`) ?? 'null');
+    return kept.get(id) ?? JSON.parse(sessionStorage.getItem(`tract_jupyter:${id}`) ?? 'null');
   } catch {
-    return null; // no room, or switched off
+    return kept.get(id) ?? null; // no room, or switched off
   }
 }
 

@@ -208,7 +208,7 @@ export class Card extends Widget {
   }
 
   private draw(old: string): void {
-    const { item } = this;
+    const { item, decider } = this;
     const { edit, changed } = item;
     if (edit.action === 'move') {
       this.body.append(make('p', 'jp-tract-dim', `The cell ${describe(item)}. It keeps its text and its outputs.`));
@@ -216,24 +216,24 @@ export class Card extends Widget {
       this.body.append(make('p', 'jp-tract-note', TOO_LONG));
       return;
     } else {
-      const { languages } = this.decider;
-      const several = edit.hunks.length > 1 && edit.action === 'replace';
-      const mimeType = this.decider.mimeType(this.item);
-      const chooser = several && changed === null ? (hunk: IHunk) => this.drawChoice(hunk) : null;
-      const onChange = (text: string) => {
-        item.changed = text;
-        this.decider.changed();
-      };
+      const hasChoice = edit.hunks.length > 1 && edit.action === 'replace' && changed === null;
+      const chooser = hasChoice ? (hunk: IHunk) => this.drawChoice(hunk) : null;
+      const onChange = changed === null ? null : (text: string) => this.take(text);
       const source = changed ?? edit.source ?? '';
-      this.view = drawDiff({ old, source, hunks: edit.hunks, mimeType, languages, chooser, onChange: changed === null ? null : onChange });
+      this.view = drawDiff({ old, source, hunks: edit.hunks, mimeType: decider.mimeType(item), languages: decider.languages, chooser, onChange });
       this.body.classList.toggle('jp-mod-added', old === '');
       this.body.classList.toggle('jp-mod-removed', edit.source === null || edit.source === '');
       this.body.append(this.view.dom);
     }
     this.sight = new Sight(this.body, () => {
-      this.item.isSeen = true;
-      this.decider.changed();
+      item.isSeen = true;
+      decider.changed();
     });
+  }
+
+  private take(text: string): void {
+    this.item.changed = text;
+    this.decider.changed();
   }
 
   private drawChoice(hunk: IHunk): HTMLElement {
@@ -252,13 +252,10 @@ export class Card extends Widget {
   private drawFindings(): HTMLElement {
     const rows = this.item.edit.findings.map(({ severity, text, line }) => {
       const place = line === null ? '' : `Line ${line}: `;
-      const level = escapeLine(severity, 20);
-      const row = make('li', '', make('b', '', level), ` ${place}${escapeLine(text, 500)}`);
-      row.dataset.severity = level;
+      const row = make('li', '', make('b', '', escapeLine(severity, 20)), ` ${place}${escapeLine(text, 500)}`);
+      row.dataset.severity = severity;
       return row;
     });
-    const list = make('ul', 'jp-tract-findings', ...rows);
-    list.hidden = rows.length === 0;
-    return list;
+    return make('ul', 'jp-tract-findings', ...rows);
   }
 }

@@ -1,9 +1,7 @@
+type Tags = HTMLElementTagNameMap;
+
 /** Return an element with a class and children. Strings become text nodes, never markup. */
-export function make<K extends keyof HTMLElementTagNameMap>(
-  tag: K,
-  className = '',
-  ...children: readonly (Node | string)[]
-): HTMLElementTagNameMap[K] {
+export function make<K extends keyof Tags>(tag: K, className = '', ...children: readonly (Node | string)[]): Tags[K] {
   const node = document.createElement(tag);
   node.className = className;
   node.append(...children);

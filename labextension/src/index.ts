@@ -50,9 +50,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
         sessions.set(panel, session);
         session.changed.connect((_session, isMore) => {
           follow();
-          if (isMore) {
-            notify(panel.title.label, open);
-          }
+          void (isMore && notify(panel.title.label, open));
         });
         panel.disposed.connect(() => sessions.delete(panel));
         follow();

@@ -102,9 +102,7 @@ export class Badges extends Watcher {
 
 /** Return true if an output of a cell is an error. The user's own Stop is none. */
 export function hasError(model: ICellModel): boolean {
-  if (!isCodeCellModel(model)) {
-    return false;
-  }
-  const { outputs } = model;
-  return Array.from({ length: outputs.length }, (_, index) => outputs.get(index)).some(one => one.type === 'error' && one.toJSON().ename !== 'KeyboardInterrupt');
+  const outputs = isCodeCellModel(model) ? model.outputs : null;
+  const found = Array.from({ length: outputs?.length ?? 0 }, (_, index) => outputs!.get(index));
+  return found.some(one => one.type === 'error' && one.toJSON().ename !== 'KeyboardInterrupt');
 }

@@ -205,7 +205,7 @@ export class Review extends Widget {
     for (const item of this.items) {
       const cell = sharedModel?.cells.find(one => one.getId() === item.edit.cell);
       const above = sharedModel?.cells.findIndex(one => one.getId() === item.edit.after) ?? -1;
-      item.place = above >= 0 ? `below cell ${above + 1}` : 'to the top';
+      item.place = above < 0 ? 'to the top' : `below cell ${above + 1}`;
       if (item.old === null && (item.state === 'applied' || item.state === 'read_only')) {
         item.old = item.edit.action === 'insert' ? '' : (cell?.getSource() ?? null);
       }
@@ -309,7 +309,7 @@ export class Review extends Widget {
     const reasons = this.items.filter(item => item.reason);
     const reason = reasons.map(item => (this.isAlone ? item.reason : `${item.edit.edit}: ${item.reason}`)).join('; ');
     const runs = accepted.map(item => item.runs);
-    this.decide(accepted.length > 0 ? 'accept' : 'reject', accepted.map(takeChoice), reason.slice(0, LONGEST_REASON), runs);
+    this.decide(runs.length > 0 ? 'accept' : 'reject', accepted.map(takeChoice), reason.slice(0, LONGEST_REASON), runs);
   }
 
   private decide(choice: 'accept' | 'reject', edits: IAcceptedEdit[], reason: string, runs: readonly boolean[] = []): void {

@@ -135,8 +135,8 @@ export class Session {
       }
     };
     this.comm = comm;
-    const hello = { v: VERSION, type: 'hello', notebook: this.panel.context.path, client: this.client };
-    comm.open({ ...hello, read_only: this.isReadOnly, abilities: ABILITIES });
+    const { isReadOnly, client, panel } = this;
+    comm.open({ v: VERSION, type: 'hello', notebook: panel.context.path, client, read_only: isReadOnly, abilities: ABILITIES });
   }
 
   private disconnect(): void {
@@ -149,8 +149,8 @@ export class Session {
     this.changed.emit(false);
   }
 
-  private send(comm: Kernel.IComm, message: JSONObject): void {
-    if (!comm.isDisposed) {
+  private send(comm: Kernel.IComm | null, message: JSONObject): void {
+    if (comm && !comm.isDisposed) {
       comm.send({ v: VERSION, ...message });
     }
   }
@@ -207,9 +207,7 @@ export class Session {
   /** Tell the kernel that the cells that it has read may have changed: once for each reading. */
   private onContent(): void {
     this.panel.model!.contentChanged.disconnect(this.onContent, this);
-    if (this.comm) {
-      this.send(this.comm, { type: 'changed' });
-    }
+    this.send(this.comm, { type: 'changed' });
   }
 
   private apply(comm: Kernel.IComm, { id, edits, mark, request }: IApply): void {
@@ -250,14 +248,20 @@ export class Session {
     this.send(comm, { type: 'ask', cell, kind });
   }
 
-  /** Insert and run the cell for which the user clicked: once for each click. */
+  /** Insert and run the cell for which the user clicked. While it runs, another click does nothing. */
   private compose(id: string, source: string): void {
     const notebook = this.panel.content;
     const index = notebook.widgets.findIndex(cell => cell.model.id === id);
     if (!this.asked.delete(id) || index < 0 || this.isReadOnly) {
       return;
     }
-    this.panel.model!.sharedModel.insertCell(index + 1, { cell_type: 'code', source });
+    const { sharedModel } = this.panel.model!;
+    const below = sharedModel.cells[index + 1] as { executionState?: string; getSource(): string } | undefined;
+    if (below?.getSource() !== source) {
+      sharedModel.insertCell(index + 1, { cell_type: 'code', source });
+    } else if (below.executionState === 'running') {
+      return;
+    }
     notebook.deselectAll();
     notebook.activeCellIndex = index + 1;
     void NotebookActions.run(notebook, this.panel.sessionContext);

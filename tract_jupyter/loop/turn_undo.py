@@ -106,13 +106,18 @@ class TurnUndo:
         """Return the items in a state."""
         return tuple(item for item in self.items if item.state == state)
 
+    @property
+    def verb(self) -> str:
+        """`Undo` for a plan, `Undone` for a result, and `Partly undone` or `Not undone` if items failed."""
+        if not self.is_done:
+            return "Redo" if self.is_redo else "Undo"
+        done, failed = "redone" if self.is_redo else "undone", len(self.items_in("failed"))
+        return ("Not " if failed == len(self.items) else "Partly ") + done if failed else done.capitalize()
+
     def __str__(self) -> str:
-        verb = "Redo" if self.is_redo else "Undo"
-        if self.is_done:
-            verb = "Redone" if self.is_redo else "Undone"
         marks = {"restorable": "↶", "changed since": "!", "impossible": "×", "failed": "×"}
         lines = [f"{marks[item.state]} {item.name}: {item.detail}" for item in self.items]
-        return "\n".join([f"{verb}: {self.text}", *lines])
+        return "\n".join([f"{self.verb}: {self.text}", *lines])
 
 
 @dataclass(frozen=True)

@@ -133,13 +133,52 @@ def test_the_edits_of_the_user_win(page, tract, ask, read, decided):
     assert "read-only" in ask("notebook_edit", edits=[{"action": "insert", "source": "1"}])
 
 
+def test_a_page_that_tells_its_changes_is_not_asked_again(page, ask, read, decided):
+    page.hello["abilities"] = ["read", "edit", "watch"]
+    page.greet()
+    seen = read()
+    user = decided(answering("reject"), answering("reject"))
+
+    def edited(**changes):
+        """Propose an edit; return the number of questions to the page, and the text for the model."""
+        page.got.clear()
+        edit = {"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 2", **changes}
+        told = ask("notebook_edit", edits=[edit])
+        return len([one for one in page.got if one["type"] == "read"]), told
+
+    assert edited()[0] == 0
+    page.cells[0]["source"] = "x = 3"
+    page.say("changed")
+    count, told = edited()
+    assert count == 1
+    assert "the user changed cell a since you read it" in told
+    assert edited()[0] == 0  # the answer to the last question is known
+    assert len(user.shown) == 2  # the first request, and its end
+    page.greet()  # another document may be open now
+    assert edited()[0] == 1
+
+
+def test_a_page_is_asked_about_a_cell_that_it_has_not_reported(page, ask, read, decided):
+    page.hello["abilities"] = ["read", "edit", "watch"]
+    page.greet()
+    read()
+    decided(answering("reject"))
+    page.got.clear()
+    assert "'after' names cell d" in ask(
+        "notebook_edit", edits=[{"action": "insert", "after": "d", "source": "1"}]
+    )
+    assert [one["type"] for one in page.got if one["type"] == "read"] == ["read"]
+
+
 def test_an_undo_leaves_a_cell_that_the_user_changed(page, tract, ask, read, decided):
     seen = read()
     decided(answering("approve"))
     ask("notebook_edit", edits=[{"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 2"}])
     page.cells[0]["source"] = "x = 3"
     turn = tract.loop.turns()[-1]
-    assert "failed" in {item.state for item in tract.undo(turn).items}
+    tried = tract.undo(turn)
+    assert "failed" in {item.state for item in tried.items}
+    assert str(tried).startswith("Partly undone: Do it.")
     assert page.sources["a"] == "x = 3"
     page.cells[0]["source"] = "x = 2"
     assert {item.state for item in tract.undo(turn).items} == {"restorable"}

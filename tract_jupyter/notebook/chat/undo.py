@@ -55,8 +55,7 @@ class UndoCard:
     @property
     def title(self) -> str:
         """The title, with the beginning of the message."""
-        verbs = ("Redone", "Redo") if self.plan.is_redo else ("Undone", "Undo")
-        return f"{verbs[0 if self.plan.is_done else 1]} “{printable(self.plan.text)}”"
+        return f"{self.plan.verb} “{printable(self.plan.text)}”"
 
     @property
     def actions(self) -> tuple[Action, ...]:
