@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from benchmarks.places import temporary_home
@@ -36,7 +37,7 @@ GROUPS = (
     "proof",
 )
 SEPARATE = ("notebook_cells", "outside_agents", "outside_waits")
-"""Groups that run by name only: they need a page with the JupyterLab extension, or install programs."""
+"""Groups that run by name, or by the part before `_`: they need JupyterLab's extension, or install programs."""
 # smaller sizes for a run of all groups
 _SHORTER: dict[str, tuple[object, ...]] = {
     "review": ((1_000, 10_000),),
@@ -54,14 +55,16 @@ _SHORTER: dict[str, tuple[object, ...]] = {
 
 
 def main(wanted: list[str]) -> int:
-    """Run the named groups, or all groups. Return 2 for an unknown group."""
-    unknown = [name for name in wanted if name not in (*GROUPS, *SEPARATE)]
-    if unknown:
-        print(f"no group {unknown[0]!r}; there are: {', '.join((*GROUPS, *SEPARATE))}", file=sys.stderr)
+    """Run the named groups and their parts, or all groups. Return 2 for an unknown group."""
+    groups = (*GROUPS, *SEPARATE)
+    named = [[group for group in groups if f"{group}_".startswith(f"{name}_")] for name in wanted]
+    if [] in named:
+        unknown = wanted[named.index([])]
+        print(f"no group {unknown!r}; there are: {', '.join(groups)}", file=sys.stderr)
         return 2
     _print_head()
     with temporary_home():
-        for name in wanted or GROUPS:
+        for name in dict.fromkeys(chain(*named)) if wanted else GROUPS:
             print(f"{name}:", flush=True)
             size = () if wanted else _SHORTER.get(name, ())
             for row in import_module(f"benchmarks.{name}").rows(*size):
