@@ -44,8 +44,9 @@ def model(messages, **_):
     if step == 1:
         until = time.monotonic() + 20
         pathlib.Path("asked").touch()
-        while waits and not pathlib.Path("go").exists() and time.monotonic() < until:
-            time.sleep(0.02)
+        pages = get_ipython()._tract_jupyter.notebook.cells.pages
+        while waits and time.monotonic() < until and (not pathlib.Path("go").exists() or pages.connected.cells):
+            time.sleep(0.02)  # until the page has told the change
         hashes = {one["id"]: one.get("source_hash") for one in json.loads(messages[-1]["content"])["cells"]}
         edits = [{**one, **({"based_on": hashes[one["cell"]]} if "cell" in one else {})} for one in plan]
         return call("notebook_edit", edits=edits)
