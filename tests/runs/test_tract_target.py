@@ -301,9 +301,13 @@ def test_persisted_artifacts_are_read_by_the_next_run(tract):
     tract.user("U")
     for run in ("one", "two"):
         target = target_of(tract, run, "s")
-        tract._parts.engine.reports.add(run, RunPhase.MAIN_LLM, {})  # from the reply on, they are stored
+        with tract._repository.database.write() as connection:
+            tract._parts.engine.reports.add(
+                connection, run, RunPhase.MAIN_LLM, {}
+            )  # from the reply on, they are stored
         commit(Hook.AFTER, [item("op", write)], turn_of(tract), target)
     assert target.artifacts()["t"].history == ({"n": 1}, {"n": 1})
     for run, session in (("three", "other"), ("four", None)):
-        tract._parts.engine.reports.add(run, RunPhase.MAIN_LLM, {})
+        with tract._repository.database.write() as connection:
+            tract._parts.engine.reports.add(connection, run, RunPhase.MAIN_LLM, {})
         assert target_of(tract, run, session).artifacts() == {}

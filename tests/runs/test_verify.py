@@ -28,7 +28,8 @@ def store_run(url, tract_id, events):
     for event in events:
         log.add(event.data)
         if event.type == "commit.finished":
-            reports.add(event.run_id, event.data.hook, event.data.report)
+            with database.write() as connection:
+                reports.add(connection, event.run_id, event.data.hook, event.data.report)
     log.flush()
     database.close()
 

@@ -336,7 +336,7 @@ class VersionedContext:
             generation_config=restored.generation_config,
         )
 
-    def batch(self) -> AbstractContextManager[None]:
+    def batch(self) -> AbstractContextManager[object]:
         """Write all commits of a `with` block in one transaction: fast, and all or none.
 
         The block cannot send requests to a model: other writers of the store would wait for the reply.

@@ -172,12 +172,15 @@ class Writer:
         )
 
     @whole_context
-    def batch(self) -> Iterator[None]:
-        """Write the commits of the block in one transaction: all or none."""
+    def batch(self) -> Iterator[Connection]:
+        """Write the commits of the block in one transaction: all or none. Yield its connection.
+
+        The commits are written at the end of the block, or before another transaction joins this one.
+        """
         with self._lock:
             if self._buffer is not None:  # a part of an outer batch; if it fails, both fail
-                with self._database.write():
-                    yield
+                with self._database.write() as connection:
+                    yield connection
                 return
             try:
                 with self._database.write() as connection:
@@ -187,7 +190,7 @@ class Writer:
                     )
                     self._buffer = Buffer(connection, self._commits, self._refs)
                     self._database.before_nested(self._buffer.flush, self._forget)
-                    yield
+                    yield connection
                     self._buffer.flush()
             except BaseException:
                 self._forget()

@@ -135,13 +135,12 @@ class Lease:
             if other.question is not None:
                 self.open.append(other)
 
-    def ask(self, question: str | None) -> None:
+    def ask(self, connection: Connection, question: str | None) -> None:
         """Set the commit to answer. The open questions of this branch are handled by now."""
-        with self._database.write() as connection:
-            for other in self.open:
-                self._rows.remove(connection, other.run_id)
-            self.question, self.open = question, []
-            self._rows.put(connection, self._fresh())
+        for other in self.open:
+            self._rows.remove(connection, other.run_id)
+        self.question, self.open = question, []
+        self._rows.put(connection, self._fresh())
 
     def hold_for(self, run_id: str) -> None:
         """Hold the branch for another run of the same turn from now on."""
@@ -325,7 +324,7 @@ class Turns:
             RunError: another process or thread answers on this branch.
         """
         with self._hold(uuid4().hex, here.branch, None, here.branch, sets_aside=True) as turn:
-            with self._writer.batch():
+            with self._writer.batch() as connection:
                 newest = self._newest_append(self._writer.position.commit_hash)
                 last = None if newest is None else newest.commit_hash
                 is_same = newest is not None and _holds(newest, content)
@@ -333,11 +332,11 @@ class Turns:
                 self._set_others_aside(turn.lease, again)
                 if again is not None and again.question is not None:
                     self._take_back(again.question)
-                    turn.lease.ask(again.question)
+                    turn.lease.ask(connection, again.question)
                 elif is_same and self._waits(last or ""):
                     turn.waits = True
                 else:
-                    turn.lease.ask(say().commit_hash)
+                    turn.lease.ask(connection, say().commit_hash)
                 turn.here = self._writer.position
             turn.is_asked = not turn.waits
             yield turn
@@ -386,7 +385,8 @@ class Turns:
                 self._set_others_aside(turn.lease, again)
                 if again is not None and again.question is not None:
                     self._take_back(again.question)
-                turn.lease.ask(question if again is None else again.question)
+                with self._database.write() as connection:
+                    turn.lease.ask(connection, question if again is None else again.question)
                 turn.here = self._refs.position
             yield turn
 

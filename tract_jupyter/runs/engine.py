@@ -189,7 +189,7 @@ class RunEngine:
             )  # fmt: skip
             target = TractTarget(
                 self._repository, log.run_id, self.reports, self.artifacts, session=snapshot.session_key,
-                base=snapshot.artifacts, is_new=so_far is None, before=log.flush,
+                base=snapshot.artifacts, is_new=so_far is None, before=log.store,
             )  # fmt: skip
             ending = RunExecutor(snapshot, log, target, dependencies, so_far).run()
         call.reply = target.rewritten_reply or call.reply

@@ -138,29 +138,32 @@ class RunLog(EventLog):
         self._stored = len(events)
 
     def flush(self) -> None:
-        """Store the new events. An open transaction of this thread includes them.
+        """Store the new events in one transaction; raises as `store` does."""
+        if self._stored < len(self._events):
+            with self._database.write() as connection:
+                self.store(connection)
+
+    def store(self, connection: Connection) -> None:
+        """Store the new events in the caller's transaction.
 
         Raises:
-            StoreError: they cannot be stored, or another process continues the run. The next flush tries again.
+            StoreError: they cannot be stored, or another process continues the run. The next call tries again.
         """
         first = self._stored
         fresh = self._events[first:]
-        if not fresh:
-            return
-        with self._database.write() as connection:
-            texts = self._texts[first : first + len(fresh)]
-            rows = [
-                StoredRunEvent(
-                    event.run_id, event.seq, event.data.type,
-                    _with_artifacts(self._objects, connection, event.data.artifacts, text)
-                    if isinstance(event.data, RunStarted | CommitFinished) and event.data.artifacts else text,
-                    to_text(event.at),
-                )
-                for event, text in zip(fresh, texts, strict=True)
-            ]  # fmt: skip
-            self._rows.append(connection, rows)
-            self._database.if_rolled_back(lambda: self._back_to(first))
-            self._stored = first + len(fresh)
+        texts = self._texts[first : first + len(fresh)]
+        rows = [
+            StoredRunEvent(
+                event.run_id, event.seq, event.data.type,
+                _with_artifacts(self._objects, connection, event.data.artifacts, text)
+                if isinstance(event.data, RunStarted | CommitFinished) and event.data.artifacts else text,
+                to_text(event.at),
+            )
+            for event, text in zip(fresh, texts, strict=True)
+        ]  # fmt: skip
+        self._rows.append(connection, rows)
+        self._database.if_rolled_back(lambda: self._back_to(first))
+        self._stored = first + len(fresh)
 
     def _back_to(self, stored: int) -> None:
         self._stored = min(self._stored, stored)

@@ -170,14 +170,14 @@ class MainCaller:
                 pieces.append(delta.text)
 
         def keep(fields: dict[str, Any]) -> Any:
-            with self._repository.writer.batch():
+            with self._repository.writer.batch() as connection:
                 call.finished = None
                 self._restore_original(snapshot, turn)
                 response = self._generation.commit_in_batch(fields)
                 reply = MainReply(text=response.text, usage=response.usage)
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
                 self._remember(snapshot, turn)
-                self._reports.add(run_id, _MAIN, ended.form())
+                self._reports.add(connection, run_id, _MAIN, ended.form())
             call.finished, call.reply = ended, response.commit_info
             return response
 

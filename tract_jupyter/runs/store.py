@@ -471,7 +471,7 @@ def read_objects(rows: RunObjectRows, connection: Connection, names: Iterable[st
 
 
 class SqlCommitLog:
-    """The commit reports of one tract's runs, as JSON. Writes are part of the thread's open transaction."""
+    """The commit reports of one tract's runs, as JSON."""
 
     def __init__(self, database: Database, rows: RunCommitRows) -> None:
         self._database = database
@@ -487,14 +487,13 @@ class SqlCommitLog:
             stored = self._rows.of(connection, run_id, hook)
         return None if stored is None else _report(stored)
 
-    def add(self, run_id: str, hook: str, report: dict[str, Any]) -> None:
+    def add(self, connection: Connection, run_id: str, hook: str, report: dict[str, Any]) -> None:
         """Store the report, in one transaction with the effects.
 
         Raises:
             StoreError: this run has a commit at this hook already. The transaction must be rolled back.
         """
-        with self._database.write() as connection:
-            self._rows.add(connection, StoredRunCommit(run_id, hook, canonical_json(report)))
+        self._rows.add(connection, StoredRunCommit(run_id, hook, canonical_json(report)))
 
 
 def _report(stored: StoredRunCommit) -> dict[str, Any]:

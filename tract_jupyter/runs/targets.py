@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from sqlalchemy import Connection
+
     from tract_jupyter.context import Repository
     from tract_jupyter.models import CommitInfo
     from tract_jupyter.runs.model import ArtifactView
@@ -163,7 +165,7 @@ class TractTarget(RunTarget):
         session: str | None = None,
         base: Mapping[str, ArtifactView] | None = None,
         is_new: bool = False,
-        before: Callable[[], object] = lambda: None,
+        before: Callable[[Connection], object] = lambda _: None,
     ) -> None:
         super().__init__(session)
         self._repository = repository
@@ -181,8 +183,8 @@ class TractTarget(RunTarget):
         kept = dict(self._kept)
         try:
             # the batch comes first, because it takes the writer's lock before the store's
-            with self._repository.writer.batch():
-                self._before()
+            with self._repository.writer.batch() as self._connection:
+                self._before(self._connection)
                 yield
         except BaseException:
             self._kept = kept
@@ -209,7 +211,7 @@ class TractTarget(RunTarget):
 
     def record(self, report: CommitReport) -> None:
         """Store the report. It prevents a second commit."""
-        self._reports.add(self._run_id, report.hook, report.form())
+        self._reports.add(self._connection, self._run_id, report.hook, report.form())
 
     def _is_answered(self) -> bool:
         return self._reports.find(self._run_id, RunPhase.MAIN_LLM) is not None

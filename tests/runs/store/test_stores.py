@@ -180,15 +180,16 @@ def test_a_run_commits_once_at_each_hook(database, artifacts):
     assert log.find(RUN, "before_main_llm") is None
     for value in ("wet", "dry"):
         try:
-            with database.write():
+            with database.write() as connection:
                 artifacts.remember(SESSION, [artifact(value=value)])
-                log.add(RUN, "before_main_llm", {"hook": "before_main_llm", "entries": [value]})
+                log.add(connection, RUN, "before_main_llm", {"hook": "before_main_llm", "entries": [value]})
         except StoreError:
             assert value == "dry"
     assert artifacts.load(SESSION)["world"].value == "wet"
     assert log.find(RUN, "before_main_llm") == {"hook": "before_main_llm", "entries": ["wet"]}
     assert log.find(RUN, "after_main_llm") is None
-    log.add(RUN, "after_main_llm", {})
+    with database.write() as connection:
+        log.add(connection, RUN, "after_main_llm", {})
     assert log.find(RUN, "after_main_llm") == {}
     assert SqlCommitLog(database, RunCommitRows("2" * 32)).find(RUN, "after_main_llm") is None
 
@@ -197,7 +198,8 @@ def test_a_run_commits_once_at_each_hook(database, artifacts):
 def test_a_damaged_report_does_not_count_as_none(database, damage):
     """R58: otherwise its effects would be applied again."""
     log = SqlCommitLog(database, RunCommitRows(TRACT))
-    log.add(RUN, "before_main_llm", {})
+    with database.write() as connection:
+        log.add(connection, RUN, "before_main_llm", {})
     change(database, "UPDATE run_commits SET report_json = :damage", damage=damage)
     with pytest.raises(StoreCorruptError, match="could be committed twice"):
         log.find(RUN, "before_main_llm")
