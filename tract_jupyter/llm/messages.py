@@ -370,6 +370,8 @@ def text_of(content: object) -> str:
 
 def tokens_of(usage: Mapping[str, Any]) -> int | None:
     """Return the tokens of a request and its reply, with the estimated part; None if they were not counted."""
+    if not usage:
+        return None
     counts = Usage.of({"usage": dict(usage)})
     known = [count for count in (counts.input_tokens, counts.output_tokens) if count is not None]
     total, estimated = usage.get("total_tokens"), usage.get("estimated_tokens")

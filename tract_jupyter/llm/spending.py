@@ -379,12 +379,11 @@ class Spending:
             AdminLimitError: the administrator's limits do not allow it. It was not sent.
         """
         limits = admin_limits()
-        is_own = not is_package_client(client)
-        if limits.redaction and is_own:
-            messages, options = Redaction().of(messages), redacted_body(options)
-        request = _Request(client, messages, options, asked, operation, limits.has_budget, [])
-        if limits.limits_requests and is_own:
+        if (limits.redaction or limits.limits_requests) and not is_package_client(client):
             limits.check_own_object("your own object or function")
+            if limits.redaction:
+                messages, options = Redaction().of(messages), redacted_body(options)
+        request = _Request(client, messages, options, asked, operation, limits.has_budget, [])
         if self.account.budget is None and not limits.has_budget:
             return self._send(request, options)
         line, is_assumed = self._most(request, self.account.prices)
@@ -536,10 +535,14 @@ def request_tokens(sent: Mapping[str, Any], count: Callable[[str], int]) -> int:
     """Estimate the tokens of a request: instructions, messages with their raw blocks, and tools."""
     messages = sent.get("messages") or sent.get("input") or ()
     texts = [_text(sent[name]) for name in ("system", "instructions", "tools") if sent.get(name)]
+    media = 0
     for message in messages:
         content = message.get("content") if isinstance(message, dict) and message.keys() == _PLAIN else None
-        texts.append(content if isinstance(content, str) else _text(message))
-    media = sum(map(media_tokens, inline_media(messages)))
+        if isinstance(content, str):
+            texts.append(content)
+        else:
+            texts.append(_text(message))
+            media += sum(map(media_tokens, inline_media(message)))
     return count("\n".join(texts)) + media + _PER_MESSAGE * len(messages)
 
 
