@@ -167,7 +167,7 @@ def tool_call(tract, values):
         """Do it."""
 
     return PendingToolCall(
-        "tool", values, parameters=Parameters.of(tool), definition_hash="f" * 64, tract=tract
+        "tool", values, parameters=Parameters.of(tool), definition_hash="f" * 64, code_doubt="", tract=tract
     )
 
 

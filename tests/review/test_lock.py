@@ -515,7 +515,7 @@ def test_a_gated_tool_call_is_settled(tract, lock):
     from tract_jupyter.toolkit import PendingToolCall
 
     pending = PendingToolCall("rm", {"path": "a"}, tract=tract, parameters=Parameters("rm", [Parameter("path", str)]),
-                              definition_hash="0" * 64)  # fmt: skip
+                              definition_hash="0" * 64, code_doubt="")  # fmt: skip
     tract.reviewer.channel = FakeChannel(reachable=False)
     tract.reviewer.channel.lock = lock(entry(kind="tool", title=pending.title, identity=pending.identity))
     tract.reviewer.decide_now(pending)

@@ -275,7 +275,7 @@ class Call:
         executor, tool, values, actor = self._executor, self.tool, self.values, self._actor
         code = tool.examine()
         definition_hash = tool.hash_for(values, code.digest)
-        pending = PendingToolCall(
+        return PendingToolCall(
             tool.name,
             values,
             tract=executor.top.tract,
@@ -289,9 +289,8 @@ class Call:
             why=f"{executor.asker(actor)} wants to make this call. It needs your approval: "
             f"{doubt or f'the tool {_traits(tool)}'}.{_doubt_sentence(code.doubt)}{FINAL if tool.is_final else ''}",
             details=_details_of(tool, actor),
+            code_doubt=code.doubt,
         )
-        pending.code_doubt = code.doubt
-        return pending
 
     def _check_unchanged(self, values: dict[str, Any], definition_hash: str) -> None:
         """Check that an approval still matches the call."""

@@ -86,10 +86,7 @@ class ToolQuestion(FieldPending):
 
     @cached_property
     def code_doubt(self) -> str:
-        """The doubt about the tool's code, see `ToolDefinition`. The hash detects later changes of that code.
-
-        `Call` sets it, as it has just examined the code.
-        """
+        """The doubt about the tool's code, see `ToolDefinition`. The hash detects later changes of that code."""
         tool = self.current_tool
         return "" if tool is None else tool.code_doubt
 
@@ -218,9 +215,10 @@ class ToolQuestion(FieldPending):
         return not self.chooses(action) and super().is_instant(action)
 
     def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """Return the code of the operation."""
+        """Return the code of the operation that it fires, and the tool's own code blocks."""
         fired = self.fired
-        return () if fired is None else blocks_of(fired, self._home)
+        blocks = () if fired is None else blocks_of(fired, self._home)
+        return (*blocks, *self.call_details().blocks)
 
     def about_operation(self) -> str:
         """Return a text about the operation that the call fires, for the user."""
@@ -349,10 +347,6 @@ class ToolPending(BuiltinPending, ToolQuestion):
         tables = (ValueTable(f"Call {self.tool_name} with", rows),) if rows else ()
         return (*self.call_details().tables, *self.without_details(tables))
 
-    def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """Return the code of the operation that it fires, and the tool's own code blocks."""
-        return (*super().code_blocks(), *self.call_details().blocks)
-
     def _tool(self) -> ToolDefinition:
         tool = self.current_tool
         if tool is None:
@@ -396,6 +390,7 @@ class PendingToolCall(ToolQuestion):
         arguments: the validated arguments, with defaults.
         parameters: validate changed arguments.
         definition_hash: the hash of the tool's schema and code.
+        code_doubt: the doubt about the tool's code.
         check: raises `FingerprintError` if the tool or the permission changed since the request.
         why: the reason for the request.
         details: returns additional information about the current arguments.
@@ -413,6 +408,7 @@ class PendingToolCall(ToolQuestion):
         *,
         parameters: ParameterSet,
         definition_hash: str,
+        code_doubt: str,
         check: Callable[[], None] = lambda: None,
         description: str = "",
         why: str = "",
@@ -425,6 +421,7 @@ class PendingToolCall(ToolQuestion):
         self.tool = tool
         self.field_parameters = parameters
         self.definition_hash = definition_hash
+        self.code_doubt = code_doubt
         self._approved_hash = definition_hash
         self._check = check
         self._description = description
@@ -502,10 +499,6 @@ class PendingToolCall(ToolQuestion):
         )
         details = self.call_details()
         return (*details.tables, *super().more_tables(), *(table for table in tables if table.rows))
-
-    def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """Return the code of the operation that it fires, and the tool's own code blocks."""
-        return (*super().code_blocks(), *self.call_details().blocks)
 
     def _find_details(self) -> CallDetails:
         return CallDetails() if self._details is None else self._details(self.fields)

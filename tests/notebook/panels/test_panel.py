@@ -260,7 +260,12 @@ def test_what_may_be_gone_for_good_is_told(tract, is_destructive):
         """Drop a file."""
 
     pending = PendingToolCall(
-        "drop", {"path": "a"}, parameters=Parameters.of(drop), definition_hash="f" * 64, tract=tract
+        "drop",
+        {"path": "a"},
+        parameters=Parameters.of(drop),
+        definition_hash="f" * 64,
+        code_doubt="",
+        tract=tract,
     )
     assert Panel(Ticket(pending, lambda _: None)).view["is_destructive"] is is_destructive
 
@@ -302,6 +307,6 @@ def test_of_an_mcp_server_only_empty_defaults_are_folded(tract):
     tract.executor.add(tool)
     asked = PendingToolCall(
         "write", tool.parameters.validate({"text": "a"}), parameters=tool.parameters, tract=tract,
-        definition_hash=tool.definition_hash,
+        definition_hash=tool.definition_hash, code_doubt="",
     )  # fmt: skip
     assert panel_data(tract.reviewer.show(asked))["defaults"] == ["tags"]
