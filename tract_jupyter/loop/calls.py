@@ -482,16 +482,20 @@ class StepCalls:
             raise self._miss
 
     def _work_lane(self, calls: list[_StepCall]) -> None:
-        """Run the calls of a lane. Turn every exception into an answer, because the step waits for it."""
+        """Run the calls of a lane, in order."""
         for call in calls:
-            try:
-                self._write(call)
-            except CassetteError as error:
-                self._miss = error
-            except TractError as error:
-                call.answer = CallAnswer(f"its result could not be stored: {error}", is_error=True)
-            except BaseException as error:  # noqa: BLE001
-                call.answer = answer_of(failed(call.original.name, error), self.dependencies.redact)
+            self._guarded(self._write, call)
+
+    def _guarded(self, run: Callable[[_StepCall], None], call: _StepCall) -> None:
+        """Run a call. Turn every exception into an answer, because the step waits for it."""
+        try:
+            run(call)
+        except CassetteError as error:
+            self._miss = error
+        except TractError as error:
+            call.answer = CallAnswer(f"its result could not be stored: {error}", is_error=True)
+        except BaseException as error:  # noqa: BLE001
+            call.answer = answer_of(failed(call.original.name, error), self.dependencies.redact)
 
     def _write(self, call: _StepCall) -> None:
         """Run a call that may change something, in this thread."""
@@ -514,6 +518,7 @@ class StepCalls:
         """Run calls that only read, in parallel threads."""
         finished: SimpleQueue[_StepCall | None] = SimpleQueue()
         waiting, lock = iter(calls), threading.Lock()
+        read = partial(self._read_and_store, keeps=len(calls) > 1)
 
         def work() -> None:
             while True:
@@ -522,7 +527,7 @@ class StepCalls:
                 if call is None:
                     return
                 try:
-                    self._read_one(call, keeps=len(calls) > 1)
+                    self._guarded(read, call)
                 finally:
                     finished.put(call)
 
@@ -547,17 +552,6 @@ class StepCalls:
             return finished.get(timeout=self.dependencies.meter.seconds_left) is not None
         except Empty:
             return False
-
-    def _read_one(self, call: _StepCall, *, keeps: bool) -> None:
-        """Run a call in a thread. Turn every exception into an answer, because the step waits for it."""
-        try:
-            self._read_and_store(call, keeps=keeps)
-        except CassetteError as error:
-            self._miss = error
-        except TractError as error:
-            call.answer = CallAnswer(f"its result could not be stored: {error}", is_error=True)
-        except BaseException as error:  # noqa: BLE001
-            call.answer = answer_of(failed(call.original.name, error), self.dependencies.redact)
 
     def _read_and_store(self, call: _StepCall, *, keeps: bool) -> None:
         why = self._refusal_reason()
