@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.review.fakes import FakeChannel, click
 from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
-from tract_jupyter.rehearsal import watch
+from tract_jupyter.rehearsal import Watch
 
 
 class Notebook:
@@ -36,7 +36,7 @@ class Notebook:
         question = self.tract.loop.turns()[-1].question
         recorder = self.tract.effects.recorder(lambda: question)
         for code in codes:
-            watched = watch(code, self.names, self.workspace, self.backups)
+            watched = Watch(code, self.names, self.workspace, self.backups)
             exec(code, self.names)
             for name in ("__builtins__", "os"):
                 self.names.pop(name, None)

@@ -14,7 +14,7 @@ from tests.review.scripted import ScriptedClient, call, reply, said
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import CodeDecisionError, HistoryError, SpecError
 from tract_jupyter.operations import ActionDef, OperationSpec
-from tract_jupyter.rehearsal import watch
+from tract_jupyter.rehearsal import Watch
 from tract_jupyter.toolkit import Permission
 
 
@@ -373,7 +373,7 @@ def prepared(folder):
         tract.user("before")
         turn = chat(tract, "Book", call("book", {"room": "A"}), call("book", {"room": "B"}, "c2"))
         code = f"open({str(path)!r}, 'w')"
-        watched = watch(code, {}, path.parent, tract._parts.backups)
+        watched = Watch(code, {}, path.parent, tract._parts.backups)
         path.write_text("new")
         tract.effects.recorder(lambda: turn.question).changed(watched.finish())
 

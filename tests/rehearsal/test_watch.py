@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tract_jupyter.rehearsal import Backups, watch
+from tract_jupyter.rehearsal import Backups, Watch
 
 pd = pytest.importorskip("pandas")
 
@@ -17,7 +17,7 @@ def run(workspace, tmp_path):
     """Runs code in this process, watched."""
 
     def run(code, namespace):
-        watching = watch(code, namespace, workspace, Backups(tmp_path / "backups"))
+        watching = Watch(code, namespace, workspace, Backups(tmp_path / "backups"))
         exec(code, namespace)
         return watching.finish()
 
@@ -110,7 +110,7 @@ def test_settings_come_back(run, monkeypatch):
 
 def test_code_that_raises_is_watched_too(workspace, tmp_path):
     namespace = {"x": [1]}
-    watching = watch("x.append(2)\n1/0", namespace, workspace, Backups(tmp_path / "backups"))
+    watching = Watch("x.append(2)\n1/0", namespace, workspace, Backups(tmp_path / "backups"))
     with pytest.raises(ZeroDivisionError):
         exec("x.append(2)\n1/0", namespace)
     watching.finish().undo()
@@ -137,7 +137,7 @@ def test_a_new_folder_is_removed_again(run, workspace):
 def test_the_files_are_saved_before_the_code_runs(workspace, tmp_path):
     (workspace / "a.txt").write_text("old")
     backups = Backups(tmp_path / "backups")
-    watch("x = 'a.txt'", {}, workspace, backups)
+    Watch("x = 'a.txt'", {}, workspace, backups)
     (workspace / "a.txt").write_text("lost")  # and the process ends
     (change_id,) = backups.change_ids()
     again = Backups(backups.folder)
@@ -174,7 +174,7 @@ def test_a_run_without_changes_leaves_no_backup(run, workspace, tmp_path):
 
 def test_the_store_and_its_backups_are_left_alone(workspace):
     (workspace / "notes.db").write_text("store")
-    watching = watch("x = ['notes.db', '.']", {}, workspace, Backups(workspace / "notes.db.backups"))
+    watching = Watch("x = ['notes.db', '.']", {}, workspace, Backups(workspace / "notes.db.backups"))
     (workspace / "notes.db").write_text("store, written meanwhile")
     (workspace / "notes.db-wal").write_text("log")
     change = watching.finish()

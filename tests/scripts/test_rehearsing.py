@@ -26,7 +26,7 @@ def user(tract):
 
 @pytest.fixture
 def rehearser(tract, user, monkeypatch):
-    monkeypatch.setattr("tract_jupyter.scripts.rehearsing.watch", lambda *_: Watched())
+    monkeypatch.setattr("tract_jupyter.scripts.rehearsing.Watch", lambda *_: Watched())
     return rehearse_in(tract)
 
 

@@ -198,7 +198,7 @@ class SeenCall:
         if self.announced:
             return False
         if settings.server_option:
-            return any(one.get("optionId") == settings.server_option for one in _items(options))
+            return any(one.get("optionId") == settings.server_option for one in dicts(options))
         if settings.title_is_tool and self.kind == "other" and not (self.raw or self.changes):
             return re.fullmatch(rf"{re.escape(name)}_\w+", self.title) is not None
         meta = self.data.get("_meta", {})
@@ -270,13 +270,14 @@ def _word(value: Any) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", value)[:_NAME_LENGTH] if isinstance(value, str) else ""
 
 
-def _items(content: Any) -> Iterator[dict[str, Any]]:
-    yield from (one for one in content if isinstance(one, dict)) if isinstance(content, list) else ()
+def dicts(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield the dicts in a list. An agent may send anything."""
+    yield from (one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()
 
 
 def _changes_in(content: Any) -> Iterator[AnnouncedChange]:
     """Yield the diffs in the content of a call."""
-    for one in _items(content):
+    for one in dicts(content):
         path, before, after = one.get("path"), one.get("oldText"), one.get("newText")
         if one.get("type") == "diff" and isinstance(path, str) and isinstance(after, str):
             yield AnnouncedChange(
@@ -309,7 +310,7 @@ def _command_in(raw: Any) -> tuple[str, str]:
 
 
 def _texts_in(content: Any) -> Iterator[str]:
-    for one in _items(content):
+    for one in dicts(content):
         inner = one.get("content")
         text = inner.get("text") if isinstance(inner, dict) else None
         if isinstance(text, str):

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tract_jupyter.concurrency import Stopped, StopSignal
 from tract_jupyter.exceptions import OutsideAgentError
 from tract_jupyter.models import one_line
+from tract_jupyter.outside.calls import dicts
 from tract_jupyter.outside.message_queue import MessageQueue
 from tract_jupyter.outside.process import AgentLeft, AgentMessage, AgentProcess, environment
 from tract_jupyter.outside.traffic import ReplayedProcess, TurnStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from tract_jupyter.outside.agents import AgentSettings
     from tract_jupyter.outside.traffic import AgentTraffic
@@ -163,7 +164,7 @@ class AgentSession:
                 f"{_VERSION} is supported. Install another version of the agent."
             )
         self._capabilities = _get(result, "agentCapabilities") or {}
-        self._methods = [one for one in result.get("authMethods") or () if isinstance(one, dict)]
+        self._methods = list(dicts(result.get("authMethods")))
 
     def _authenticate(self, listen: Listener) -> None:
         method_of_key = next(
@@ -327,7 +328,7 @@ class AgentSession:
         elif kind == "config_option_update":
             self._note_modes(update)
         elif kind == "available_commands_update":
-            names = [one.get("name") for one in _dicts(update.get("availableCommands"))]
+            names = [one.get("name") for one in dicts(update.get("availableCommands"))]
             self.commands = tuple(str(name) for name in names if name)[:200]
 
     def spend(self, cost: Any) -> float:
@@ -346,9 +347,9 @@ class AgentSession:
     def _note_modes(self, result: Mapping[str, Any]) -> None:
         modes = _get(result, "modes")
         if isinstance(modes, dict):
-            self._modes = tuple(str(one.get("id")) for one in _dicts(modes.get("availableModes")))
+            self._modes = tuple(str(one.get("id")) for one in dicts(modes.get("availableModes")))
             self.mode = str(modes.get("currentModeId"))
-        for one in _dicts(result.get("configOptions")):
+        for one in dicts(result.get("configOptions")):
             if one.get("category") == "mode" and one.get("id"):
                 self._mode_option = str(one["id"])
                 self.mode = str(one.get("currentValue"))
@@ -435,7 +436,3 @@ def _get(data: Mapping[str, Any], *names: str) -> Any:
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
-
-
-def _dicts(value: Any) -> Iterator[dict[str, Any]]:
-    yield from (one for one in value if isinstance(one, dict)) if isinstance(value, list) else ()

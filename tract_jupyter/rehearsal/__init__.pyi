@@ -38,5 +38,4 @@ from .values import UnsafeValueError as UnsafeValueError
 from .values import split as split
 from .watching import FileWatch as FileWatch
 from .watching import Watch as Watch
-from .watching import watch as watch
 from .watching import watch_files as watch_files

@@ -115,11 +115,12 @@ class Baseline:
     @classmethod
     def take(cls, code: str, namespace: Mapping[str, Any], hidden: Iterable[str] = ()) -> Baseline:
         """Return the baseline of a namespace. No value is copied or hashed."""
-        tree = _tree(code)
+        tree = tree_of(code)
         return cls(code, variables_of(namespace, hidden), _imports(tree), _functions(tree))
 
 
-def _tree(code: str) -> ast.Module | None:
+def tree_of(code: str) -> ast.Module | None:
+    """Return the syntax tree of code in IPython's syntax. None if it cannot be parsed."""
     try:
         return parse(transform(code).code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -189,7 +190,7 @@ def _is_literal(node: ast.expr) -> bool:
 
 def names_in(code: str) -> set[str] | None:
     """Return the names in code, and the words of its texts and magics. None if the code can reach any variable."""
-    tree = _tree(code)
+    tree = tree_of(code)
     if tree is None:
         return None
     names, words = set(_bound_names(tree)), set(_WORD.findall("\n".join(_MAGIC.findall(code))))
@@ -218,7 +219,7 @@ def assigned_attributes(code: str, namespace: Mapping[str, Any]) -> dict[str, tu
 
     Modules and classes of the user are not libraries: their digests show the change.
     """
-    tree, found = _tree(code), {}
+    tree, found = tree_of(code), {}
     imports = _imports(tree)
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):

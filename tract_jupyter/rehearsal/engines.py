@@ -14,8 +14,7 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tract_jupyter.analysis import parse, transform
-from tract_jupyter.rehearsal.baseline import touched, variables_of
+from tract_jupyter.rehearsal.baseline import touched, tree_of, variables_of
 from tract_jupyter.rehearsal.fork import fork_of
 from tract_jupyter.rehearsal.idle import BusyThreadsError
 from tract_jupyter.rehearsal.parent import CopyOutcome, attend
@@ -117,11 +116,8 @@ def libraries(code: str, namespace: Mapping[str, Any]) -> set[str]:
 
 
 def _imported(code: str) -> Iterator[str]:
-    try:
-        tree = parse(transform(code).code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
+    tree = tree_of(code)
+    for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Import):
             yield from (alias.name.partition(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:

@@ -158,7 +158,7 @@ class Supervisor:
 
     def _change(self, attempt: linux.Attempt, place: _Place) -> str:
         """Describe a change of a file, which Landlock refuses. Empty for files that libraries only try to write."""
-        text = self._read(attempt.process, attempt.arguments[place.path], _LONGEST_PATH)
+        text = self._meter.read_memory(attempt.process, attempt.arguments[place.path], _LONGEST_PATH)
         path = os.fsdecode(text.partition(bytes(1))[0])
         number = None if place.folder is None else ctypes.c_int(attempt.arguments[place.folder]).value
         entry = "cwd" if number in {None, linux.AT_FDCWD} else f"fd/{number}"
@@ -173,14 +173,13 @@ class Supervisor:
         if name in {"connect", "bind"}:
             size = min(attempt.arguments[2], _LONGEST_ADDRESS)
             verb = "connect to" if name == "connect" else "listen on"
-            return f"{verb} {_address(self._read(attempt.process, attempt.arguments[1], size))}"
+            return f"{verb} {_address(self._meter.read_memory(attempt.process, attempt.arguments[1], size))}"
         if name in {"execve", "execveat"}:
-            path = self._read(attempt.process, attempt.arguments[name == "execveat"], _LONGEST_PATH)
+            path = self._meter.read_memory(
+                attempt.process, attempt.arguments[name == "execveat"], _LONGEST_PATH
+            )
             return f"start a process: {os.fsdecode(path.partition(bytes(1))[0])}"
         return _VERBS.get(name, f"use the system call {name}")
-
-    def _read(self, process: int, address: int, size: int) -> bytes:
-        return self._meter.read_memory(process, address, size)
 
 
 def hand_over(listener: int | None, link: socket.socket) -> None:

@@ -14,10 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.analysis import parse, transform
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal.backups import FileRecord, store_below
-from tract_jupyter.rehearsal.baseline import digest, touched, variables_of
+from tract_jupyter.rehearsal.baseline import digest, touched, tree_of, variables_of
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, UndoItem, VariableRecord
 from tract_jupyter.rehearsal.files import LARGEST, shown_path, state_below
 from tract_jupyter.rehearsal.settings import changed_settings, settings_now
@@ -183,7 +182,7 @@ def watch_files(workspace: Path, backups: Backups) -> FileWatch:
 
 
 class Watch:
-    """The state before a run in the kernel. `watch` makes it."""
+    """The variables and files that code names, before it runs in the kernel. Call `finish` after it ran."""
 
     def __init__(self, code: str, namespace: dict[str, Any], workspace: Path, backups: Backups) -> None:
         self._namespace = namespace
@@ -259,11 +258,6 @@ class Watch:
         return path.relative_to(self._files.workspace).as_posix()
 
 
-def watch(code: str, namespace: dict[str, Any], workspace: Path, backups: Backups) -> Watch:
-    """Save the variables and files that the code names. Call `finish` of the result after the code ran."""
-    return Watch(code, namespace, workspace, backups)
-
-
 def _copies(values: dict[str, Any]) -> dict[str, Any]:
     """Return copies of the values that have a safe form. Shared objects are shared in the copies."""
     encoder, decoder = Encoder(), Decoder()
@@ -283,11 +277,8 @@ def _copies(values: dict[str, Any]) -> dict[str, Any]:
 
 def _texts(code: str) -> Iterator[str]:
     """Yield the texts of the code that may be paths."""
-    try:
-        tree = parse(transform(code).code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
+    tree = tree_of(code)
+    for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import digest
-from tract_jupyter.rehearsal import ToolReply, probe, watch
+from tract_jupyter.rehearsal import ToolReply, Watch, probe
 from tract_jupyter.review import Subject
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.toolkit import CHAT, ToolResult, call_context
@@ -20,7 +20,7 @@ from tract_jupyter.toolkit import CHAT, ToolResult, call_context
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tract_jupyter.rehearsal import Change, Effects, Output, Rehearsal, Rehearser, Watch
+    from tract_jupyter.rehearsal import Change, Effects, Output, Rehearsal, Rehearser
     from tract_jupyter.scripts.run import ScriptRun
     from tract_jupyter.toolkit import ToolExecutor
 
@@ -130,7 +130,7 @@ class Rehearsing:
             return None
         rehearser = self._rehearser()
         try:
-            return watch(run.script.code, namespace, rehearser.workspace, rehearser.backups)
+            return Watch(run.script.code, namespace, rehearser.workspace, rehearser.backups)
         except RehearsalError:
             return None  # the script runs as without undo
 
