@@ -204,6 +204,11 @@ def keyed_pieces(texts: list[str], *place: object) -> tuple[DisplayedPiece, ...]
     return tuple(DisplayedPiece(text, f"{key}.{number}") for number, text in enumerate(texts))
 
 
+def pieces_text(pieces: Iterable[DisplayedPiece]) -> str:
+    """Return the text of pieces."""
+    return "".join(piece.text for piece in pieces)
+
+
 def _cut(text: str) -> list[str]:
     """Cut a text after each line end, including escaped line ends in a repr."""
     return _AT_LINE_ENDS.findall(text)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import PendingStatus, counted, exact_time, printable
-from tract_jupyter.review.display import by_rule, in_short, shown_choice, shown_code, shown_rows
+from tract_jupyter.review.display import by_rule, in_short, pieces_text, shown_choice, shown_code, shown_rows
 from tract_jupyter.review.effect_lines import detail_lines, list_effects
 from tract_jupyter.review.request import CodeBlock, TextChoice, ValueTable, how_to_decide
 from tract_jupyter.review.view import (
@@ -22,11 +22,11 @@ from tract_jupyter.review.view import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from tract_jupyter.rehearsal import Effects
     from tract_jupyter.review.channel import Ticket
-    from tract_jupyter.review.display import DisplayedPiece, ShownCode
+    from tract_jupyter.review.display import ShownCode
     from tract_jupyter.review.request import ReviewRequest
     from tract_jupyter.review.view import Decided, Piece, RequestView
 
@@ -116,8 +116,8 @@ def _record_table(table: ValueTable, pending_id: str) -> Iterator[str]:
     ):  # without the title, an expression would look like another value
         yield f"{table.title}: {table.summary}".rstrip()
     for row in shown_rows(table, pending_id):
-        notes = [_joined(row.type), _joined(row.description)] if table.binds == "rows" else []
-        yield f"{_joined(row.name)}: {_joined(row.value)}{''.join(f'  # {text}' for text in notes if text)}"
+        notes = [pieces_text(row.type), pieces_text(row.description)] if table.binds == "rows" else []
+        yield f"{pieces_text(row.name)}: {pieces_text(row.value)}{''.join(f'  # {text}' for text in notes if text)}"
 
 
 def _record_changes(piece: ValueComparison, pending_id: str) -> Iterator[str]:  # noqa: ARG001
@@ -137,14 +137,14 @@ def _numbered(block: CodeBlock, code: ShownCode) -> Iterator[tuple[int, str]]:
     """Yield each line with its number. `>` marks the line that asked."""
     for number, pieces, _ in code.lines:
         mark = ">" if number == block.marked else " "
-        yield number, f"{mark}{number:4}  {_joined(pieces)}"
+        yield number, f"{mark}{number:4}  {pieces_text(pieces)}"
 
 
 def _lines_above(block: CodeBlock, code: ShownCode) -> list[str]:
     """Return the lines above the code."""
-    about = [f"  {_joined(code.description)}"] if code.description else []
+    about = [f"  {pieces_text(code.description)}"] if code.description else []
     note = [f"  {block.analysis_note}"] if block.analysis_note else []
-    return [*about, *note, *([f"       {_joined(code.header)}"] if code.header else [])]
+    return [*about, *note, *([f"       {pieces_text(code.header)}"] if code.header else [])]
 
 
 def _block_lines(block: CodeBlock) -> list[str]:
@@ -187,14 +187,10 @@ def _choice_lines(choice: TextChoice, pending_id: str) -> Iterator[str]:
 def _table_lines(table: ValueTable, pending_id: str) -> list[str]:
     rows = []
     for row in shown_rows(table, pending_id):
-        about = f"  # {_joined(row.description)}" if row.description else ""
-        of_type = f"{_joined(row.type)} = " if row.type else ""
-        rows.append(f"  {_joined(row.name)}: {of_type}{_joined(row.value)}{about}")
+        about = f"  # {pieces_text(row.description)}" if row.description else ""
+        of_type = f"{pieces_text(row.type)} = " if row.type else ""
+        rows.append(f"  {pieces_text(row.name)}: {of_type}{pieces_text(row.value)}{about}")
     return [f"{table.title}: {table.summary}".rstrip(), *rows]
-
-
-def _joined(pieces: Iterable[DisplayedPiece]) -> str:
-    return "".join(piece.text for piece in pieces)
 
 
 def _record_effects(piece: EffectsPiece, pending_id: str) -> Iterator[str]:  # noqa: ARG001

@@ -19,20 +19,20 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.models import PendingStatus, counted, cut, one_line, printable, show_value
 from tract_jupyter.review.decision import approval_terms
-from tract_jupyter.review.display import by_rule, lines_text, shown_code, shown_rows
+from tract_jupyter.review.display import by_rule, lines_text, pieces_text, shown_code, shown_rows
 from tract_jupyter.review.effect_lines import effects_risk
 from tract_jupyter.review.grants import pattern_text, whom_in_words
 from tract_jupyter.review.introspection import outcome_text
 from tract_jupyter.review.request import KEEP, CodeBlock, TextChoice, ValueTable, keeps_effects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from datetime import datetime
 
     from tract_jupyter.rehearsal import Effects
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.decision import Decision
-    from tract_jupyter.review.display import DisplayedPiece, RuleFindings
+    from tract_jupyter.review.display import RuleFindings
     from tract_jupyter.review.request import ReviewRequest
 
 ACCESS = "What it can access"
@@ -371,7 +371,7 @@ def _list_values(request: ReviewRequest) -> Iterator[ShownValue]:
             visible = replace(table, rows=tuple(row for row in table.rows if not row.is_default))
             for row in shown_rows(visible, request.pending_id):
                 keys = tuple(piece.key for piece in (*row.name, *row.value) if piece.key)
-                yield ShownValue(_join(row.name), _join(row.value), keys)
+                yield ShownValue(pieces_text(row.name), pieces_text(row.value), keys)
 
 
 def _list_defaults(request: ReviewRequest) -> Iterator[str]:
@@ -578,7 +578,3 @@ def decision_words(decision: Decision) -> str:
 def _describe_decision(ticket: Ticket, decision: Decision) -> Decided:
     reason = decision.reason or ticket.pending.rejection_reason or outcome_text(ticket.pending)
     return Decided(decision_words(decision), decision.decided_at, reason)
-
-
-def _join(pieces: Iterable[DisplayedPiece]) -> str:
-    return "".join(piece.text for piece in pieces)

@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import counted, one_line
 from tract_jupyter.notebook.cells.messages import CELL_ID, source_hash
+from tract_jupyter.notebook.views.diff import shared_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -239,8 +240,8 @@ class Hunk(NamedTuple):
 def hunks(old: str, new: str) -> list[Hunk]:
     """Return the changed ranges of lines."""
     x, y = old.split("\n"), new.split("\n")
-    start = _shared(x, y)
-    end = _shared(x[start:][::-1], y[start:][::-1])
+    start = shared_length(x, y)
+    end = shared_length(x[start:][::-1], y[start:][::-1])
     inner_x, inner_y = x[start : len(x) - end], y[start : len(y) - end]
     if max(len(inner_x), len(inner_y)) > _MOST_COMPARED:
         return [Hunk((start, len(x) - end), (start, len(y) - end))]
@@ -250,10 +251,6 @@ def hunks(old: str, new: str) -> list[Hunk]:
         for tag, i, i_end, j, j_end in steps
         if tag != "equal"
     ]
-
-
-def _shared(x: Sequence[str], y: Sequence[str]) -> int:
-    return next((i for i, (a, b) in enumerate(zip(x, y, strict=False)) if a != b), min(len(x), len(y)))
 
 
 def with_hunks(edit: Edit, chosen: Sequence[int]) -> str:

@@ -61,8 +61,8 @@ def diff_lines(old: str, new: str) -> list[DiffLine]:
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
-    start = _shared(old, new)
-    rest = _shared(old[start:][::-1], new[start:][::-1])
+    start = shared_length(old, new)
+    rest = shared_length(old[start:][::-1], new[start:][::-1])
     before, after = max(start - _CONTEXT, 0), max(rest - _CONTEXT, 0)
     old, new = old[before : len(old) - after], new[before : len(new) - after]
     if before:
@@ -76,7 +76,7 @@ def _compared(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
         yield _remark(after, "equal ")
 
 
-def _shared(old: Sequence[str], new: Sequence[str]) -> int:
+def shared_length(old: Sequence[str], new: Sequence[str]) -> int:
     """Return how many lines, words or characters are equal from the start."""
     return next(
         (i for i, (x, y) in enumerate(zip(old, new, strict=False)) if x != y), min(len(old), len(new))
@@ -106,7 +106,7 @@ def _replaced(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffLine]:
 def _marked(old: str | None, new: str | None) -> tuple[tuple[Piece, ...], tuple[Piece, ...]]:
     if old is None or new is None:
         return _line("", old or "").pieces, _line("", new or "").pieces
-    start = _shared(old, new) if max(len(old), len(new)) > _LINE else 0
+    start = shared_length(old, new) if max(len(old), len(new)) > _LINE else 0
     x, y = (_WORDS.findall(_cut(text, start)) for text in (old, new))
     steps = _steps(x, y)
     equal = sum(len(before) for differs, before, _ in steps if not differs)
@@ -120,8 +120,8 @@ def _marked(old: str | None, new: str | None) -> tuple[tuple[Piece, ...], tuple[
 
 def _steps(x: list[str], y: list[str]) -> list[tuple[bool, str, str]]:
     """Return the parts of two texts: if they differ, and the text on either side."""
-    start = _shared(x, y)
-    end = _shared(x[start:][::-1], y[start:][::-1])
+    start = shared_length(x, y)
+    end = shared_length(x[start:][::-1], y[start:][::-1])
     x_rest, y_rest = x[start : len(x) - end], y[start : len(y) - end]
     inner = [
         (tag != "equal", "".join(x_rest[i:i_end]), "".join(y_rest[j:j_end]))
