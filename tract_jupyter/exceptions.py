@@ -96,6 +96,7 @@ if TYPE_CHECKING:
 
 
 _FOREIGN: Final = (str(Path(__file__).parent), os.path.dirname(os.__file__))  # noqa: PTH120 # as frames name it
+_MOST_SHOWN: Final = 120  # characters of the arguments of a failed call
 
 
 def own_lines(error: BaseException) -> list[str]:
@@ -379,7 +380,8 @@ class ToolExecutionError(TractError):
         self.tool = tool
         self.arguments = dict(arguments)
         self.reason = reason
-        super().__init__(f"{tool}({_shorten(self.arguments)}) failed: {reason}")
+        shown = cut(", ".join(f"{key}={brief_repr(value)}" for key, value in arguments.items()), _MOST_SHOWN)
+        super().__init__(f"{tool}({shown}) failed: {reason}")
 
 
 class ToolDeniedError(ToolExecutionError):
@@ -641,8 +643,3 @@ def nearest(name: str, known: Iterable[str]) -> str:
     lower = {candidate.lower(): candidate for candidate in alike}
     close = difflib.get_close_matches(name.lower(), lower, n=1, cutoff=0.6)
     return f" Did you mean {lower[close[0]]!r}?" if close else ""
-
-
-def _shorten(arguments: Mapping[str, Any], limit: int = 120) -> str:
-    text = ", ".join(f"{key}={brief_repr(value)}" for key, value in arguments.items())
-    return cut(text, limit)

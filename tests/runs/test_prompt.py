@@ -234,19 +234,11 @@ def test_what_else_belongs_to_a_message_is_sent_with_it():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("role", "has_developer", "expected"),
-    [
-        ("developer", False, "system"),
-        ("developer", True, "developer"),
-        ("user", False, "user"),
-        ("tool", False, "tool"),
-    ],
-)
-def test_developer_becomes_system_for_a_provider_without_it(role, has_developer, expected):
+@pytest.mark.parametrize(("role", "expected"), [("developer", "system"), ("user", "user"), ("tool", "tool")])
+def test_developer_becomes_system_for_a_provider(role, expected):
     """G19: other roles stay as they are."""
-    assert provider_role(role, has_developer=has_developer) == expected
-    sent = Prompt.of([{"role": role, "content": "x"}]).provider_messages(has_developer=has_developer)
+    assert provider_role(role) == expected
+    sent = Prompt.of([{"role": role, "content": "x"}]).provider_messages()
     assert sent == [{"role": expected, "content": "x"}]
 
 
@@ -269,10 +261,8 @@ def test_the_context_of_a_tract_gives_keys_that_are_its_commits(tract):
     """G17: the current user's message is a commit."""
     tract.system("S")
     user = tract.user("U")
-    tract.user("more")
-    prompt = Prompt.of_context(tract.compile(), user.commit_hash)
-    assert prompt.user.content == "U"
-    assert prompt.user_key == user.commit_hash
-    assert Prompt.of_context(tract.compile()).user.content == "more"
-    with pytest.raises(RunError, match="No message of the prompt"):
-        Prompt.of_context(tract.compile(), "f" * 64)
+    more = tract.user("more")
+    prompt = Prompt.of_context(tract.compile())
+    assert prompt.user.content == "more"
+    assert prompt.user_key == more.commit_hash
+    assert prompt.messages[1].key == user.commit_hash

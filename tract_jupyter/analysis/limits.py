@@ -16,6 +16,7 @@ MAX_MARKS = 200_000
 
 MAX_FINDINGS = 10_000
 MAX_SECONDS = 0.8
+_BETWEEN_CHECKS = 16  # members
 
 # Python before 3.12 searches the whole f-string for each of its expressions.
 _MAX_F_STRING_STEPS = 500_000_000
@@ -89,13 +90,13 @@ class Deadline:
         if time.thread_time() > self._end:
             raise TooLongError("the analysis ran out of time")
 
-    def watched(self, members: Iterable[_Member], every: int = 16) -> Iterator[_Member]:
+    def watched(self, members: Iterable[_Member]) -> Iterator[_Member]:
         """Yield the members until the deadline.
 
         Raises:
             TooLongError: The deadline has passed.
         """
         for index, member in enumerate(members):
-            if not index % every:
+            if not index % _BETWEEN_CHECKS:
                 self.check()
             yield member

@@ -64,7 +64,7 @@ class _OtherCell(SourceText):
     def span(self, node: Positioned) -> Span:  # noqa: ARG002
         return Span(1, 0, 1, 0)
 
-    def line_span(self, line: int, end_line: int | None = None) -> Span:  # noqa: ARG002
+    def line_span(self, line: int) -> Span:  # noqa: ARG002
         return Span(1, 0, 1, 0)
 
 

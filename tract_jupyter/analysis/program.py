@@ -502,15 +502,10 @@ class Program:
             self.members.setdefault(name, []).append((key, value))
 
     def bind_target(
-        self,
-        scope: NameScope,
-        target: ast.expr,
-        value: ast.expr,
-        kind: BindingKind = "value",
-        path: tuple[int, ...] = (),
+        self, scope: NameScope, target: ast.expr, value: ast.expr, kind: BindingKind = "value"
     ) -> None:
         """Bind an assignment target. Members of a tuple target become paths."""
-        stack = [(target, path)]
+        stack: list[tuple[ast.expr, tuple[int, ...]]] = [(target, ())]
         while stack:
             current, where = stack.pop()
             if isinstance(current, ast.Name):

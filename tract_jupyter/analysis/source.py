@@ -86,11 +86,10 @@ class SourceText:
             return offset + shift
         return len(text.encode("utf-8", "replace")[:offset].decode("utf-8", "ignore")) + shift
 
-    def line_span(self, line: int, end_line: int | None = None) -> Span:
-        """Return the span of whole lines, without their indentation."""
-        end = end_line or line
+    def line_span(self, line: int) -> Span:
+        """Return the span of a whole line, without its indentation."""
         text = self.lines[line - 1]
-        return Span(line, len(text) - len(text.lstrip()), end, len(self.lines[end - 1]))
+        return Span(line, len(text) - len(text.lstrip()), line, len(text))
 
     def text(self, span: Span) -> str:
         """Return the source text of a span, shortened if it is long."""

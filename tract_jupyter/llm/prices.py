@@ -16,7 +16,6 @@ from tract_jupyter.models import brief_repr, usd_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from datetime import datetime
 
     from tract_jupyter.llm.messages import Usage
 
@@ -120,7 +119,6 @@ class Prices:
         *,
         replied: str | None = None,
         tier: object = None,
-        at: datetime | None = None,
     ) -> Cost | None:
         """Return the cost of a request; None if its tokens or the price of its model are unknown.
 
@@ -129,7 +127,6 @@ class Prices:
             usage: its tokens.
             replied: the model in the reply.
             tier: the `service_tier` in the reply. The tables have only the default tier.
-            at: the time of the request; None means now.
         """
         is_known = usage.input_tokens is not None and usage.output_tokens is not None
         for name in (*asked.names, replied):
@@ -140,16 +137,14 @@ class Prices:
             return Cost(stated)
         if not is_known:
             return None
-        cost = self._listed(asked, usage, replied, at)
+        cost = self._listed(asked, usage, replied)
         return Cost(cost.usd, cost.is_estimate or tier not in _USUAL_TIERS) if cost is not None else None
 
-    def _listed(
-        self, asked: AskedModel, usage: Usage, replied: str | None, at: datetime | None
-    ) -> Cost | None:
+    def _listed(self, asked: AskedModel, usage: Usage, replied: str | None) -> Cost | None:
         """Return the cost from the tables: by the requested name, unless another model replied."""
         is_alias = bool(replied) and bool(asked.model) and str(replied).startswith(asked.model)
         names = [asked.model, replied] if is_alias or not replied else [replied, asked.model]
-        costs = [_listed_cost(name, asked, usage, at) for name in names if name]
+        costs = [_listed_cost(name, asked, usage) for name in names if name]
         known = [cost for cost in costs if cost is not None]
         return next((cost for cost in known if not cost.is_estimate), known[0] if known else None)
 
@@ -162,16 +157,16 @@ def _says_its_bill(asked: AskedModel) -> bool:
     return host == _BILLS or host.endswith(f".{_BILLS}")
 
 
-def _listed_cost(model: str, asked: AskedModel, usage: Usage, at: datetime | None) -> Cost | None:
+def _listed_cost(model: str, asked: AskedModel, usage: Usage) -> Cost | None:
     if not asked.provider and asked.base_url is None:
         return None
     try:
-        return _priced(model, asked, usage, at)
+        return _priced(model, asked, usage)
     except Exception:  # noqa: BLE001 # unknown model, invalid tokens, ...: a missing price must not lose the reply
         return None
 
 
-def _priced(model: str, asked: AskedModel, usage: Usage, at: datetime | None) -> Cost | None:
+def _priced(model: str, asked: AskedModel, usage: Usage) -> Cost | None:
     from genai_prices import Usage as Counts
     from genai_prices import calc_price
 
@@ -187,7 +182,7 @@ def _priced(model: str, asked: AskedModel, usage: Usage, at: datetime | None) ->
     where: dict[str, Any] = (
         {"provider_id": asked.provider} if asked.provider else {"provider_api_url": asked.base_url}
     )
-    priced = calc_price(counts, model, genai_request_timestamp=at, **where)
+    priced = calc_price(counts, model, **where)
     is_exact = _is_named(priced.model, model)
     return None if is_exact is None else Cost(priced.total_price, is_estimate=not is_exact)
 

@@ -179,17 +179,12 @@ _SMALL: Final = frozenset({"a", "all", "an", "and", "are", "at", "be", "by", "ea
                            "of", "on", "or", "that", "the", "to", "with"})  # fmt: skip
 
 
-def operation_template(text: str = "", name: str = "") -> str:
-    """Return a `%%tract_operation` cell to start from. It defines an operation without changes.
-
-    Args:
-        text: the task.
-        name: the operation's; by default derived from the text.
-    """
+def operation_template(text: str) -> str:
+    """Return a `%%tract_operation` cell for a task. It defines an operation without changes."""
     task = " ".join(text.split()).replace("\\", "/").replace('"""', "'''").strip('" ')
     about = f"{task[0].upper()}{task[1:]}".rstrip(".") + "." if task else "Describe its purpose here."
     return f'''\
-%%tract_operation {name or _name_of(text)}
+%%tract_operation {_name_of(text)}
 """{about}"""
 texts: Annotated[list[str], "Texts to find"]   # a field: each firing has a value for it
 found: bool = False                            # a field with a default is optional

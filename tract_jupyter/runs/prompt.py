@@ -11,8 +11,7 @@ from collections import Counter, deque
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RunError
 from tract_jupyter.models import paired, sent_message
@@ -161,14 +160,9 @@ class Prompt:
         return cls(keyed, user_key if user_key is not None else users[-1] if users else None)
 
     @classmethod
-    def of_context(cls, context: CompiledContext, user_commit: str | None = None) -> Prompt:
-        """Make the prompt of a tract's context; the key of each message is its commit.
-
-        Raises:
-            RunError: the context has no message of `user_commit`.
-        """
-        messages = [_message(sent_message(one), one.commit_hash) for one in paired(context.messages)]
-        return cls.of(messages, user_commit)
+    def of_context(cls, context: CompiledContext) -> Prompt:
+        """Make the prompt of a tract's context; the key of each message is its commit."""
+        return cls.of([_message(sent_message(one), one.commit_hash) for one in paired(context.messages)])
 
     def apply(self, effect: PromptEffect | UserReplaceText, label: str) -> Prompt:
         """Return the prompt after one effect of the operation `label`."""
@@ -210,11 +204,10 @@ class Prompt:
         """Return all system messages, joined by a blank line (X09)."""
         return system_text(self.messages)
 
-    def provider_messages(self, *, has_developer: bool = False) -> list[dict[str, Any]]:
+    def provider_messages(self) -> list[dict[str, Any]]:
         """Return the messages for a provider: trimmed, without empty ones, and with known roles (G19)."""
-        known = {} if has_developer else _WITHOUT_DEVELOPER
         return [
-            {"role": str(known.get(one.role, one.role)), "content": one.content.strip(), **one.extra}
+            {"role": provider_role(one.role), "content": one.content.strip(), **one.extra}
             for one in self.sent
         ]
 
@@ -225,13 +218,9 @@ class Prompt:
         return hashlib.sha256(sent.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-_WITHOUT_DEVELOPER: Final[Mapping[str, str]] = MappingProxyType({Role.DEVELOPER: Role.SYSTEM})
-"""The roles for providers without a developer role (G19)."""
-
-
-def provider_role(role: str, *, has_developer: bool = False) -> str:
-    """Return the role for a provider: `developer` becomes `system` if it has no such role (G19)."""
-    return role if has_developer else _WITHOUT_DEVELOPER.get(role, role)
+def provider_role(role: str) -> str:
+    """Return the role for a provider: `developer` becomes `system`, because few providers have that role (G19)."""
+    return Role.SYSTEM.value if role == Role.DEVELOPER else str(role)
 
 
 def system_text(messages: Iterable[RunMessage]) -> str:

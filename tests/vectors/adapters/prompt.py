@@ -37,10 +37,10 @@ def finalize_prompt(given: Given) -> Given:
 
 def normalize_role(given: Given) -> Given:
     if "roles" in given:
-        roles = [str(provider_role(one)) for one in given["roles"]]
+        roles = [provider_role(one) for one in given["roles"]]
         by_role = dict(zip(given["roles"], roles, strict=True))
         return {**by_role, **dict.fromkeys(("roles", "normalized", "result", "values"), roles)}
-    role = str(provider_role(given["role"]))
+    role = provider_role(given["role"])
     return dict.fromkeys(("role", "normalized", "result", "value"), role)
 
 
