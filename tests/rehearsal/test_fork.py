@@ -42,6 +42,17 @@ def test_an_empty_rehearsal_only_looks(rehearse, level):
     assert effects.engine == "fork"
 
 
+def test_without_a_comparison_only_files_and_output_are_effects(rehearser):
+    namespace = {"numbers": [1, 2]}
+    code = "numbers.append(3); open('a.txt', 'w').write('a'); print(numbers)"
+    rehearsal = rehearser().rehearse(code, namespace, compares=False)
+    assert (rehearsal.effects.ending, rehearsal.effects.variables) == ("finished", ())
+    assert rehearsal.effects.text(10**6).count("[1, 2, 3]") == 1
+    assert [file.path for file in rehearsal.effects.files] == ["a.txt"]
+    rehearsal.discard()
+    assert namespace["numbers"] == [1, 2]
+
+
 def test_output_has_the_order_of_the_code(rehearse):
     code = "import sys\nprint('one')\nprint('two', file=sys.stderr)\nsys.stdout.buffer.write(b'three\\n')\n'four'"
     effects = rehearse(code)

@@ -48,6 +48,11 @@ def observe(
     return start
 
 
+def observe_nothing(_namespace: dict[str, Any]) -> Callable[[], Iterator[Frame]]:
+    """Observe like the observers that `observe` returns, but without any effect."""
+    return lambda: iter(())
+
+
 class _Observation:
     """The state of the copy before the code."""
 

@@ -13,7 +13,7 @@ from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import printable
 from tract_jupyter.rehearsal.adopt import keep
 from tract_jupyter.rehearsal.baseline import Baseline
-from tract_jupyter.rehearsal.collect import observe
+from tract_jupyter.rehearsal.collect import observe, observe_nothing
 from tract_jupyter.rehearsal.columnar import read_columnar
 from tract_jupyter.rehearsal.contain import (
     Containment,
@@ -148,6 +148,7 @@ class Rehearser:
         tools: Callable[[str, dict[str, Any]], ToolReply] | None = None,
         stop: StopSignal | None = None,
         limits: RehearsalLimits | None = None,
+        compares: bool = True,
     ) -> Rehearsal:
         """Run code in a copy and return its effects. Blocks until its end.
 
@@ -157,6 +158,7 @@ class Rehearser:
             tools: Answers `tools.NAME(...)` in the code. Called in this thread.
             stop: Ends the rehearsal.
             limits: Other limits.
+            compares: False if the effects on variables and settings do not matter: comparing them takes time.
 
         Raises:
             RehearsalError: no rehearsal is possible on this machine. Nothing ran.
@@ -175,7 +177,7 @@ class Rehearser:
             namespace,
             containment,
             limits,
-            observe=observe(code, ignored),
+            observe=observe(code, ignored) if compares else observe_nothing,
             shell=shell,
             hidden=hidden,
             ignored=ignored,
