@@ -22,7 +22,7 @@ from tract_jupyter.operations import ActionDef, OperationSpec
 from tract_jupyter.scripts import Rehearsing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
 # a loaded machine is slow, not wrong; the same examples in every run, nothing written into the tree
@@ -131,10 +131,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=started_twice))
 
 
-def pytest_collection_finish() -> None:
-    """Leave all tests and modules out of garbage collections, which take half a second with them."""
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None]:
+    """Collect all tests without garbage collections, and leave them out of later ones, which take half a second with them."""
+    gc.disable()
+    yield
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

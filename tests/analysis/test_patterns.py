@@ -10,7 +10,7 @@ import importlib
 import pkgutil
 import re
 import time
-from collections import deque
+from collections import defaultdict, deque
 from pathlib import Path
 
 import pytest
@@ -31,13 +31,15 @@ def patterns():
         for found in pkgutil.walk_packages(analysis.__path__, f"{analysis.__name__}.")
     ]
     source = "\n".join(Path(module.__file__).read_text(encoding="utf-8") for module in modules)
+    used = defaultdict(set)
+    for name, method in re.findall(r"\b(\w+)(?=(?:\[[^\]]*\])?\.(\w+))", source):
+        used[name].add(method)
     for module in modules:
         for name, value in vars(module).items():
             known = value.items() if isinstance(value, dict) else [("", value)]
             for key, pattern in known:
                 if isinstance(pattern, re.Pattern):
-                    methods = set(re.findall(rf"\b{name}(?:\[[^\]]*\])?\.(\w+)", source))
-                    yield f"{module.__name__.partition('analysis.')[2]}.{name}{key}", (pattern, methods)
+                    yield f"{module.__name__.partition('analysis.')[2]}.{name}{key}", (pattern, used[name])
 
 
 def seconds(pattern, method, text):
