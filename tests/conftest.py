@@ -111,6 +111,12 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("quick" if config.option.markexpr else "tract")
 
 
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A worker per processor; at least four for tests that wait for browsers and kernels. Each worker collects all tests."""
+    processors = os.cpu_count() or 1
+    return processors if config.option.markexpr else max(4, processors)
+
+
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Shorten a text in the name of a test: each report repeats the name, and each process that a test starts gets it."""
     if not isinstance(val, str | bytes) or len(val) <= 60:
