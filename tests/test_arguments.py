@@ -195,6 +195,7 @@ def test_a_wrong_argument_is_told_as_an_error_of_ours(talk, told, call):
     is_refused(talk, TractError, told, call)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11, 5), reason="with -OO, dataclasses of this Python fail first")
 def test_without_docstrings_there_are_no_tools():
     code = "from tract_jupyter import Tract\nTract.open().tools.log"

@@ -401,6 +401,7 @@ def in_process(path, branch, start):
             agent.user(f"{branch}:{number}")
 
 
+@pytest.mark.slow
 def test_agents_in_processes_lose_nothing(tmp_path):
     path = tmp_path / "s.db"
     with open_session(path) as session:

@@ -128,6 +128,7 @@ with Tract.open(sys.argv[1], lock_timeout=60) as tract:
 """
 
 
+@pytest.mark.slow
 def test_two_processes_on_one_store_do_nothing_twice(tmp_path):
     path = tmp_path / "t.db"
     with Tract.open(path) as tract:

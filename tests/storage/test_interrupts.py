@@ -324,6 +324,7 @@ def say_in_generator(tract, text):
         tract.user(text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("job", [say, say_in_batch, say_in_stack, say_in_generator])
 @pytest.mark.parametrize("memory", [False, True], ids=["file", "memory"])
 def test_a_commit_that_is_interrupted_at_any_line_is_made_or_not(tmp_path, job, memory):
@@ -350,6 +351,7 @@ def test_a_commit_that_is_interrupted_at_any_line_is_made_or_not(tmp_path, job, 
                 assert other.verify() == []
 
 
+@pytest.mark.slow
 def test_a_decision_that_is_interrupted_at_any_line_is_made_or_can_be(tmp_path, spec):
     path, ran = tmp_path / "store.db", []
     with Tract.open(path) as tract:
@@ -400,6 +402,7 @@ class Interrupted(ScriptedClient):
         return super().chat(messages, **options)
 
 
+@pytest.mark.slow
 def test_a_turn_that_is_interrupted_at_any_line_stops_no_later_turn(tmp_path):
     """Neither by itself, nor after an interrupt of another turn."""
     with Tract.open(tmp_path / "store.db") as tract:

@@ -62,6 +62,7 @@ def test_the_location_does_not_show_a_password(url):
         assert "hunter2" not in repr(tract)
 
 
+@pytest.mark.slow
 def test_a_new_database_becomes_a_store_once(url):
     code = (
         "import sys; from tract_jupyter.storage.database import Database; Database(url=sys.argv[1]).close()"

@@ -290,6 +290,7 @@ def in_a_process(code):
     return done.returncode, done.stdout.split(), done.stderr
 
 
+@pytest.mark.slow
 def test_an_interrupt_cancels_the_call():
     code = f"""
         import os, signal, threading
@@ -315,6 +316,7 @@ def test_an_interrupt_cancels_the_call():
     assert in_a_process(code) == (0, ["interrupted"], "")
 
 
+@pytest.mark.slow
 def test_a_process_that_ends_takes_its_servers_along():
     code = f"""
         from tract_jupyter.toolkit.mcp.client import McpServer

@@ -381,6 +381,7 @@ def left_in_the_inbox(t):
     return until(lambda: (pending := in_the_inbox(t)) and client_left(pending.stored) and pending)
 
 
+@pytest.mark.slow
 def test_a_person_decides_in_another_process(owner, served):
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(served.call, "commit", MESSAGE)
@@ -398,6 +399,7 @@ def test_a_person_decides_in_another_process(owner, served):
     assert len(owner.log()) == 1
 
 
+@pytest.mark.slow
 def test_what_is_approved_and_revoked_meanwhile(owner, served):
     assert "fire_hello" not in {tool.name for tool in served.listed}
     owner.register_operation(HELLO)
@@ -408,6 +410,7 @@ def test_what_is_approved_and_revoked_meanwhile(owner, served):
     until(lambda: "fire_hello" not in {tool.name for tool in served.listed})
 
 
+@pytest.mark.slow
 def test_a_call_that_is_given_up_is_not_made_later(owner, served):
     # what a first call needs is loaded, so that the next one has asked before its time is up
     served.call("status")
@@ -442,6 +445,7 @@ def test_what_is_decided_after_the_client_left_counts_for_the_identical_call(own
     assert owner.review.inbox() == []
 
 
+@pytest.mark.slow
 def test_as_long_as_the_client_waits_the_request_says_who_carries_it_out(owner, served):
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(served.call, "commit", MESSAGE)
@@ -477,6 +481,7 @@ def test_a_blank_line_is_no_mistake(raw):
     raw("\n\n" + PING)
 
 
+@pytest.mark.slow
 def test_what_an_operation_prints_is_not_taken_for_a_message(owner, served):
     code = "print('{}')\nimport os\nos.write(1, b'hello')\nos.system('echo hello')\npending.approve()"
     owner.register_operation(
@@ -489,6 +494,7 @@ def test_what_an_operation_prints_is_not_taken_for_a_message(owner, served):
     until(lambda: "hello" in served.stderr)
 
 
+@pytest.mark.slow
 def test_a_notebook_is_told_to_serve_from_elsewhere(owner):
     async def cell():
         mcp_server(owner).run()
@@ -503,12 +509,14 @@ def test_the_command_line_refuses_what_is_no_store(tmp_path, capsys):
     assert list(tmp_path.glob("none*")) == []
 
 
+@pytest.mark.slow
 def test_the_command_line_ends_with_its_client(owner):
     command = [sys.executable, "-m", "tract_jupyter", "mcp-server", owner.location]
     done = subprocess.run(command, input="", capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_without_the_sdk_it_is_said_how_to_get_it(owner):
     code = f"""\
 import sys

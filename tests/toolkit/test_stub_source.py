@@ -374,6 +374,7 @@ def every_vector():
     return stub_source(tools)
 
 
+@pytest.mark.slow
 def test_mypy_accepts_the_text_and_finds_wrong_calls(tract, searching, tmp_path):
     calls = [*RIGHT, *WRONG]
     files = {
