@@ -112,7 +112,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """A worker per processor; at least four for tests that wait for browsers and kernels. Each worker collects all tests."""
+    """Return the processors, as each worker collects all tests; at least four if all run, as many wait for kernels."""
     processors = os.cpu_count() or 1
     return processors if config.option.markexpr else max(4, processors)
 
