@@ -11,7 +11,13 @@ type IState = ReturnType<typeof takeState>;
 
 /** Applies edits to a notebook. It remembers the cells that it deleted, to restore them whole. */
 export class Editor {
-  constructor(private readonly notebook: ISharedNotebook) {}
+  private readonly kept = new Map<string, nbformat.IBaseCell>();
+
+  /** `path` returns the path of the notebook: a copy of it has cells with the same ids. */
+  constructor(
+    private readonly notebook: ISharedNotebook,
+    private readonly path = () => ''
+  ) {}
 
   /**
    * Apply all edits as one step of the notebook's undo history, or none.
@@ -53,7 +59,7 @@ export class Editor {
         replaceSource(order[index], edit.source ?? '');
         return setMark(order[index], mark);
       case 'delete':
-        return void keep(edit.cell, this.remove(order, index));
+        return void this.keep(edit.cell, this.remove(order, index));
       case 'move':
         return this.insert(order, edit.after, this.remove(order, index) as SharedCell.Cell);
     }
@@ -72,7 +78,7 @@ export class Editor {
   }
 
   private compose(edit: IEdit, mark: IMark | null): SharedCell.Cell {
-    const deleted = keep(edit.cell);
+    const deleted = this.keep(edit.cell);
     if (deleted && deleted.cell_type === edit.kind && joinText(deleted.source) === edit.source) {
       return deleted as SharedCell.Cell;
     }
@@ -80,21 +86,20 @@ export class Editor {
     return { id: edit.cell, cell_type: edit.kind, source: edit.source ?? '', metadata } as SharedCell.Cell;
   }
 
+  /** Keep a deleted cell while this page is open, and in most browsers also after it is loaded again. Return it, or null. */
+  private keep(id: string, cell?: nbformat.IBaseCell): nbformat.IBaseCell | null {
+    const key = `tract_jupyter:${this.path()}:${id}`;
+    void (cell && this.kept.set(id, cell));
+    try {
+      void (cell && sessionStorage.setItem(key, JSON.stringify(cell)));
+      return this.kept.get(id) ?? JSON.parse(sessionStorage.getItem(key) ?? 'null');
+    } catch {
+      return this.kept.get(id) ?? null; // no room, or switched off
+    }
+  }
+
   private endStep(): void {
     (this.notebook as { undoManager?: { stopCapturing(): void } }).undoManager?.stopCapturing();
-  }
-}
-
-const kept = new Map<string, nbformat.IBaseCell>();
-
-/** Keep a deleted cell while this page is open, and in most browsers also after it is loaded again. Return it, or null. */
-function keep(id: string, cell?: nbformat.IBaseCell): nbformat.IBaseCell | null {
-  void (cell && kept.set(id, cell));
-  try {
-    void (cell && sessionStorage.setItem(`tract_jupyter:${id}`, JSON.stringify(cell)));
-    return kept.get(id) ?? JSON.parse(sessionStorage.getItem(`tract_jupyter:${id}`) ?? 'null');
-  } catch {
-    return kept.get(id) ?? null; // no room, or switched off
   }
 }
 

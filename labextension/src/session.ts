@@ -26,12 +26,14 @@ export class Session {
   models: readonly string[] = [];
   private isPanelOpen = false;
   private readonly reviews = new Map<string, Review>();
-  private readonly asked = new Set<string>();
+  /** The cells with an error that the user asked about: true if the turn about it runs. */
+  private readonly asked = new Map<string, boolean>();
   private readonly editor: Editor;
   private readonly badges: Badges;
   private readonly runs = new Map<string, readonly boolean[]>();
   private comm: Kernel.IComm | null = null;
   private buttons: ErrorButtons | null = null;
+  private kernel: Kernel.IKernelConnection | null | undefined = null;
   private isNew = true;
   private readonly applied: string[] = [];
 
@@ -39,10 +41,10 @@ export class Session {
     readonly panel: NotebookPanel,
     private readonly languages: IEditorLanguageRegistry | null
   ) {
-    this.editor = new Editor(panel.model!.sharedModel);
+    this.editor = new Editor(panel.model!.sharedModel, () => panel.context.path);
     this.badges = new Badges(panel);
     const { sessionContext } = panel;
-    sessionContext.kernelChanged.connect(this.restart, this);
+    sessionContext.kernelChanged.connect(this.onStatus, this);
     sessionContext.statusChanged.connect(this.onStatus, this);
     sessionContext.connectionStatusChanged.connect(this.onStatus, this);
     NotebookActions.executed.connect(this.onExecuted, this);
@@ -64,9 +66,7 @@ export class Session {
     if (isOpen !== this.isPanelOpen) {
       this.isPanelOpen = isOpen;
       this.models = [];
-      if (this.comm && this.isConnected) {
-        this.send(this.comm, { type: 'panel', open: isOpen });
-      }
+      this.send(this.isConnected ? this.comm : null, { type: 'panel', open: isOpen });
       this.changed.emit(false);
     }
   }
@@ -95,21 +95,16 @@ export class Session {
     return context.model.readOnly || context.contentsModel?.writable === false;
   }
 
-  private restart(): void {
-    this.disconnect();
-    this.isNew = true;
-    this.onStatus();
-  }
-
   private onStatus(): void {
     const kernel = this.panel.sessionContext.session?.kernel;
     // a kernel that runs a cell tells its status to a new page when the cell ends
     const isRunning = kernel?.status === 'unknown' && kernel.connectionStatus === 'connected';
     const status = isRunning ? 'busy' : kernel?.status;
-    if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
+    if (kernel !== this.kernel || status === 'restarting' || status === 'autorestarting' || status === 'dead') {
       this.disconnect();
-      this.isNew = true;
-    } else if (this.isNew && (status === 'idle' || status === 'busy')) {
+      [this.kernel, this.isNew] = [kernel, true];
+    }
+    if (this.isNew && (status === 'idle' || status === 'busy')) {
       this.isNew = false;
       this.connect();
     }
@@ -173,9 +168,7 @@ export class Session {
     switch (message.type) {
       case 'welcome':
         this.buttons ??= new ErrorButtons(this.panel, (cell, kind) => this.ask(comm, cell, kind));
-        if (this.isPanelOpen) {
-          this.send(comm, { type: 'panel', open: true });
-        }
+        this.send(this.isPanelOpen ? comm : null, { type: 'panel', open: true });
         return this.changed.emit(false);
       case 'waiting': {
         const isMore = message.count > this.count;
@@ -244,27 +237,29 @@ export class Session {
   }
 
   private ask(comm: Kernel.IComm, cell: string, kind: Question): void {
-    this.asked.add(cell);
-    this.send(comm, { type: 'ask', cell, kind });
+    if (!this.asked.has(cell)) {
+      this.asked.set(cell, false);
+      this.send(comm, { type: 'ask', cell, kind });
+    }
   }
 
-  /** Insert and run the cell for which the user clicked. While it runs, another click does nothing. */
+  /** Insert and run the cell for which the user clicked. Until its end, another click does nothing. */
   private compose(id: string, source: string): void {
     const notebook = this.panel.content;
-    const index = notebook.widgets.findIndex(cell => cell.model.id === id);
-    if (!this.asked.delete(id) || index < 0 || this.isReadOnly) {
+    const { sharedModel } = this.panel.model!;
+    const index = sharedModel.cells.findIndex(cell => cell.getId() === id);
+    const isAsked = this.asked.get(id) === false && this.asked.delete(id);
+    if (!isAsked || index < 0 || this.isReadOnly) {
       return;
     }
-    const { sharedModel } = this.panel.model!;
-    const below = sharedModel.cells[index + 1] as { executionState?: string; getSource(): string } | undefined;
-    if (below?.getSource() !== source) {
+    const below = sharedModel.cells[index + 1];
+    if (below?.cell_type !== 'code' || below.getSource() !== source) {
       sharedModel.insertCell(index + 1, { cell_type: 'code', source });
-    } else if (below.executionState === 'running') {
-      return;
     }
     notebook.deselectAll();
     notebook.activeCellIndex = index + 1;
-    void NotebookActions.run(notebook, this.panel.sessionContext);
+    this.asked.set(id, true);
+    void NotebookActions.run(notebook, this.panel.sessionContext).finally(() => this.asked.delete(id));
   }
 
   private readonly onKey = (event: KeyboardEvent): void => {

@@ -41,6 +41,23 @@ beforeEach(() => {
 });
 
 describe('apply', () => {
+  it('restores the cell of this notebook, also if a copy of the notebook has the same ids', () => {
+    const notebooks = ['one.ipynb', 'two.ipynb'].map(path => {
+      const notebook = makeNotebook();
+      notebook.cells[3].setMetadata('tags', [path]);
+      return [path, notebook, notebook.toJSON()] as const;
+    });
+    const deleted = notebooks.map(([path, notebook]) => {
+      const editor = new Editor(notebook, () => path);
+      editor.apply([edit('delete', 'cell-3')], MARK, false);
+      return editor;
+    });
+    const back = edit('insert', 'cell-3', { after: 'cell-2', source: SOURCES[3] });
+    deleted[0].apply([back], null, false);
+    new Editor(notebooks[1][1], () => 'two.ipynb').apply([back], null, false); // after the page is loaded again
+    notebooks.forEach(([, notebook, before]) => expect(notebook.toJSON()).toEqual(before));
+  });
+
   it('restores a deleted cell whole after the page is loaded again, or its text alone if there was no room', () => {
     const fail = () => {
       throw new Error('switched off, or full');

@@ -108,11 +108,13 @@ class TurnUndo:
 
     @property
     def verb(self) -> str:
-        """`Undo` for a plan, `Undone` for a result, and `Partly undone` or `Not undone` if items failed."""
+        """`Undo` for a plan. For a result `Undone`, `Partly undone` if an item failed, or `Not undone` if all stay."""
         if not self.is_done:
             return "Redo" if self.is_redo else "Undo"
-        done, failed = "redone" if self.is_redo else "undone", len(self.items_in("failed"))
-        return ("Not " if failed == len(self.items) else "Partly ") + done if failed else done.capitalize()
+        done = "redone" if self.is_redo else "undone"
+        if self.items and not self.items_in("restorable"):
+            return f"Not {done}"
+        return f"Partly {done}" if self.items_in("failed") else done.capitalize()
 
     def __str__(self) -> str:
         marks = {"restorable": "↶", "changed since": "!", "impossible": "×", "failed": "×"}

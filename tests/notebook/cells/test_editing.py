@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 
-from tests.notebook.cells.page import digest
+from tests.notebook.cells.page import FakePage, digest
 from tests.review.fakes import FakeChannel, answering
 from tests.review.scripted import ScriptedClient, call, reply
 from tests.scripts.rehearsals import rehearse_in
@@ -170,6 +170,35 @@ def test_a_page_is_asked_about_a_cell_that_it_has_not_reported(page, ask, read, 
     assert [one["type"] for one in page.got if one["type"] == "read"] == ["read"]
 
 
+def test_a_change_of_another_page_does_not_move_an_accepted_edit_there(page, comms, ask, read, decided):
+    other = FakePage({"a": "x = 1", "b": "mine = 1"}, abilities=["read", "edit", "watch"]).connect(comms)
+    seen = read()  # the other page was used last
+
+    def step(ticket):
+        accept(page, {"edit": "e1"})(ticket)
+        other.say("changed")
+
+    decided(step)
+    ask("notebook_edit", edits=[{"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 2"}])
+    assert (page.sources["a"], other.sources["a"]) == ("x = 2", "x = 1")
+
+
+def test_a_tab_that_was_closed_is_passed_over(page, comms, ask, read, decided, monkeypatch):
+    """A closed tab does not tell that it is gone."""
+    monkeypatch.setattr("tract_jupyter.notebook.cells.pages.READ_SECONDS", 0.01)
+    monkeypatch.setattr("tract_jupyter.notebook.cells.tools._FRESH_SECONDS", 0.0)
+    page.cells[0]["source"] = "x = 1  # not saved"
+    tab = FakePage(page.sources, abilities=["read", "edit", "watch"]).connect(comms)
+    seen = read()
+    tab.is_silent = True
+    decided(answering("approve"))  # below the chat
+    edit = {"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 2"}
+    assert "made" in json.loads(ask("notebook_edit", edits=[edit]))
+    assert (page.sources["a"], tab.sources["a"]) == ("x = 2", "x = 1  # not saved")
+    FakePage({}, abilities=["read", "edit"]).connect(comms).is_silent = True
+    assert read()["a"] == digest("x = 2")[:16]  # of the page, and not of the file
+
+
 def test_an_undo_leaves_a_cell_that_the_user_changed(page, tract, ask, read, decided):
     seen = read()
     decided(answering("approve"))
@@ -178,7 +207,7 @@ def test_an_undo_leaves_a_cell_that_the_user_changed(page, tract, ask, read, dec
     turn = tract.loop.turns()[-1]
     tried = tract.undo(turn)
     assert "failed" in {item.state for item in tried.items}
-    assert str(tried).startswith("Partly undone: Do it.")
+    assert str(tried).startswith("Not undone: Do it.")
     assert page.sources["a"] == "x = 3"
     page.cells[0]["source"] = "x = 2"
     assert {item.state for item in tract.undo(turn).items} == {"restorable"}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import secrets
 import threading
+import time
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -28,6 +29,7 @@ READ_SECONDS: Final = 3.0
 APPLY_SECONDS: Final = 10.0
 _MOST_PAGES: Final = 20
 _OUTPUT_CHARACTERS: Final = 2_000_000
+_WITHOUT_A_USER: Final = {"cells", "applied", "changed", "refused"}
 
 
 class Clicks(Protocol):
@@ -68,6 +70,8 @@ class Page:
     abilities: frozenset[str] = frozenset()
     is_greeted: bool = False
     is_silent: bool = False
+    heard_at: float = 0.0
+    """The time of its last message, in seconds of `time.monotonic`."""
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The cells that a page which can `watch` has reported since the last change, without outputs."""
 
@@ -110,7 +114,7 @@ class CellPages:
         self._clicks = clicks
         self._side = side
         self._pages: list[Page] = []
-        """The most recently heard page is the last one."""
+        """The page that the user used last is the last one."""
         self._questions: dict[str, _Question] = {}
         self.asked: set[str] = set()
         """The cells with an error that the user asked about."""
@@ -152,7 +156,7 @@ class CellPages:
         kind = message["type"]
         if not page.is_greeted and kind != "hello":
             raise ContentError("the first message must be 'hello'")
-        page.is_silent = False
+        page.is_silent, page.heard_at = False, time.monotonic()
         if kind == "hello":
             page.notebook, page.is_read_only = message["notebook"], message["read_only"]
             page.abilities, page.is_greeted, page.cells = frozenset(message["abilities"]), True, {}
@@ -175,7 +179,7 @@ class CellPages:
         else:
             self._answered(page, message)
         with self._lock:
-            if page in self._pages:
+            if page in self._pages and kind not in _WITHOUT_A_USER:
                 self._pages = [*(one for one in self._pages if one is not page), page]
 
     def _answered(self, page: Page, message: dict[str, Any]) -> None:
@@ -194,7 +198,7 @@ class CellPages:
 
     @property
     def connected(self) -> Page | None:
-        """The page of this notebook that was heard last; None if there is none."""
+        """The page of this notebook that the user used last, and that answers; None if there is none."""
         return next((page for page in reversed(self._own_pages()) if not page.is_silent), None)
 
     def _own_pages(self) -> list[Page]:
@@ -224,8 +228,7 @@ class CellPages:
         Raises:
             OperationError: no page answers, and the file cannot be read.
         """
-        page = self.connected
-        if page is not None and "read" in page.abilities:
+        while (page := self.connected) is not None and "read" in page.abilities:
             limit = _OUTPUT_CHARACTERS // max(1, len(which or ()))
             wanted: Any = "all" if which is None else list(which)
             answer = self._ask(
