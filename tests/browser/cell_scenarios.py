@@ -200,7 +200,11 @@ class Stage:
     def type(self, key: str, text: str, lab: Lab | None = None) -> None:
         """Type at the end of a code cell."""
         lab = lab or self.lab
-        lab.cell(self.index_of(key)).locator(".jp-InputArea-editor .cm-content").first.click()
+        editor = lab.cell(self.index_of(key)).locator(".jp-InputArea-editor .cm-content").first
+        for _ in range(5):  # an output that grows moves the cell away from the click
+            editor.click()
+            if editor.evaluate("node => node.contains(document.activeElement)"):
+                break
         lab.page.keyboard.press("Control+End")
         lab.page.keyboard.type(text)
 
