@@ -63,10 +63,10 @@ def main(wanted: list[str]) -> int:
         print(f"no group {unknown!r}; there are: {', '.join(groups)}", file=sys.stderr)
         return 2
     _print_head()
-    with temporary_home():
-        for name in dict.fromkeys(chain(*named)) if wanted else GROUPS:
-            print(f"{name}:", flush=True)
-            size = () if wanted else _SHORTER.get(name, ())
+    for name in dict.fromkeys(chain(*named)) if wanted else GROUPS:
+        print(f"{name}:", flush=True)
+        size = () if wanted else _SHORTER.get(name, ())
+        with temporary_home():  # of its own: two groups write stores with the same names and seeds
             for row in import_module(f"benchmarks.{name}").rows(*size):
                 _print_row(row)
     return 0
