@@ -66,7 +66,7 @@ def main(wanted: list[str]) -> int:
     for name in dict.fromkeys(chain(*named)) if wanted else GROUPS:
         print(f"{name}:", flush=True)
         size = () if wanted else _SHORTER.get(name, ())
-        with temporary_home():  # of its own: two groups write stores with the same names and seeds
+        with temporary_home():  # one for each group: two groups use the same names and seeds
             for row in import_module(f"benchmarks.{name}").rows(*size):
                 _print_row(row)
     return 0

@@ -131,10 +131,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         marks = {mark.name for mark in item.iter_markers()}
         if marks & {"kernel", "slow"} and "browser" not in marks:
-            # a port that a kernel found free can belong to another process by the time that the kernel opens it;
-            # the kernel then ends before its first message, or waits at its end
-            started_twice = ["Kernel died before replying", "Kernel didn't respond"]
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=started_twice))
+            # another process can take a kernel's port before the kernel opens it; the kernel then ends or hangs
+            port_errors = ["Kernel died before replying", "Kernel didn't respond"]
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=port_errors))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -218,7 +218,7 @@ export class Card extends Widget {
     } else {
       const hasChoice = edit.hunks.length > 1 && edit.action === 'replace' && changed === null;
       const chooser = hasChoice ? (hunk: IHunk) => this.drawChoice(hunk) : null;
-      const onChange = changed === null ? null : (text: string) => this.take(text);
+      const onChange = changed === null ? null : (text: string) => this.setText(text);
       const source = changed ?? edit.source ?? '';
       this.view = drawDiff({ old, source, hunks: edit.hunks, mimeType: decider.mimeType(item), languages: decider.languages, chooser, onChange });
       this.body.classList.toggle('jp-mod-added', old === '');
@@ -231,7 +231,7 @@ export class Card extends Widget {
     });
   }
 
-  private take(text: string): void {
+  private setText(text: string): void {
     this.item.changed = text;
     this.decider.changed();
   }

@@ -186,7 +186,7 @@ def test_a_change_of_another_page_does_not_move_an_accepted_edit_there(page, com
 def test_a_tab_that_was_closed_is_passed_over(page, comms, ask, read, decided, monkeypatch):
     """A closed tab does not tell that it is gone."""
     monkeypatch.setattr("tract_jupyter.notebook.cells.pages.READ_SECONDS", 0.01)
-    monkeypatch.setattr("tract_jupyter.notebook.cells.tools._FRESH_SECONDS", 0.0)
+    monkeypatch.setattr("tract_jupyter.notebook.cells.pages.FRESH_SECONDS", 0.0)
     page.cells[0]["source"] = "x = 1  # not saved"
     tab = FakePage(page.sources, abilities=["read", "edit", "watch"]).connect(comms)
     seen = read()

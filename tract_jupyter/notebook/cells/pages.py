@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 READ_SECONDS: Final = 3.0
 APPLY_SECONDS: Final = 10.0
+FRESH_SECONDS: Final = 2.0
 _MOST_PAGES: Final = 20
 _OUTPUT_CHARACTERS: Final = 2_000_000
 _WITHOUT_A_USER: Final = {"cells", "applied", "changed", "refused"}
@@ -74,6 +75,11 @@ class Page:
     """The time of its last message, in seconds of `time.monotonic`."""
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
     """The cells that a page which can `watch` has reported since the last change, without outputs."""
+
+    @property
+    def has_just_answered(self) -> bool:
+        """True if the page sent a message in the last moments. A closed tab does not report that it is gone."""
+        return time.monotonic() - self.heard_at < FRESH_SECONDS
 
     def send(self, kind: str, **content: Any) -> None:
         """Send a message. A closed comm drops it."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.review import Pending, Ticket
 
-_FRESH_SECONDS: Final = 2.0
 _MOST_CELLS: Final = 200
 _MOST_CHARACTERS: Final = 15_000
 """Characters of one answer. A longer one would be cut. A single cell may have more."""
@@ -248,22 +246,12 @@ class NotebookCells:
             self._checked = (edits, live) if is_approved else None
 
     def _check_approved(self, edits: Sequence[Edit]) -> Snapshot:
-        """Check approved edits like `_check_live`. The page compares replaced texts itself, so these are not read.
-
-        This needs a page that has just answered: a closed tab does not tell that it is gone.
-        """
+        """Check approved edits like `_check_live`. The page compares replaced texts itself, so these are not read."""
         page = self.pages.connected
         is_text_only = all(edit.action == "replace" for edit in edits)
-        is_there = page is not None and time.monotonic() - page.heard_at < _FRESH_SECONDS
-        if (
-            page is None
-            or not is_there
-            or page.is_read_only
-            or "edit" not in page.abilities
-            or not is_text_only
-        ):
+        if page is None or page.is_read_only or "edit" not in page.abilities:
             return self._check_live(edits)
-        return Snapshot((), page)
+        return Snapshot((), page) if is_text_only and page.has_just_answered else self._check_live(edits)
 
     def _take_checked(self, edits: Sequence[Edit]) -> Snapshot | None:
         """Return the cells that the check of the approved call has read. The page compares the texts."""
