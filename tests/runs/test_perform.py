@@ -31,7 +31,9 @@ def performed(made, operation=None, **context):
             raise made
         return made() if callable(made) else made
 
-    return perform(operation or operation_of("any", required=True), run, context_of(**context))
+    return perform(
+        operation or operation_of("any", required=True, debug={"enabled": True}), run, context_of(**context)
+    )
 
 
 def upsert(tag, value="x"):

@@ -41,7 +41,7 @@ def objects(size):
 COMMIT = StoredRunCommit(RUN, "h", "{}")
 # how many statements, not counting the prepared ones, which are one each; and what they do
 WRITES = {
-    "events": (1, lambda c, size: RunEventRows(TRACT).append(c, events(size))),
+    "events": (0, lambda c, size: RunEventRows(TRACT).append(c, events(size))),
     "objects": (0, lambda c, size: RunObjectRows(TRACT).add(c, objects(size))),
     "lease": (0, lambda c, _: RunLeaseRows(TRACT).put(c, StoredLease(RUN, "p", TIME))),
     "profile": (

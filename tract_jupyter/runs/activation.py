@@ -146,7 +146,10 @@ def _reached(every: int | None, count: int) -> bool:
 
 def value_of(result: OperationResult) -> Any:
     """Return the value of the artifact that a result writes; None if it writes none."""
-    return next((one.value for one in result.effects if isinstance(one, ArtifactUpsert)), None)
+    for effect in result.effects:
+        if isinstance(effect, ArtifactUpsert):
+            return effect.value
+    return None
 
 
 def unmet_condition(operation: Operation, results: Mapping[str, OperationResult]) -> Skip | None:

@@ -84,7 +84,9 @@ class Artifacts:
     @property
     def shown(self) -> dict[str, ArtifactView]:
         """The artifacts by tag, sorted; `run_only` ones hide persisted ones. Do not change them."""
-        return dict(sorted({**self.persisted, **self.run_only}.items()))
+        shown = {**self.persisted, **self.run_only}
+        tags = sorted(shown)
+        return shown if tags == list(shown) else {tag: shown[tag] for tag in tags}
 
     @property
     def view(self) -> dict[str, ArtifactView]:

@@ -207,7 +207,7 @@ def _result(operation: Operation, outcome: Any, context: OperationContext) -> Op
         operation,
         OperationStatus.DONE,
         effects=_effects(operation, outcome, context.hook),
-        debug=bounded(outcome.debug, context.log_characters),
+        debug=bounded(outcome.debug, context.log_characters) if operation.config.debug.enabled else {},
         usage=bounded(outcome.usage, MAX_DEBUG),
         inputs_summary=bounded(outcome.inputs, context.log_characters),
         outputs_summary=bounded(outcome.outputs, context.log_characters),

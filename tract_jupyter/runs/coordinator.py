@@ -393,11 +393,10 @@ class _Coordinator:
         if result.status is OperationStatus.WAITING:
             pending_id = result.waits_for or ""
             return OperationWaiting(operation_id=key, hook=hook, pending_id=pending_id, started_at=started_at)
-        is_debugged = not result.debug or self._plan.by_id[key].config.debug.enabled
         return OperationFinished(
             operation_id=key,
             hook=hook,
-            result=result if is_debugged else result.model_copy(update={"debug": {}}),
+            result=result,
             started_at=started_at,
             finished_at=self._settled_at.pop(key, self._workers.now()),
             attempts=self._attempts.get(key, 0),

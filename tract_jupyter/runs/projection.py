@@ -243,7 +243,7 @@ def operation_run(operation: Operation, trigger: RunTrigger, ended: OperationFin
         error_message=None if error is None else error.message,
         inputs_summary=ended.inputs_summary,
         outputs_summary=ended.outputs_summary,
-        debug=result.debug if config.debug.enabled else {},
+        debug=result.debug,
     )
 
 

@@ -260,7 +260,7 @@ class ContextBuilder:
             artifact = self._plan.by_id[key].config.artifact if key in self._plan.by_id else None
             if artifact is not None and artifact.artifact_id is not None:
                 named[artifact.artifact_id] = view[one.tag]
-        return {**named, **view}
+        return {**named, **view} if named else view
 
 
 def _as_message(reply: str) -> RunMessage:

@@ -294,10 +294,12 @@ class Prepared:
                 raise kind.damage_among(values)
         return rows
 
-    def run_all(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> None:
-        """Run the statement for each row of values in order."""
+    def run_all(self, connection: Connection, rows: Sequence[Sequence[Any]]) -> int:
+        """Run the statement for each row of values in order, and return the number of changed rows."""
         text = self._texts.get(connection.dialect.name) or self._compiled(connection)
-        connection.connection.cursor().executemany(text, rows)
+        cursor = connection.connection.cursor()
+        cursor.executemany(text, rows)
+        return cursor.rowcount
 
     def _compiled(self, connection: Connection) -> str:
         name = connection.dialect.name

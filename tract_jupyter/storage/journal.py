@@ -15,7 +15,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from sqlalchemy import bindparam, func, literal_column, select
-from sqlalchemy.exc import IntegrityError
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.models import canonical_json
@@ -190,7 +189,15 @@ _IDS = (
     .order_by(run_events.c.run_id)
     .limit(2)
 )
-_ADD_RUN_EVENTS = run_events.insert()
+_OF_RUN_EVENT = ("tract_id", *StoredRunEvent._fields)
+_ADD_RUN_EVENTS = Prepared(
+    lambda dialect: (
+        dialect.insert(run_events)
+        .values({name: bindparam(name) for name in _OF_RUN_EVENT})
+        .on_conflict_do_nothing()
+    ),
+    _OF_RUN_EVENT,
+)
 
 
 class RunEventRows(Journal[StoredRunEvent]):
@@ -208,14 +215,12 @@ class RunEventRows(Journal[StoredRunEvent]):
         """
         if not events:
             return
-        rows = [{"tract_id": self.tract_id, **event._asdict()} for event in events]
-        try:
-            connection.execute(_ADD_RUN_EVENTS, rows)
-        except IntegrityError as error:
+        added = _ADD_RUN_EVENTS.run_all(connection, [(self.tract_id, *event) for event in events])
+        if added != len(events):
             raise StoreError(
                 f"run {events[0].run_id} has an event {events[0].seq} already: it continues in another process, and "
                 "this one has stored nothing more; see the run there"
-            ) from error
+            )
 
     def of(self, connection: Connection, run_id: str) -> list[StoredRunEvent]:
         """Return the events of a run in order. The list is empty if the run does not exist."""

@@ -11,9 +11,8 @@ KIND = GuardKind()
 
 def liquid(template, keys=("a", "b"), **more):
     contract = [{"key": key, "title": key} for key in keys]
-    return operation_of(
-        "guard", {"engine": "liquid", "outputContract": contract, "template": template, **more}
-    )
+    params = {"engine": "liquid", "outputContract": contract, "template": template, **more}
+    return operation_of("guard", params, debug={"enabled": True})
 
 
 def asking(keys=("a",), **more):

@@ -10,7 +10,8 @@ KIND = TemplateKind()
 
 def test_its_value_is_the_rendered_text():
     """E21, R50: the text becomes the artifact; nobody is asked."""
-    result = done(KIND, operation_of("template", {"template": "<{{ lastUserMessage }}>"}))
+    params = {"template": "<{{ lastUserMessage }}>"}
+    result = done(KIND, operation_of("template", params, debug={"enabled": True}))
     assert value(result) == "<hello>"
     assert result.debug["rendered"] == "<hello>"
 

@@ -136,6 +136,7 @@ def operation_of(given: Given) -> Operation:
     kind = given["kind"]
     config = {name: given[name] for name in _CONFIG if given.get(name) is not None}
     config["params"] = params_of(kind, given.get(kind) or {})
+    config.setdefault("debug", {"enabled": True})
     if given.get("artifact") is not None:
         config["artifact"] = {name: one for name, one in given["artifact"].items() if one is not None}
     definition = {"operationId": given["id"], "name": given.get("name", given["id"]), "kind": kind}

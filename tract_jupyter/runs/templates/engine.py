@@ -83,12 +83,16 @@ def parse(source: str) -> Template:
         TemplateError: invalid syntax, or too long; has the line.
     """
     if is_plain(source):
-        if len(source) > MAX_TEXT:
-            raise TemplateError(f"the text has {len(source)} characters, and the limit is {MAX_TEXT}")
-        return _read(source)
+        return _read(_checked_plain(source))
     if len(source) > MAX_SOURCE:
         raise TemplateError(f"the template has {len(source)} characters, and the limit is {MAX_SOURCE}")
     return _read_cached(source) if len(source) <= _LONGEST_CACHED else _read(source)
+
+
+def _checked_plain(source: str) -> str:
+    if len(source) > MAX_TEXT:
+        raise TemplateError(f"the text has {len(source)} characters, and the limit is {MAX_TEXT}")
+    return source
 
 
 def _read(source: str) -> Template:
@@ -110,9 +114,9 @@ def render(source: str, context: OperationContext, *, strict: bool = False, **mo
     Raises:
         TemplateError: it cannot be parsed or rendered; has the line.
     """
-    template = parse(source)
     if is_plain(source):
-        return template.render()
+        return _checked_plain(source)
+    template = parse(source)
     seed = f"{context.seed}:{context.operation_id}"
     variables = {**variables_of(context), **more}
     return template.render(variables, functions_of(context), strict=strict, seed=seed, now=context.now)
