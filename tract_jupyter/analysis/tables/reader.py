@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from tract_jupyter.analysis.findings import RiskLevel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 
 def levels(text: str) -> Mapping[str, RiskLevel]:
@@ -28,7 +28,7 @@ def levels(text: str) -> Mapping[str, RiskLevel]:
     table: dict[str, RiskLevel] = {}
     for head, names in _lines(text):
         level, owner = head.split()
-        table.update((_dotted(owner, name), RiskLevel(level)) for name in names or [""])
+        table.update(dict.fromkeys(_dotted(owner, names or [""]), RiskLevel(level)))
     return table
 
 
@@ -49,7 +49,7 @@ def symbols(text: str) -> Mapping[str, str]:
     table: dict[str, str] = {}
     for head, names in _lines(text):
         kind, owner = head.split()
-        table.update((_dotted(owner, name), kind) for name in names)
+        table.update(dict.fromkeys(_dotted(owner, names), kind))
     return table
 
 
@@ -58,16 +58,19 @@ def aliases(text: str) -> Mapping[str, str]:
     return {alias: name for name, others in _lines(text) for alias in others}
 
 
-def names(text: str) -> Iterator[str]:
-    """Yield the dotted names of lines ``owner: name name``."""
-    return (_dotted(owner, name) for owner, members in _lines(text) for name in members or [""])
+def names(text: str) -> list[str]:
+    """Return the dotted names of lines ``owner: name name``."""
+    return [name for owner, members in _lines(text) for name in _dotted(owner, members or [""])]
 
 
-def keywords(text: str) -> Iterator[tuple[str, str, RiskLevel]]:
-    """Yield the names of arguments, each with the word for its value, and a level."""
+def keywords(text: str) -> list[tuple[str, str, RiskLevel]]:
+    """Return the names of arguments, each with the word for its value, and a level."""
+    found: list[tuple[str, str, RiskLevel]] = []
     for head, members in _lines(text):
-        level, word = head.split()
-        yield from ((name, word, RiskLevel(level)) for name in members)
+        value, word = head.split()
+        level = RiskLevel(value)
+        found += [(name, word, level) for name in members]
+    return found
 
 
 def patterns_of(name: str) -> list[str]:
@@ -76,20 +79,16 @@ def patterns_of(name: str) -> list[str]:
     return [name, *(".".join([*parts[:length], "*"]) for length in range(len(parts) - 1, 0, -1))]
 
 
-def _dotted(owner: str, name: str) -> str:
-    return name if owner == "." else f"{owner}.{name}" if name else owner
+def _dotted(owner: str, names: list[str]) -> list[str]:
+    return names if owner == "." else [f"{owner}.{name}" if name else owner for name in names]
 
 
-def _lines(text: str) -> Iterator[tuple[str, list[str]]]:
-    head = ""
-    names: list[str] = []
+def _lines(text: str) -> list[tuple[str, list[str]]]:
+    lines: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         first, colon, rest = line.partition("#")[0].partition(":")
         if colon:
-            if head:
-                yield head, names
-            head, names = first.strip(), rest.split()
-        else:
-            names.extend(first.split())
-    if head:
-        yield head, names
+            lines.append((first.strip(), rest.split()))
+        elif lines:
+            lines[-1][1].extend(first.split())
+    return [line for line in lines if line[0]]
