@@ -4,10 +4,10 @@
   code, in a sentence.
 * `rehearsal`: runs its code on drawn values, in the sandbox or in `contained` copies of the kernel. `writing`: lets a
   model write one.
-* `activation`: the request to activate an operation. `lifecycle`: all operations of a tract: stored, active,
-  quarantined.
-* `registry` and `action`: the classes and functions for an approved spec. `pending`: the base class of fired
-  operations.
+* `activation`: the requests to activate an operation or a handler. `lifecycle`: all operations of a tract: stored,
+  active, quarantined.
+* `registry`, `action` and `sandboxed`: the classes and functions for an approved spec. `pending`: the base class of
+  fired operations.
 * `hooks`: the handlers of a tract (`Tract.hooks`). `handlers`: stored handlers, with the same review. `rebuilding`:
   pendings of other processes, decided in this one.
 

@@ -1,7 +1,4 @@
-"""The request to activate an operation, with its code, findings, fields and changes.
-
-`Proposal` is the common base of this request and the request for a handler (`handlers`).
-"""
+"""The requests to activate an operation or a handler, with its code, findings, fields and changes."""
 
 from __future__ import annotations
 
@@ -13,8 +10,9 @@ from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.abilities import abilities, ability_text, change_text
-from tract_jupyter.operations.advice import reach_table, spec_reach
+from tract_jupyter.operations.advice import handler_reach, reach_table, spec_reach
 from tract_jupyter.operations.check import CheckedSpec
+from tract_jupyter.operations.handlers import ACTIVATE_HANDLER, HandlerSpec
 from tract_jupyter.operations.pending import analysed_blocks
 from tract_jupyter.operations.rehearsal import ActionRehearsal, rehearse
 from tract_jupyter.operations.spec import spec_from_json
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tract_jupyter.models.schema import Parameter
-    from tract_jupyter.operations.advice import Advice
+    from tract_jupyter.operations.advice import Advice, Reach
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
     from tract_jupyter.review import RunsIn
 
@@ -357,6 +355,69 @@ def _request_block(spec: OperationSpec, names: Sequence[str]) -> CodeBlock:
         for number, line in enumerate(lines, 1)
     )  # fmt: skip
     return CodeBlock("Requested volatile fields", "\n".join(lines), findings)
+
+
+class PendingHandler(Proposal):
+    """A proposed handler. Its code is compiled and run only after approval.
+
+    Args:
+        spec: the checked proposal.
+        approved: the last approved version, if any. The panel shows the difference.
+        options: see `Proposal`.
+    """
+
+    in_view = frozenset({"handler"})
+
+    def __init__(self, spec: HandlerSpec, *, approved: HandlerSpec | None = None, **options: Any) -> None:
+        super().__init__(ACTIVATE_HANDLER, fields={"handler": spec.to_json()}, **options)
+        self._approved = approved
+
+    @property
+    def spec(self) -> HandlerSpec:
+        """The proposed handler, read from the fields, which the fingerprint binds."""
+        return HandlerSpec.from_json(self.fields["handler"])
+
+    @property
+    def title(self) -> str:
+        """The title of the panel. It names the operation."""
+        spec = self.spec
+        verb = "Activate" if self._approved is None else "Replace"
+        return f"{verb} handler {spec.name} of {spec.operation}"
+
+    def binding(self) -> Subject:
+        """Bind the whole handler."""
+        spec = self.spec
+        return Subject("handler", f"{spec.operation}/{spec.name}", spec.spec_hash, {})
+
+    def why(self) -> str:
+        """Explain the reason for the request."""
+        return f"It would decide about each firing of {self.spec.operation!r} instead of you."
+
+    def code_blocks(self) -> tuple[CodeBlock, ...]:
+        """Return the code, after the difference to the last approved version, if there is one."""
+        code = self.tract.operations.advice.block(self.spec.action)
+        if self._approved is None:
+            return (code,)
+        changes = unified_diff(self._approved.code.splitlines(), self.spec.code.splitlines(), "approved")
+        return (*changes_block("last approved", changes), code)
+
+    def tables(self) -> tuple[ValueTable, ...]:
+        """Return the access of the code, or only the additional access compared with the last approved version."""
+        spec, approved = self.spec, self._approved
+        now = handler_reach(spec.operation, spec.action)
+        can = self._abilities(spec.action, now)
+        if approved is None:
+            return (reach_table(None, now, ability_text(can)),)
+        before = handler_reach(approved.operation, approved.action)
+        return (reach_table(before, now, change_text(self._abilities(approved.action, before), can)),)
+
+    def _abilities(self, code: ActionDef, reach: Reach) -> tuple[str, ...]:
+        return abilities(self.tract.operations.advice.block(code).findings, reach)
+
+    def statements(self) -> dict[str, str]:
+        """Return the handler's name, description and operation."""
+        spec = self.spec
+        return {"operation": spec.operation, "name": spec.name, "description": spec.description}
 
 
 def titles(name: str) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.abilities import abilities, ability_text, used_files
-from tract_jupyter.operations.action import REACH
+from tract_jupyter.operations.sandboxed import REACH
 from tract_jupyter.review import ACCESS, CodeBlock, ValueRow, ValueTable
 
 if TYPE_CHECKING:

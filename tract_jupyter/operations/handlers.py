@@ -12,13 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import SpecError
 from tract_jupyter.models import digest
-from tract_jupyter.operations.abilities import abilities, ability_text, change_text
 from tract_jupyter.operations.action import check_code, compile_action
-from tract_jupyter.operations.activation import Proposal, changes_block, unified_diff
-from tract_jupyter.operations.advice import handler_reach, reach_table
 from tract_jupyter.operations.check import check_name
 from tract_jupyter.operations.spec import MAX_SPEC_BYTES, ActionDef
-from tract_jupyter.review import FROM_STORE, ActiveStore, Subject
+from tract_jupyter.review import FROM_STORE, ActiveStore
 from tract_jupyter.storage import StoredHandler, whole_context
 
 if TYPE_CHECKING:
@@ -26,8 +23,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.operations.advice import Reach
-    from tract_jupyter.review import CodeBlock, HookBus, ValueTable
+    from tract_jupyter.operations.activation import PendingHandler
+    from tract_jupyter.review import HookBus
 
 
 @dataclass(frozen=True)
@@ -92,69 +89,6 @@ class HandlerSpec:
 ACTIVATE_HANDLER = "activate_handler"
 
 
-class PendingHandler(Proposal):
-    """A proposed handler. Its code is compiled and run only after approval.
-
-    Args:
-        spec: the checked proposal.
-        approved: the last approved version, if any. The panel shows the difference.
-        options: see `Proposal`.
-    """
-
-    in_view = frozenset({"handler"})
-
-    def __init__(self, spec: HandlerSpec, *, approved: HandlerSpec | None = None, **options: Any) -> None:
-        super().__init__(ACTIVATE_HANDLER, fields={"handler": spec.to_json()}, **options)
-        self._approved = approved
-
-    @property
-    def spec(self) -> HandlerSpec:
-        """The proposed handler, read from the fields, which the fingerprint binds."""
-        return HandlerSpec.from_json(self.fields["handler"])
-
-    @property
-    def title(self) -> str:
-        """The title of the panel. It names the operation."""
-        spec = self.spec
-        verb = "Activate" if self._approved is None else "Replace"
-        return f"{verb} handler {spec.name} of {spec.operation}"
-
-    def binding(self) -> Subject:
-        """Bind the whole handler."""
-        spec = self.spec
-        return Subject("handler", f"{spec.operation}/{spec.name}", spec.spec_hash, {})
-
-    def why(self) -> str:
-        """Explain the reason for the request."""
-        return f"It would decide about each firing of {self.spec.operation!r} instead of you."
-
-    def code_blocks(self) -> tuple[CodeBlock, ...]:
-        """Return the code, after the difference to the last approved version, if there is one."""
-        code = self.tract.operations.advice.block(self.spec.action)
-        if self._approved is None:
-            return (code,)
-        changes = unified_diff(self._approved.code.splitlines(), self.spec.code.splitlines(), "approved")
-        return (*changes_block("last approved", changes), code)
-
-    def tables(self) -> tuple[ValueTable, ...]:
-        """Return the access of the code, or only the additional access compared with the last approved version."""
-        spec, approved = self.spec, self._approved
-        now = handler_reach(spec.operation, spec.action)
-        can = self._abilities(spec.action, now)
-        if approved is None:
-            return (reach_table(None, now, ability_text(can)),)
-        before = handler_reach(approved.operation, approved.action)
-        return (reach_table(before, now, change_text(self._abilities(approved.action, before), can)),)
-
-    def _abilities(self, code: ActionDef, reach: Reach) -> tuple[str, ...]:
-        return abilities(self.tract.operations.advice.block(code).findings, reach)
-
-    def statements(self) -> dict[str, str]:
-        """Return the handler's name, description and operation."""
-        spec = self.spec
-        return {"operation": spec.operation, "name": spec.name, "description": spec.description}
-
-
 class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
     """The stored handlers of one tract, which decide through its bus.
 
@@ -189,6 +123,8 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         Raises:
             SpecError: the handler is invalid, or the same version is already active.
         """
+        from tract_jupyter.operations.activation import PendingHandler
+
         active = self.active.get(self.key_of(spec))
         if active == spec.checked():
             raise SpecError(f"handler {spec.name!r} of {spec.operation!r} is already active, unchanged")

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable
 
-    from tract_jupyter.operations.handlers import Handlers, PendingHandler
+    from tract_jupyter.operations.activation import PendingHandler
+    from tract_jupyter.operations.handlers import Handlers
     from tract_jupyter.operations.lifecycle import Operations
     from tract_jupyter.review import Firing, HookBus, HookEvent
 

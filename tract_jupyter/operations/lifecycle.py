@@ -25,12 +25,8 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models import PendingStatus, brief_repr, canonical_json
 from tract_jupyter.operations.action import check_code
-from tract_jupyter.operations.activation import PendingActivation, titles
-from tract_jupyter.operations.advice import Advice, gained, spec_reach
 from tract_jupyter.operations.check import CheckedSpec
-from tract_jupyter.operations.rebuilding import as_shown, rebuilt
 from tract_jupyter.operations.registry import OperationRegistry
-from tract_jupyter.operations.rehearsal import rehearse
 from tract_jupyter.operations.spec import GUIDANCE_FIELDS, spec_from_json
 from tract_jupyter.review import FROM_STORE, WRITER, ActiveStore, deciding, how_to_decide
 from tract_jupyter.review.builtin import BUILTIN_OPERATIONS
@@ -42,6 +38,8 @@ if TYPE_CHECKING:
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.context import Repository
     from tract_jupyter.models import LLMClient
+    from tract_jupyter.operations.activation import PendingActivation
+    from tract_jupyter.operations.advice import Advice
     from tract_jupyter.operations.handlers import Handlers
     from tract_jupyter.operations.pending import DynamicPending
     from tract_jupyter.operations.rebuilding import RemotePending
@@ -174,6 +172,8 @@ class Operations:
     @property
     def advice(self) -> Advice:
         """The analysis settings for the review of proposed and fired code. Settable."""
+        from tract_jupyter.operations.advice import Advice
+
         if self._advice is None:
             self._advice = Advice()
         return self._advice
@@ -181,6 +181,8 @@ class Operations:
     @advice.setter
     def advice(self, advice: Advice) -> None:
         """Use other analysis settings from now on."""
+        from tract_jupyter.operations.advice import Advice
+
         if not isinstance(advice, Advice):
             raise OperationError(
                 f"advice must be an Advice of tract_jupyter.operations, not {brief_repr(advice)}"
@@ -194,6 +196,8 @@ class Operations:
 
     def waiting(self) -> dict[str, str]:
         """Return the operations with an undecided activation request, each with the command that shows it."""
+        from tract_jupyter.operations.activation import titles
+
         lines: dict[str, str] = {}
         for stored in self._review.ledger.waiting(_MOST_LOOKED_AT):
             _, separator, name = stored.title.partition(" operation ")
@@ -258,7 +262,7 @@ class Operations:
                     "it, and propose yours under another name"
                 )
             self.stored.put(connection, stored, "activated", about, actor)
-            if before is not None and not gained(spec_reach(before), spec_reach(spec)):
+            if before is not None and _can_no_more(spec, before):
                 hashes = (before.spec_hash, cls.spec_hash)
                 self._review.grants.carry_over(connection, "operation", spec.name, *hashes)
         self.stored.take_on(spec.name, partial(self.registry.activate, cls, reviewed=reviewed))
@@ -291,6 +295,8 @@ class Operations:
         Raises:
             SpecError: the spec is invalid, or this version is already active.
         """
+        from tract_jupyter.operations.rehearsal import rehearse
+
         is_model = actor != "user"
         checked, requests = self._to_propose(spec, is_own=not is_model, replaces_unreviewed=not is_model)
         about: dict[str, Any] = {"requests": requests, "triggered_by": triggered_by, "actor": actor}
@@ -341,6 +347,8 @@ class Operations:
         Raises:
             SpecError: the spec is invalid.
         """
+        from tract_jupyter.operations.rehearsal import rehearse
+
         checked = CheckedSpec.of(spec).spec
         for action in checked.actions.values():
             check_code(action)
@@ -410,6 +418,8 @@ class Operations:
             is_reviewed: False if the pending is approved at once, without a user. See `propose`.
             options: see `PendingActivation`.
         """
+        from tract_jupyter.operations.activation import PendingActivation
+
         checked = CheckedSpec.of(spec)
         name = checked.spec.name
         how: dict[str, Any] = (
@@ -433,6 +443,8 @@ class Operations:
 
     def _was_known(self, name: str) -> bool:
         """Return True if an operation with this name was ever active, stored or requested, with any outcome."""
+        from tract_jupyter.operations.activation import titles
+
         if self.registry.is_registered(name) or name in self.quarantined:
             return True
         with self._database.read() as connection:
@@ -509,12 +521,16 @@ class Operations:
 
     def rebuild(self, stored: StoredPending) -> Pending:
         """Rebuild the pending of another process. See `rebuilding.rebuilt`."""
+        from tract_jupyter.operations.rebuilding import rebuilt
+
         return rebuilt(
             stored, self, tract=self._tract, reviewer=self._review.reviewer, handlers=self._handlers
         )
 
     def as_shown(self, stored: StoredPending) -> RemotePending:
         """Return a stored request in its original form, for rejection. See `rebuilding.as_shown`."""
+        from tract_jupyter.operations.rebuilding import as_shown
+
         return as_shown(stored, tract=self._tract, reviewer=self._review.reviewer)
 
     # --- firing
@@ -667,3 +683,10 @@ class Operations:
             raise FingerprintError(
                 f"operation {pending.operation!r} was {change} since this firing; fire it again"
             )
+
+
+def _can_no_more(new: OperationSpec, old: OperationSpec) -> bool:
+    """Return True if a version of an operation can access no more than an older one."""
+    from tract_jupyter.operations.advice import gained, spec_reach
+
+    return not gained(spec_reach(old), spec_reach(new))

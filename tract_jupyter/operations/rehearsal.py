@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 from tract_jupyter.exceptions import NoSandboxError, ParameterError, RehearsalError, SandboxError
 from tract_jupyter.models import counted, digest, one_line, shortened, show_value
 from tract_jupyter.models.schema import drawn_arguments
-from tract_jupyter.operations.action import PRELUDE, placed_body, sandbox_outcome
+from tract_jupyter.operations.sandboxed import PRELUDE, placed_body, sandbox_outcome
 from tract_jupyter.operations.spec import spec_to_dict
 from tract_jupyter.review import ValueRow, ValueTable
 from tract_jupyter.sandbox import (
@@ -34,8 +34,8 @@ from tract_jupyter.sandbox import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tract_jupyter.operations.action import SandboxOutcome
     from tract_jupyter.operations.contained import ActionCopies
+    from tract_jupyter.operations.sandboxed import SandboxOutcome
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
     from tract_jupyter.sandbox import SandboxPool
 

@@ -54,6 +54,7 @@ from .grants import covers as covers
 from .grants import pattern_text as pattern_text
 from .grants import whom_in_words as whom_in_words
 from .introspection import APPROVE_ONLY as APPROVE_ONLY
+from .introspection import OWN_WORDS as OWN_WORDS
 from .introspection import gated as gated
 from .introspection import outcome_text as outcome_text
 from .introspection import unfinished_text as unfinished_text
@@ -81,7 +82,6 @@ from .process import naming_cells as naming_cells
 from .process import process_text as process_text
 from .process import this_cell as this_cell
 from .process import this_process as this_process
-from .prompt import OWN_WORDS as OWN_WORDS
 from .prompt import action_word as action_word
 from .prompt import ask as ask
 from .prompt import read_line as read_line

@@ -55,6 +55,8 @@ PERSONAL = frozenset({"scope", "uses", "pattern", "whom", "volatile"})
 
 APPROVE_ONLY = "Approve without running"
 """The label of the approve button if another button runs something."""
+OWN_WORDS: Final = ("edit", "session", "always")
+"""The words that a prompt adds to the actions."""
 _NOTHING: Final[tuple[Any, ...]] = (None, "", [], {})
 _NO_WORDS: Final[Mapping[str, str]] = MappingProxyType({})
 _MAX_TEXT = 500

@@ -47,7 +47,6 @@ from tract_jupyter.review.decision import (
 )
 from tract_jupyter.review.display import showable
 from tract_jupyter.review.introspection import gated, offered, reading
-from tract_jupyter.review.prompt import ask_until_decided
 from tract_jupyter.review.request import ReviewRequest, TextChoice, ValueTable
 from tract_jupyter.review.source import calling_site
 from tract_jupyter.storage import interruptible, whole_context
@@ -390,6 +389,8 @@ class Pending:
         Args:
             prompt_fn: prints a question and returns the typed text; the default is `input`.
         """
+        from tract_jupyter.review.prompt import ask_until_decided
+
         status = ask_until_decided(self, prompt_fn or input)  # looked up now, because a kernel replaces it
         if status.is_open:
             self.tract.reviewer.keep(self)

@@ -17,6 +17,7 @@ from tract_jupyter.models.schema import Parameters, type_text
 from tract_jupyter.review.answers import carry_out
 from tract_jupyter.review.channel import Ticket
 from tract_jupyter.review.decision import Answer, with_terms
+from tract_jupyter.review.introspection import OWN_WORDS
 from tract_jupyter.review.request import how_to_decide
 from tract_jupyter.review.text import request_text
 
@@ -30,9 +31,7 @@ if TYPE_CHECKING:
 
     Read = Callable[[str], str]
 
-_EDIT, _SESSION, _ALWAYS = "edit", "session", "always"
-OWN_WORDS = (_EDIT, _SESSION, _ALWAYS)
-"""The words that the prompt adds to the actions."""
+_EDIT, _SESSION, _ALWAYS = OWN_WORDS
 _EXPLAINED = {
     _EDIT: "edit: change values, then {verb}",
     _SESSION: "session: {verb}, and do not ask again about these values of {actor} until this kernel or script ends",
