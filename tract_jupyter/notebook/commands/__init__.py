@@ -8,7 +8,7 @@ explains the analysis, `notify` sends messages about requests, and `doctor` chec
 shared parts.
 
 To add a command, write a module here with `COMMANDS`, a tuple of `Command`. The command then runs, completes and
-appears in `%tract help`.
+appears in `%tract help`. `_MODULES` has the place of a built-in one in the list.
 """
 
 from __future__ import annotations
@@ -25,40 +25,56 @@ from tract_jupyter.notebook.views.html import Grid, GridView
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
 
-_ORDER: Final = (
-    "history",
-    "chat",
-    "models",
-    "cassette",
-    "forks",
-    "runs",
-    "profiles",
-    "tools",
-    "serve",
-    "autonomy",
-    "policies",
-    "orchestrator",
-    "agents",
-    "outside",
-    "review",
-    "notify",
-    "rules",
-)
-"""The order of the modules in `%tract help`. Other modules follow, in alphabetical order."""
+_MODULES: Final = {
+    "history": "status log compile diff branch switch merge checkout tag pin skip unpin compress undo redo",
+    "chat": "chat",
+    "models": "model cost budget",
+    "cassette": "cassette",
+    "forks": "fork",
+    "runs": "runs run prompt",
+    "profiles": "profiles profile",
+    "tools": "ops tools mcp",
+    "serve": "serve",
+    "autonomy": "autonomy",
+    "policies": "policies",
+    "orchestrator": "orchestrator",
+    "agents": "agents",
+    "outside": "agent",
+    "review": "inbox decide grants looking review trust record",
+    "notify": "notify",
+    "rules": "rules",
+    "doctor": "doctor",
+}
+"""The modules in the order of `%tract help`, with their commands, so that a command imports only its own module.
+
+Other modules follow, in alphabetical order.
+"""
 
 _DEFAULT = "status"
 
 
 def all_commands() -> dict[str, Command]:
-    """Return each command by its name."""
-    modules = [import_module(f"{__name__}.{name}") for name in _module_names()]
-    commands = [command for module in modules for command in module.COMMANDS]
+    """Return each command by its name. This imports every module."""
+    commands = [command for name in _module_names() for command in _commands_in(name)]
     return {command.name: command for command in [*commands, _HELP]}
 
 
+def find_command(name: str) -> Command | None:
+    """Return the command with this name, or None."""
+    module = next((module for module, names in _MODULES.items() if name in names.split()), None)
+    commands = all_commands().values() if module is None else _commands_in(module)
+    return next((command for command in commands if command.name == name), None)
+
+
+def _commands_in(module: str) -> tuple[Command, ...]:
+    commands: tuple[Command, ...] = import_module(f"{__name__}.{module}").COMMANDS
+    return commands
+
+
 def _module_names() -> list[str]:
+    known = list(_MODULES)
     names = [module.name for module in iter_modules(__path__) if module.name != "command"]
-    return sorted(names, key=lambda name: (_ORDER.index(name) if name in _ORDER else len(_ORDER), name))
+    return sorted(names, key=lambda name: (known.index(name) if name in known else len(known), name))
 
 
 def run_command(notebook: NotebookSession, line: str) -> Any:
@@ -74,8 +90,7 @@ def run_command(notebook: NotebookSession, line: str) -> Any:
         )
     arguments, dashes, program = line.partition(" -- ")
     name = next(iter(arguments.split()), _DEFAULT)
-    commands = all_commands()
-    command = commands.get(name)
+    command = find_command(name)
     if command is None:
         raise _unknown(name)
     notebook.waiting.is_told = notebook.waiting.is_told or command.tells_waiting
@@ -107,7 +122,7 @@ def _help(notebook: NotebookSession, rest: list[str]) -> GridView:
 
 
 def _help_on(name: str) -> GridView:
-    command = all_commands().get(name)
+    command = find_command(name)
     if command is None:
         raise _unknown(name)
     return GridView(f"%tract {command.usage}", (f"{command.summary[:1].upper()}{command.summary[1:]}.",))
