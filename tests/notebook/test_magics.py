@@ -8,6 +8,8 @@ import pytest
 from IPython.core.completer import provisionalcompleter
 
 from tract_jupyter.exceptions import OperationError
+from tract_jupyter.notebook import commands
+from tract_jupyter.notebook.commands import all_commands, find_command
 from tract_jupyter.notebook.panels import panel_data
 from tract_jupyter.review import shown_code
 
@@ -451,3 +453,9 @@ def test_a_wrong_value_is_refused_by_the_option_that_declares_it(shell, magic, l
     with pytest.raises(OperationError) as caught:
         shell.ip.find_cell_magic(magic).options.parse(line, None)
     assert str(caught.value) == told
+
+
+def test_a_command_is_found_without_the_others(monkeypatch):
+    names = all_commands().keys() - {"help"}
+    monkeypatch.setattr(commands, "all_commands", None)
+    assert {find_command(name).name for name in names} == names

@@ -199,7 +199,7 @@ def test_no_function_is_made_of_it_in_this_process(tract, fired, monkeypatch):
     assert ran == []
     assert compile_action(
         ActionDef("go", "", {}, "return 1", isolation="sandbox")
-    ).body.__code__.co_filename.endswith("action.py")
+    ).body.__code__.co_filename.endswith("sandboxed.py")
 
 
 def test_in_the_kernel_the_same_reaches_everything(tract, fired):
