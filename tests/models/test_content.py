@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -18,6 +20,7 @@ from tract_jupyter.models import (
     SessionContent,
     ToolIOContent,
     default_priority,
+    plain_content,
     role_of,
     text_of,
     validate_content,
@@ -125,3 +128,48 @@ def test_the_base_class_and_kinds_of_ones_own_are_refused():
 def test_models_do_not_change():
     with pytest.raises(ValidationError, match="frozen"):
         InstructionContent(text="a").text = "b"
+
+
+class Text(str):
+    """A text of a subclass."""
+
+    __slots__ = ()
+
+
+DIALOGUE = {"content_type": "dialogue", "role": "user", "text": "hi"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"content_type": "instruction", "text": "é"},
+        {"content_type": "instruction", "text": ""},
+        DIALOGUE,
+        DIALOGUE | {"name": "ann"},
+        DIALOGUE | {"name": None},
+        DIALOGUE | {"text": Text("hi"), "role": Text("user")},
+        DIALOGUE | {"text": "\ud800"},
+        DIALOGUE | {"text": None},
+        DIALOGUE | {"text": b"hi"},
+        DIALOGUE | {"role": "narrator"},
+        DIALOGUE | {"role": ["user"]},
+        DIALOGUE | {"name": 1},
+        DIALOGUE | {"attachments": ()},
+        DIALOGUE | {"more": "x"},
+        {"content_type": "instruction", "text": "hi", "name": "ann"},
+        {"content_type": Text("dialogue"), "role": "user", "text": "hi"},
+        MappingProxyType(DIALOGUE),
+    ],
+    ids=repr,
+)
+def test_a_text_is_valid_exactly_if_its_model_is(content: Any):
+    """Most contents are texts, which are checked without their models."""
+    try:
+        valid = validate_content(content)
+    except ContentError as error:
+        with pytest.raises(ContentError, match=f"^{re.escape(str(error))}$"):
+            plain_content(content)
+        return
+    plain = plain_content(content)
+    assert plain == {name: value for name, value in dict(valid).items() if name != "attachments"}
+    assert {type(value) for value in plain.values()} <= {str, type(None)}

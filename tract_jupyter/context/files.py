@@ -21,7 +21,6 @@ from tract_jupyter.models import (
     MOST_BYTES,
     MOST_FILES,
     AttachedFile,
-    Attachment,
     attachments_of,
     brief_repr,
     check_together,
@@ -33,6 +32,7 @@ from tract_jupyter.models import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tract_jupyter.models import Attachment
     from tract_jupyter.storage import CommitRows, Database
 
 Attachable: TypeAlias = "str | Path | AttachedFile"

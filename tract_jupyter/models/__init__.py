@@ -1,7 +1,8 @@
 """Values: commits, contexts, descriptions and decisions as plain data without side effects.
 
-* The contents of commits: `content`. Facts about a commit: `commit`; about a tract: `status`. The messages for a
-  model: `context`, in the shapes of providers: `provider_messages`. Limits of a context, and of turns: `budget`.
+* The contents of commits: `content`, with their models: `content_types`. Facts about a commit: `commit`; about a
+  tract: `status`. The messages for a model: `context`, in the shapes of providers: `provider_messages`. Limits of a
+  context, and of turns: `budget`.
 * Named, typed values and their forms as JSON Schema, Python types and text: `schema`.
 * Files and other context attached to a user message: `attachment`.
 * Results of a merge, a compression or a diff: `merge`, `compression`, `diff`. The result of a turn, and its tool calls

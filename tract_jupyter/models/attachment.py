@@ -10,16 +10,16 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, TypeAlias
-
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from tract_jupyter.exceptions import AttachmentError, ContentError
 from tract_jupyter.models.canonical import sha256
-from tract_jupyter.models.text import counted, one_line, printable, size_text
+from tract_jupyter.models.text import counted, one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from tract_jupyter.models.content_types import Attachment
 
 
 Reader: TypeAlias = Callable[[str], bytes]
@@ -56,50 +56,13 @@ _NAMED: Final[dict[str, Kind]] = {
     ".pdf": "PDF",
     **dict.fromkeys(_TEXTS, "text"),
 }
-_MEDIA_TYPES: Final = frozenset({*_IMAGES, PDF, *_TEXTS.values()})
+MEDIA_TYPES: Final = frozenset({*_IMAGES, PDF, *_TEXTS.values()})
 _ALLOWED: Final = "PNG, JPEG, GIF and WebP images, PDF, and text in UTF-8"
 
 
 def kind_of(media_type: str) -> Kind:
     """Return the kind of attachment for a media type."""
     return "image" if media_type in _IMAGES else "PDF" if media_type == PDF else "text"
-
-
-def _name(name: str) -> str:
-    if one_line(name, LONGEST_NAME) != name or not name:
-        raise ValueError(f"a name must have 1 to {LONGEST_NAME} printable characters in one line")
-    return name
-
-
-def _media_type(media_type: str) -> str:
-    if media_type not in _MEDIA_TYPES:
-        raise ValueError(f"this type cannot be attached; use one of {', '.join(sorted(_MEDIA_TYPES))}")
-    return media_type
-
-
-class Attachment(BaseModel):
-    """A file of a message. The store has its bytes, once for each hash.
-
-    Attributes:
-        name: the path within its workspace, as one printable line.
-        media_type: the type of its content.
-        sha256: the hash of its bytes, 64 hex digits.
-        size: the size in bytes.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
-    name: Annotated[str, AfterValidator(_name)]
-    media_type: Annotated[str, AfterValidator(_media_type)]
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
-    size: int = Field(gt=0)
-
-    @property
-    def kind(self) -> Kind:
-        """The kind: an image, a PDF or a text."""
-        return kind_of(self.media_type)
-
-    def __str__(self) -> str:
-        return f"[{self.name}, {self.media_type}, {size_text(self.size)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +80,8 @@ class AttachedFile:
             AttachmentError: the file is empty, too large or of an unsupported type, or its name contradicts its
                 content.
         """
+        from tract_jupyter.models.content_types import Attachment
+
         label = repr(printable(name, LONGEST_NAME))
         if not data:
             raise AttachmentError(f"{label} is empty, so there is nothing to attach; use a file with content")
@@ -412,6 +377,8 @@ def with_parts(
     sent: list[Any] = []
     of_results: list[Attachment] = []
     for message in messages:
+        from tract_jupyter.models.content_types import Attachment
+
         named = [Attachment(**each) for each in message.get("attachments") or ()]
         if of_results and message.get("role") != "tool":
             sent.append(_of_results(of_results, read))

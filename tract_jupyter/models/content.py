@@ -1,31 +1,24 @@
-"""The contents of commits: eight content types, distinguished by `content_type`.
+"""The contents of commits as plain dicts, distinguished by `content_type`.
 
-`plain_content` is the only entrance: it takes a model or a dict and returns a plain dict. `rendering` turns contents
-into messages.
+`plain_content` is the only entrance: it takes a model of `content_types` or a dict and returns a plain dict.
+`rendering` turns contents into messages.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from functools import cache
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
-
-from pydantic import (
-    BaseModel,
-    ConfigDict,
-    Field,
-    TypeAdapter,
-    ValidationError,
-    ValidationInfo,
-    field_validator,
-)
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.attachment import MOST_FILES, Attachment, named_text
+from tract_jupyter.models.attachment import named_text
 from tract_jupyter.models.canonical import canonical_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
+
+    from pydantic import BaseModel
+
+    from tract_jupyter.models.content_types import Attachment
 
 
 class Priority(StrEnum):
@@ -45,118 +38,7 @@ class Priority(StrEnum):
 
 
 Role = Literal["system", "user", "assistant", "tool"]
-
-
-class Content(BaseModel):
-    """Base of the content types."""
-
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, revalidate_instances="always",
-        defer_build=True,  # most processes commit contents of few types
-    )  # fmt: skip
-    content_type: str
-
-
-def _only_with(name: str, value: str, problem: str) -> Callable[..., tuple[Attachment, ...]]:
-    """Return a check: attachments are allowed only if the earlier field `name` has this value."""
-
-    def check(
-        cls: type[Content],  # noqa: ARG001 # pydantic passes the class
-        attachments: tuple[Attachment, ...],
-        info: ValidationInfo,
-    ) -> tuple[Attachment, ...]:
-        if attachments and info.data.get(name, value) != value:
-            raise ValueError(problem)
-        return attachments
-
-    return check
-
-
-class InstructionContent(Content):
-    """A system prompt or a standing rule; pinned."""
-
-    content_type: Literal["instruction"] = "instruction"
-    text: str
-
-
-class DialogueContent(Content):
-    """A turn of the conversation. A user's turn may have attachments. The store has their bytes."""
-
-    content_type: Literal["dialogue"] = "dialogue"
-    role: Role
-    text: str
-    name: str | None = None
-    attachments: tuple[Attachment, ...] = Field(default=(), max_length=MOST_FILES)
-
-    _checked = field_validator("attachments")(
-        _only_with("role", "user", "only a user message can have attachments")
-    )
-
-
-class ToolIOContent(Content):
-    """A tool's call or result. A result may have attachments, such as images."""
-
-    content_type: Literal["tool_io"] = "tool_io"
-    tool_name: str
-    direction: Literal["call", "result"]
-    payload: dict[str, Any]
-    status: str | None = None
-    attachments: tuple[Attachment, ...] = Field(default=(), max_length=MOST_FILES)
-
-    _checked = field_validator("attachments")(
-        _only_with("direction", "result", "only a tool result can have attachments, not a tool call")
-    )
-
-
-class ReasoningContent(Content):
-    """A model's reasoning. By default, the compiled context omits it."""
-
-    content_type: Literal["reasoning"] = "reasoning"
-    text: str
-    format: str = "parsed"
-
-
-class ArtifactContent(Content):
-    """A document, a piece of code, a table."""
-
-    content_type: Literal["artifact"] = "artifact"
-    artifact_type: str
-    content: str
-    language: str | None = None
-
-
-class OutputContent(Content):
-    """A final output."""
-
-    content_type: Literal["output"] = "output"
-    text: str
-    format: Literal["text", "markdown", "json"] = "text"
-
-
-class FreeformContent(Content):
-    """Any JSON object."""
-
-    content_type: Literal["freeform"] = "freeform"
-    payload: dict[str, Any]
-
-
-class SessionContent(Content):
-    """The boundary of a working session: its start, end, hand-over or checkpoint; pinned."""
-
-    content_type: Literal["session"] = "session"
-    session_type: Literal["start", "end", "handoff", "checkpoint"]
-    summary: str
-    decisions: list[str] = Field(default_factory=list)
-    failed_approaches: list[str] = Field(default_factory=list)
-    next_steps: list[str] = Field(default_factory=list)
-
-
-AnyContent = Annotated[
-    InstructionContent | DialogueContent | ToolIOContent | ReasoningContent
-    | ArtifactContent | OutputContent | FreeformContent | SessionContent,
-    Field(discriminator="content_type"),
-]  # fmt: skip
-_BUILT_IN: Final = {model.model_fields["content_type"].default: model for model in Content.__subclasses__()}
+_ROLE_NAMES: Final = frozenset(get_args(Role))
 
 
 def plain_content(content: BaseModel | dict[str, Any]) -> dict[str, Any]:
@@ -165,6 +47,11 @@ def plain_content(content: BaseModel | dict[str, Any]) -> dict[str, Any]:
     Raises:
         ContentError: the type is unknown, or parts are missing, unknown or of the wrong type.
     """
+    text_fields = _text_fields(content) if isinstance(content, dict) else None
+    if text_fields is not None:
+        return text_fields
+    from tract_jupyter.models.content_types import validate_content  # pydantic is slow to import
+
     fields = dict(validate_content(content).__dict__)  # iterating a model takes ten times as long
     attachments = fields.pop("attachments", ())  # without them the form has no such field
     if attachments:
@@ -172,48 +59,29 @@ def plain_content(content: BaseModel | dict[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def validate_content(content: BaseModel | dict[str, Any]) -> Content:
-    """Return a content of one of the eight types as its model.
-
-    Raises:
-        ContentError: the type is unknown, or parts are missing, unknown or of the wrong type.
-    """
-    if not isinstance(content, (dict, Content)):  # a union would be made each time
-        raise ContentError(
-            f"content must be a dict with a 'content_type', or a content model, not {type(content).__name__}"
-        )
-    name = content.get("content_type") if isinstance(content, dict) else content.content_type
-    model = _BUILT_IN.get(name) if isinstance(name, str) else None
-    if model is not None:
-        try:
-            # the model's own method costs half as much again
-            valid: Content = model.__pydantic_validator__.validate_python(content)
-        except ValidationError:
-            pass  # the error names all types
-        else:
-            return valid
-    return _validated_or_told(content)
+def _text_fields(content: dict[str, Any]) -> dict[str, Any] | None:
+    """Return an instruction or a dialogue of valid texts, as most contents are; None for any other content."""
+    match content:
+        case {"content_type": "instruction", "text": str(), **others} if not others:
+            fields = {**content}
+        case {"content_type": "dialogue", "role": str(role), "text": str(), **others} if (
+            role in _ROLE_NAMES and others.keys() <= {"name"}
+        ):
+            fields = {"name": None, **content}
+        case _:
+            return None
+    return fields if all(text is None or _is_text(text) for text in fields.values()) else None
 
 
-def _validated_or_told(content: Content | dict[str, Any]) -> Content:
-    """Validate a content against all types, for a better error."""
+def _is_text(value: object) -> bool:
+    """Return True for a valid text: of no subclass, and without lone surrogates."""
+    if type(value) is not str:
+        return False
     try:
-        valid: Content = _of_any_type().validate_python(content)
-    except ValidationError as error:
-        raise ContentError(f"this is not a valid content: {_problems(error)}") from None
-    return valid
-
-
-@cache
-def _of_any_type() -> TypeAdapter[Content]:
-    return TypeAdapter(AnyContent)
-
-
-def _problems(error: ValidationError) -> str:
-    return "; ".join(
-        f"{'.'.join(map(str, e['loc'])) or 'content'}: {e['msg']}"
-        for e in error.errors(include_url=False)[:5]
-    )
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 _ROLES: Final = {"instruction": "system", "session": "system", "tool_io": "tool"}
@@ -243,7 +111,11 @@ def role_of(content: Mapping[str, Any]) -> str:
 def attachments_of(content: Mapping[str, Any]) -> tuple[Attachment, ...]:
     """Return the attachments of the message."""
     attachments = content.get("attachments") if content["content_type"] in {"dialogue", "tool_io"} else None
-    return tuple(Attachment(**attachment) for attachment in attachments) if attachments else ()
+    if not attachments:
+        return ()
+    from tract_jupyter.models.content_types import Attachment
+
+    return tuple(Attachment(**attachment) for attachment in attachments)
 
 
 def told_text(content: Mapping[str, Any]) -> str:

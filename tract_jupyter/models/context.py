@@ -8,11 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.attachment import (
-    Attachment,
-    named_text,
-    no_reader,
-)
+from tract_jupyter.models.attachment import named_text, no_reader
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.content import Priority
 from tract_jupyter.models.provider_messages import (
@@ -26,6 +22,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models.attachment import Reader
     from tract_jupyter.models.commit import CommitInfo, Correction
+    from tract_jupyter.models.content_types import Attachment
     from tract_jupyter.models.turn import ToolCall
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
