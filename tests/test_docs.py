@@ -241,6 +241,7 @@ def brought_by(name):
     return {distribution(requirement) for requirement in requires(name) or ()}
 
 
+@pytest.mark.xdist_group("sources")
 def test_every_dependency_is_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = project["optional-dependencies"]

@@ -82,7 +82,10 @@ def interface(package):
 
 
 def is_type_checking(node):
-    return isinstance(node, ast.If) and ast.unparse(node.test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+    match node:
+        case ast.If(test=ast.Name("TYPE_CHECKING") | ast.Attribute(ast.Name("typing"), "TYPE_CHECKING")):
+            return True
+    return False
 
 
 def imports(tree):

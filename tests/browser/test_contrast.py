@@ -5,11 +5,12 @@ import pytest
 from tests.browser.contrast import poor_contrast
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def page(browser):
-    page = browser.page((600, 400))
+    """A page that never shows JupyterLab; each test sets all of its content."""
+    page = browser.new_page((600, 400))
     yield page
-    page.close()
+    page.context.close()
 
 
 @pytest.mark.parametrize(
