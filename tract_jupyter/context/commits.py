@@ -368,21 +368,24 @@ class Commits:
 
     def infos(self, entries: Sequence[Entry], head: str | None) -> list[CommitInfo]:
         """Return commits for readers. Commits in the history of `head` have their effective priority there."""
+        appended = [entry.commit_hash for entry in entries if entry.operation == APPEND]
         merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
+        is_changed = self._timelines.is_cached(head)
         parents: Mapping[str, tuple[str, ...]] = {}
-        if merges:
+        if merges or (appended and not is_changed):
             with self._database.read() as connection:
-                parents = self._rows.merge_parents_of(connection, merges)
-        with self._timelines.lock:
-            timeline = self._timelines.at(head)
-            places = [timeline.place.get(entry.commit_hash) for entry in entries]
-            priorities = [
-                entry.starting_priority() if place is None else timeline.priority(timeline.steps[place])
-                for entry, place in zip(entries, places, strict=True)
-            ]
+                parents = self._rows.merge_parents_of(connection, merges) if merges else {}
+                is_changed = is_changed or bool(self._rows.changes_to(connection, appended))
+        priorities = {entry.commit_hash: entry.starting_priority() for entry in entries}
+        if is_changed:
+            with self._timelines.lock:
+                timeline = self._timelines.at(head)
+                for commit_hash in appended:
+                    place = timeline.place.get(commit_hash)
+                    if place is not None:
+                        priorities[commit_hash] = timeline.priority(timeline.steps[place])
         return [
-            entry.info(priority, parents.get(entry.commit_hash, ()))
-            for entry, priority in zip(entries, priorities, strict=True)
+            entry.info(priorities[entry.commit_hash], parents.get(entry.commit_hash, ())) for entry in entries
         ]
 
     def entry(self, name: str) -> Entry:

@@ -1,15 +1,8 @@
-"""Compression: summaries replace runs of messages, anywhere in the context.
-
-The price of a cached token is 0.1 of the price of an input token with Anthropic
-(https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching), and 0.1 to 0.5 with other providers, depending on
-the model (https://platform.openai.com/docs/pricing). With Anthropic's models, an output token costs five times as much
-as an input token (https://www.anthropic.com/pricing).
-"""
+"""Compression: summaries replace runs of messages, anywhere in the context."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from numbers import Real
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.context.ancestry import BranchHistory, name_of, names_of
@@ -48,45 +41,12 @@ if TYPE_CHECKING:
     from tract_jupyter.storage import Draft, Entry
 
 
-CACHED_READ: Final = 0.1
-OUTPUT_PRICE: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Prices relative to the price of an input token.
-
-    Raises:
-        CompressionError: invalid prices.
-    """
-
-    cached_read: float = CACHED_READ
-    output_price: float = OUTPUT_PRICE
-
-    def __post_init__(self) -> None:
-        if not _is_number(self.cached_read) or not 0 < self.cached_read <= 1:
-            raise CompressionError(
-                f"cached_read is {self.cached_read!r}, and must be above 0 and at most 1, such as {CACHED_READ}: the "
-                "price of a cached token, as a fraction of the price of an input token"
-            )
-        if not _is_number(self.output_price) or not 0 <= self.output_price < float("inf"):
-            raise CompressionError(
-                f"output_price is {self.output_price!r}, and must be a number, 0 or more, such as {OUTPUT_PRICE}: a "
-                "multiple of the price of an input token"
-            )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 def price(
     before: CompiledContext,
     after: CompiledContext,
     dropped: Collection[str],
     read: int,
     written: int,
-    rates: Rates,
 ) -> Price:
     """Compute the price.
 
@@ -96,7 +56,6 @@ def price(
         dropped: the summarized commits.
         read: input tokens of the summarizer; 0 without a summarizer.
         written: output tokens of the summarizer.
-        rates: prices of tokens.
     """
     index = next(i for i, m in enumerate(before.messages) if m.commit_hash in dropped)
     unchanged = sum(message.token_count for message in before.messages[:index])
@@ -108,8 +67,6 @@ def price(
         read_anew=after.token_count - unchanged,
         summarizer_input=read,
         summarizer_output=written,
-        cached_read=rates.cached_read,
-        output_price=rates.output_price,
         token_source=after.token_source,
     )
 
@@ -282,14 +239,14 @@ class Compressor:
         history = BranchHistory.read(here, self._repository)
         return CompressScope(history, select(history, wanted, self._repository.refs.resolve))
 
-    def preview(self, scope: CompressScope, source: Source, rates: Rates) -> CompressPlan:
+    def preview(self, scope: CompressScope, source: Source) -> CompressPlan:
         """Return the plan of a `compress` with its price. Writes nothing and calls no summarizer."""
         contents = source.provided(scope.selection.groups)
         texts = None if contents is None else source.checked(contents, scope.selection.groups)
-        return self._plan(scope, texts, source.target_tokens, rates)
+        return self._plan(scope, texts, source.target_tokens)
 
     def _plan(
-        self, scope: CompressScope, texts: Sequence[str] | None, target_tokens: int | None, rates: Rates
+        self, scope: CompressScope, texts: Sequence[str] | None, target_tokens: int | None
     ) -> CompressPlan:
         history, selection = scope
         known: Sequence[str | None] = texts or [None] * len(selection.groups)
@@ -311,7 +268,7 @@ class Compressor:
             groups=selection.groups,
             preserved=selection.preserved,
             skipped=selection.skipped,
-            price=price(before, after, selection.dropped, read, written, rates),
+            price=price(before, after, selection.dropped, read, written),
             before=before,
             after=after,
             diff=diff_contexts(before, after),
@@ -355,7 +312,7 @@ class Compressor:
             "original_tokens": sum(group.tokens for group in selection.groups),
             "estimated_tokens": self.tokens(texts),
             "most_tokens": [source.limit(group) for group in selection.groups],
-            "price": str(self._plan(scope, texts, None, Rates()).price),
+            "price": str(self._plan(scope, texts, None).price),
         }
 
     def carry_out(self, fields: Mapping[str, Any], source: Source, message: str | None) -> CompressResult:

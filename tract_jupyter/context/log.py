@@ -18,10 +18,10 @@ from tract_jupyter.models import (
     check_text,
     listed,
 )
-from tract_jupyter.storage import ANNOTATE, APPEND, EDIT, MERGE
+from tract_jupyter.storage import ANNOTATE, APPEND, EDIT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection
 
     from tract_jupyter.context.repository import Repository
     from tract_jupyter.storage import Entry, Position
@@ -80,7 +80,7 @@ class History:
             for entry in entries
             if (operation is None or entry.operation == operation) and (has_tags is None or has_tags(entry))
         ]
-        return self.infos(matches[:limit], head)
+        return self._repository.commits.infos(matches[:limit], head)
 
     def _chain(self, head: str | None, limit: int | None) -> list[Entry]:
         if head is None:
@@ -103,26 +103,6 @@ class History:
             return has == wanted if match == "all" else bool(has)
 
         return fits
-
-    def infos(self, entries: Sequence[Entry], head: str | None) -> list[CommitInfo]:
-        """Return entries for readers, with their effective priorities at `head`."""
-        appended = [entry.commit_hash for entry in entries if entry.operation == APPEND]
-        with self._repository.database.read() as connection:
-            merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
-            parents = self._repository.rows.merge_parents_of(connection, merges) if merges else {}
-            is_cached = self._repository.timelines.is_cached(head)
-            changed = is_cached or bool(self._repository.rows.changes_to(connection, appended))
-        priorities = {entry.commit_hash: entry.starting_priority() for entry in entries}
-        if changed:
-            with self._repository.timelines.lock:
-                timeline = self._repository.timelines.at(head)
-                for commit_hash in appended:
-                    place = timeline.place.get(commit_hash)
-                    if place is not None:
-                        priorities[commit_hash] = timeline.priority(timeline.steps[place])
-        return [
-            entry.info(priorities[entry.commit_hash], parents.get(entry.commit_hash, ())) for entry in entries
-        ]
 
     def pinned(self, limit: int = 100) -> list[CommitInfo]:
         """Return the newest pinned commits of the current branch.
@@ -234,4 +214,4 @@ class History:
                 if entry.operation in {APPEND, EDIT}
                 and fits(entry, timeline.priority(timeline.steps[timeline.place[entry.commit_hash]]))
             ]
-        return self.infos(matches[:limit], head)
+        return self._repository.commits.infos(matches[:limit], head)

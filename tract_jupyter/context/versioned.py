@@ -654,8 +654,6 @@ class VersionedContext:
         content: str | Sequence[str] | None = None,
         preserve: Iterable[str] = (),
         target_tokens: int | None = None,
-        cached_read: float = 0.1,
-        output_price: float = 5.0,
     ) -> CompressPlan:
         """Return the plan and cost of a `compress`; `print` it. Writes nothing and calls no summarizer.
 
@@ -668,22 +666,17 @@ class VersionedContext:
             content: the summaries, if known.
             preserve: commits to keep.
             target_tokens: the length of each summary.
-            cached_read: the price of a cached token, as a fraction of the price of an input token: 0.1 with Anthropic
-                (https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching).
-            output_price: the price of an output token, as a multiple of the price of an input token.
 
         Raises:
             CompressionError: as for `compress`.
             CommitNotFoundError: unknown commit.
         """
-        from tract_jupyter.context.compress import Range, Rates
+        from tract_jupyter.context.compress import Range
         from tract_jupyter.context.summaries import Source
 
         compressor = self._repository.compressor
         selection = compressor.look(Range(commits, from_commit, to_commit, preserve))
-        return compressor.preview(
-            selection, Source(content, target_tokens=target_tokens), Rates(cached_read, output_price)
-        )
+        return compressor.preview(selection, Source(content, target_tokens=target_tokens))
 
     def expand(self, summary_commit: str) -> ExpandResult:
         """Replace a summary of `compress` with its originals, even after more commits.

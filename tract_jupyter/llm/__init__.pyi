@@ -14,7 +14,6 @@ from .cassette import CassetteReport as CassetteReport
 from .cassette import recorded_tract_id as recorded_tract_id
 from .configured import MODEL_OPERATIONS as MODEL_OPERATIONS
 from .configured import ModelOperation as ModelOperation
-from .configured import purpose_text as purpose_text
 from .configured import settings_of as settings_of
 from .connections import ModelConnection as ModelConnection
 from .connections import key_text as key_text

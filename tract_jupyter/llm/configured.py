@@ -30,16 +30,9 @@ if TYPE_CHECKING:
 ModelOperation = Literal["chat", "compress", "merge", "tool_result", "consult", "orchestrate"]
 MODEL_OPERATIONS: Final = get_args(ModelOperation)
 """The kinds of requests: replies, summaries, guidance for conflicts, shorter tool results, decisions about pending
-requests, `orchestrate` (a name for callers of `client_for`), and reviews of calls before the user sees them.
-"""
+requests, and replies of orchestrators."""
 _TAKES_NONE: Final = "the model takes no images"
 _REFUSED: Final = "the provider refused an image"
-_FOR_CALLERS: Final = frozenset({"orchestrate"})
-
-
-def purpose_text(operation: str) -> str:
-    """Return a kind of request in words. The text marks a kind that only callers use."""
-    return f"{operation} (only from your own code)" if operation in _FOR_CALLERS else operation
 
 
 def settings_of(

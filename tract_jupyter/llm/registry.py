@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import LLMConfigError, nearest
-from tract_jupyter.llm.configured import MODEL_OPERATIONS, ConfiguredClient, purpose_text, settings_of
+from tract_jupyter.llm.configured import MODEL_OPERATIONS, ConfiguredClient, settings_of
 from tract_jupyter.llm.connections import (
     Clients,
     Credential,
@@ -144,9 +144,8 @@ class Models(Mapping[str, ModelConnection]):
                 * an object with `chat(messages, **options)`;
                 * a function `f(messages, **options)` that returns a text or a response in OpenAI's shape;
                 * a connection.
-            operation: the kind of request: `chat`, `compress`, `merge`, `tool_result`, `consult` or `review`. By
-                default, the model serves all kinds without their own choice. `orchestrate` is a name for callers of
-                `client_for`: this package never uses it itself.
+            operation: the kind of request: `chat`, `compress`, `merge`, `tool_result`, `consult` or `orchestrate`. By
+                default, the model serves all kinds without their own choice.
             api_key: the key. It is kept as long as this tract is open.
             base_url: the address, with its version. With a plain `NAME`, only `api_key` is sent to this address.
 
@@ -262,8 +261,8 @@ class Models(Mapping[str, ModelConnection]):
         Args:
             model: another model of the same client, by the client's name for it. For another client, use `use`.
             operation: `chat` for replies, `compress` for summaries, `merge` for guidance on conflicts, `tool_result`
-                for shorter tool results, `consult` for a model that decides about a request, `review` for a review of
-                calls before the user sees them, `orchestrate` for callers of `client_for`.
+                for shorter tool results, `consult` for a model that decides about a request, `orchestrate` for
+                orchestrators.
             temperature: the variation of the replies, 0 or greater.
             max_tokens: the maximum length of a reply, 1 or greater.
 
@@ -310,7 +309,7 @@ class Models(Mapping[str, ModelConnection]):
         lines = [] if usual is None else [f"In use: {usual}"]
         return (
             *lines,
-            *(f"In use for {purpose_text(str(name))}: {connection}" for name, connection in purposes.items()),
+            *(f"In use for {name}: {connection}" for name, connection in purposes.items()),
         )
 
     def secrets(self) -> list[str]:

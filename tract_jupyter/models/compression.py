@@ -35,6 +35,15 @@ class CompressGroup:
         return sum(message.token_count for message in self.messages)
 
 
+_CACHED_READ: Final = 0.1
+"""The price of a cached token, as a fraction of the price of an input token: 0.1 with Anthropic
+(https://docs.anthropic.com/en/docs/build-with-claude/prompt-caching), and 0.1 to 0.5 with other providers, depending on
+the model (https://platform.openai.com/docs/pricing)."""
+_OUTPUT_PRICE: Final = 5.0
+"""The price of an output token, as a multiple of the price of an input token: with Anthropic's models
+(https://www.anthropic.com/pricing)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """The cost and the savings of a compression. All counts are tokens.
@@ -57,22 +66,18 @@ class Price:
     """The tokens that a summarizer reads; 0 if the caller provides the summaries."""
     summarizer_output: int
     """The tokens that a summarizer writes; an estimate."""
-    cached_read: float
-    """The price of a cached token, as a fraction of the price of an input token."""
-    output_price: float
-    """The price of a token that the summarizer writes, as a multiple of the price of an input token."""
     token_source: str
 
     @property
     def once(self) -> float:
         """The cost of the compression, in input tokens at the full price."""
-        anew = self.read_anew * (1 - self.cached_read)
-        return anew + self.summarizer_input + self.summarizer_output * self.output_price
+        anew = self.read_anew * (1 - _CACHED_READ)
+        return anew + self.summarizer_input + self.summarizer_output * _OUTPUT_PRICE
 
     @property
     def pays_back_after(self) -> int | None:
         """The number of calls after which the savings exceed the cost; None if they never do."""
-        gained = self.saved_per_call * self.cached_read
+        gained = self.saved_per_call * _CACHED_READ
         return max(1, math.ceil(self.once / gained)) if gained > 0 else None
 
     def __str__(self) -> str:

@@ -445,10 +445,7 @@ class CommitRows:
 
     def merge_parents(self, connection: Connection, head: str) -> MergeParents:
         """Return the second and later parents of every merge in the history of `head`."""
-        parents: defaultdict[str, list[str]] = defaultdict(list)
-        for row in connection.execute(_merges_query(), {"head": head}):
-            parents[row.commit_hash].append(row.parent_hash)
-        return {commit_hash: tuple(others) for commit_hash, others in parents.items()}
+        return _parents_by_commit(connection.execute(_merges_query(), {"head": head}))
 
     def merge_parents_of(self, connection: Connection, hashes: Iterable[str]) -> MergeParents:
         """Return the second and later parents of the merges among these commits."""
@@ -458,12 +455,8 @@ class CommitRows:
         return parents
 
     def _merge_parents(self, connection: Connection, where: ColumnElement[bool]) -> MergeParents:
-        parents: defaultdict[str, list[str]] = defaultdict(list)
-        for row in connection.execute(
-            select(commit_parents).where(where).order_by(commit_parents.c.position)
-        ):
-            parents[row.commit_hash].append(row.parent_hash)
-        return {commit_hash: tuple(others) for commit_hash, others in parents.items()}
+        query = select(commit_parents).where(where).order_by(commit_parents.c.position)
+        return _parents_by_commit(connection.execute(query))
 
     def changes_to(self, connection: Connection, hashes: Iterable[str]) -> list[tuple[str, str]]:
         """Return (target, commit) of every commit, on any branch, that changes the priority of one of these commits."""
@@ -589,6 +582,13 @@ def _add_history(tip: str, known: dict[str, Row], parents: MergeParents, order: 
         else:
             order[current] = row
             stack.pop()
+
+
+def _parents_by_commit(rows: Iterable[Any]) -> MergeParents:
+    parents: defaultdict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        parents[row.commit_hash].append(row.parent_hash)
+    return {commit_hash: tuple(others) for commit_hash, others in parents.items()}
 
 
 def _groups(hashes: Iterable[str]) -> Iterable[list[str]]:

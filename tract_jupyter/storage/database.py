@@ -63,6 +63,10 @@ class Database:
         lock_timeout: seconds to wait for another process's lock.
         must_exist: do not create a store in a database without tables.
 
+    Attributes:
+        location: the path or URL.
+        loss: the loss of commits that the opening detected; empty if there is none.
+
     Raises:
         StoreError: the database cannot be opened; the subclass names the reason. A failed opening never changes a file.
     """
@@ -81,7 +85,7 @@ class Database:
         self._connections = Connections(self._backend)
         self.clock = CommitClock()
         self._store_id = ""
-        self._loss = ""
+        self.loss = ""
         try:
             is_new = self._prepare(time.monotonic() + lock_timeout)
             if self._backend.mark is not None:
@@ -159,11 +163,6 @@ class Database:
         return self._store_id
 
     @property
-    def loss(self) -> str:
-        """The loss of commits that the opening detected; empty if there is none."""
-        return self._loss
-
-    @property
     def is_closed(self) -> bool:
         """True after `close`."""
         return self._connections.is_closed
@@ -178,10 +177,10 @@ class Database:
             now = Counts.of(self._connections.of_this_thread().driver)
         if now is None:
             return
-        self._loss = mark.loss(now, is_new=is_new)
-        if self._loss:
+        self.loss = mark.loss(now, is_new=is_new)
+        if self.loss:
             mark.write(now)
-            warn(self._loss, StoreLossWarning)
+            warn(self.loss, StoreLossWarning)
 
     def _prepare(self, deadline: float) -> bool:
         """Create the tables of a new store, or check the version of an existing one.
@@ -271,57 +270,29 @@ class SharedDatabase(Database):
 
     def __init__(self, owner: Database) -> None:
         self._owner: Database = owner._owner if isinstance(owner, SharedDatabase) else owner  # noqa: SLF001 # its own class
-        self.location = owner.location
-        self.clock = owner.clock
+        self._backend, self._connections = self._owner._backend, self._owner._connections  # noqa: SLF001 # as above
+        self.location, self.clock, self.loss = owner.location, owner.clock, owner.loss
         self._is_released = False
 
     @property
     def store_id(self) -> str:
-        """The owner's."""
+        """The owner's, which reads it only once."""
         return self._owner.store_id
-
-    @property
-    def loss(self) -> str:
-        """The owner's."""
-        return self._owner.loss
 
     @property
     def is_closed(self) -> bool:
         """True after `close` of this reference or of the owner."""
-        return self._is_released or self._owner.is_closed
-
-    @property
-    def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
-        return self._owner.dialect
-
-    @property
-    def lock(self) -> threading.RLock:
-        """The owner's."""
-        return self._owner.lock
+        return self._is_released or super().is_closed
 
     def read(self) -> AbstractContextManager[Connection]:
         """Return a read transaction of the owner's."""
         self._check()
-        return self._owner.read()
+        return super().read()
 
     def write(self) -> AbstractContextManager[Connection]:
         """Return a write transaction of the owner's."""
         self._check()
-        return self._owner.write()
-
-    def before_nested(self, call: Callable[[], None], on_rollback: Callable[[], None]) -> None:
-        """As of the owner."""
-        self._owner.before_nested(call, on_rollback)
-
-    @property
-    def in_transaction(self) -> bool:
-        """As of the owner."""
-        return self._owner.in_transaction
-
-    def if_rolled_back(self, call: Callable[[], None]) -> None:
-        """As of the owner."""
-        self._owner.if_rolled_back(call)
+        return super().write()
 
     def close(self) -> None:
         """Release this reference. The owner and other references stay open."""

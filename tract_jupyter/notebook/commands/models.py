@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from IPython.core.error import StdinNotImplementedError
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, purpose_text, served_models
+from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, served_models
 from tract_jupyter.models import counted, one_line, parse_message
 from tract_jupyter.notebook.commands.command import Command, arguments, limit, option, option_value
 from tract_jupyter.notebook.views.html import Grid, GridView
@@ -119,7 +119,7 @@ def _chosen_grid(tract: Tract) -> Grid:
         options = {} if purpose is None else models.options(purpose)
         settings = ", ".join(f"{name}={value}" for name, value in options.items())
         others = "everything else" if len(purposes) > 1 else "everything"
-        for_what = others if purpose is None else purpose_text(purpose)
+        for_what = purpose or others
         rows.append((for_what, *_connection_row(purposes[purpose]), settings))
     heads = ("For", "Model", "Where", "Key", "Settings")
     return Grid(heads, tuple(rows), "Asked", code=frozenset({"Model"}))
