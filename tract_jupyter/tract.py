@@ -273,7 +273,7 @@ class Tract(HookedContext):
             CodeDecisionError: code of a model calls it for a turn.
         """
         if turn is None:
-            return super().undo()
+            return self._repository.undo.run()
         return self._parts.turn_undoer.run(turn, force=force, only_conversation=only_conversation)
 
     @overload
@@ -291,7 +291,9 @@ class Tract(HookedContext):
             DetachedHeadError: there is no current branch.
             CodeDecisionError: code of a model calls it for a turn.
         """
-        return super().redo() if turn is None else self._parts.turn_undoer.run(turn, redo=True)
+        if turn is None:
+            return self._repository.undo.run(redo=True)
+        return self._parts.turn_undoer.run(turn, redo=True)
 
     @overload
     def preview_undo(self, *, redo: bool = False) -> UndoStep: ...
@@ -308,7 +310,7 @@ class Tract(HookedContext):
             HistoryError: as for `undo`.
         """
         if turn is None:
-            return super().preview_undo(redo=redo)
+            return self._repository.undo.preview(redo=redo)
         return self._parts.turn_undoer.preview(turn, redo=redo)
 
     @property

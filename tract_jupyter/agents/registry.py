@@ -63,6 +63,13 @@ class CallState(StrEnum):
         return self is not CallState.DONE
 
 
+_PLAIN_FIELDS: Final = (
+    "agent", "number", "actor", "depth", "input", "hash", "task_hash", "session", "note", "answer", "process",
+    "is_unheard",
+)  # fmt: skip
+"""The fields of a call that the store has as they are."""
+
+
 @dataclass(eq=False)
 class AgentCall:
     """One call of an agent.
@@ -138,16 +145,17 @@ class AgentCall:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the call as data for the store."""
-        limits = {name: getattr(self.limits, name) for name in ("steps", "calls", "tokens", "usd", "seconds")}
         return {
-            "agent": self.agent, "number": self.number, "tract": self.tract_id, "actor": self.actor,
-            "depth": self.depth, "input": self.input, "attachments": list(self.attachments), "limits": limits,
-            "hash": self.hash, "task_hash": self.task_hash, "chain": list(self.chain), "session": self.session,
-            "state": self.state.value, "note": self.note, "answer": self.answer,
-            "used": dict(self.used), "began": self.began.isoformat(),
-            "ended": None if self.ended is None else self.ended.isoformat(), "process": self.process,
-            "is_unheard": self.is_unheard,
-        }  # fmt: skip
+            **{name: getattr(self, name) for name in _PLAIN_FIELDS},
+            "tract": self.tract_id,
+            "attachments": list(self.attachments),
+            "limits": self.limits.to_dict(),
+            "chain": list(self.chain),
+            "state": self.state.value,
+            "used": dict(self.used),
+            "began": self.began.isoformat(),
+            "ended": None if self.ended is None else self.ended.isoformat(),
+        }
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AgentCall:
@@ -156,14 +164,16 @@ class AgentCall:
         if state is CallState.RUNNING and (process == this_process() or not is_running(process)):
             state = CallState.LEFT
         return cls(
-            agent=data["agent"], number=data["number"], tract_id=data["tract"], actor=data["actor"],
-            depth=data["depth"], input=data["input"], attachments=tuple(data["attachments"]),
-            limits=Allowance(**data["limits"]), hash=data["hash"],
-            task_hash=data["task_hash"], chain=tuple(data["chain"]), session=data["session"],
-            state=state, note=data["note"], answer=data["answer"], process=process,
-            used=dict(data["used"]), began=datetime.fromisoformat(data["began"]),
-            ended=None if ended is None else datetime.fromisoformat(ended), is_unheard=data["is_unheard"],
-        )  # fmt: skip
+            **{name: data[name] for name in _PLAIN_FIELDS},
+            tract_id=data["tract"],
+            attachments=tuple(data["attachments"]),
+            limits=Allowance(**data["limits"]),
+            chain=tuple(data["chain"]),
+            state=state,
+            used=dict(data["used"]),
+            began=datetime.fromisoformat(data["began"]),
+            ended=None if ended is None else datetime.fromisoformat(ended),
+        )
 
 
 @dataclass(eq=False, repr=False)

@@ -13,6 +13,7 @@ from itertools import chain, permutations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.context.ancestry import merge_bases
+from tract_jupyter.context.splice import reference
 from tract_jupyter.exceptions import BranchMovedError, HistoryError
 from tract_jupyter.models import COMPRESSED_FROM, Conflict, ConflictKind, Priority, default_priority
 from tract_jupyter.storage import APPEND, EDIT, from_json
@@ -143,11 +144,10 @@ def _check_summaries(*sides: tuple[str, Timeline]) -> None:
                 )
 
 
-def _summarized(step: Step) -> list[str]:
+def _summarized(step: Step) -> frozenset[str]:
     """Return the commits of a summary. Users can write such metadata, so invalid values are ignored."""
-    origin = from_json(step.metadata_json, dict).get(COMPRESSED_FROM)
-    commits = origin.get("commits") if isinstance(origin, dict) else None
-    return [name for name in commits if isinstance(name, str)] if isinstance(commits, list) else []
+    origin = reference(from_json(step.metadata_json, dict))
+    return frozenset() if origin is None else origin[1]
 
 
 class State(NamedTuple):

@@ -5,7 +5,7 @@ A spawned child has its own tract. Commit hashes include the tract, so inherited
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.context.commits import draft
@@ -41,42 +41,6 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context.repository import Repository
     from tract_jupyter.models import Message, SpawnInfo
-    from tract_jupyter.storage import Lineage
-
-
-class ParentHistory:
-    """The history of one commit, read once.
-
-    Args:
-        lineage: the commit's history.
-        added: the tags that were added after the commits.
-    """
-
-    def __init__(self, lineage: Lineage[Entry], added: dict[str, tuple[str, ...]]) -> None:
-        self.rows = lineage.rows
-        self.timeline = Timeline([row.step() for row in self.rows], lineage.merged)
-        self.added = added
-
-    @property
-    def head(self) -> Entry:
-        """The newest commit."""
-        return self.rows[-1]
-
-    @property
-    def messages(self) -> Sequence[Message]:
-        """The messages of the context."""
-        return self.timeline.context().messages
-
-    def with_tools(self, drafts: list[Draft]) -> list[Draft]:
-        """Return the drafts, with the current tools linked to the last one."""
-        tools = self.timeline.tools_hash
-        if not drafts or tools is None:
-            return drafts
-        return [*drafts[:-1], drafts[-1]._replace(tools_hash=tools)]
-
-    def everything(self) -> list[Entry]:
-        """Return all commits except merges. The merged commits are part of the history."""
-        return [row for row in self.rows if row.operation != MERGE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +51,8 @@ class InheritedContext:
     head: str
     inheritance: Inheritance
     drafts: Sequence[Draft]
-    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    descriptions: Mapping[str, str] = field(default_factory=dict)
+    tags: Mapping[str, Sequence[str]]
+    descriptions: Mapping[str, str]
 
 
 class Family:
@@ -143,15 +107,6 @@ class Family:
         with self._repository.database.read() as connection:
             return [(info, RefRows(info.child_tract_id).position(connection)) for info in children]
 
-    def _history(self) -> ParentHistory:
-        """Return the history at HEAD."""
-        with self._repository.database.read() as connection:
-            head = self._repository.ref_rows.position(connection).commit_hash
-            if head is None:
-                raise SessionError(f"{self.agent_id} has no commits yet: nothing to inherit")
-            lineage = self._repository.rows.lineage(connection, head, Entry)
-            return ParentHistory(lineage, self._added_tags(connection))
-
     def prepare_inheritance(
         self, inheritance: Inheritance, max_tokens: int | None = None
     ) -> InheritedContext:
@@ -161,15 +116,22 @@ class Family:
             SessionError: there is nothing to inherit, or an option does not match the inheritance.
         """
         _check_options(inheritance, max_tokens)
-        history = self._history()
-        if inheritance is Inheritance.HEAD_SNAPSHOT:
-            drafts = [self._snapshot(history, max_tokens)]
-        else:
-            drafts = [Draft.of(row) for row in history.everything()]
-        with self._repository.database.read() as connection:
-            descriptions = self._tag_rows.descriptions(connection)
-        head, drafts = history.head.commit_hash, history.with_tools(drafts)
-        return InheritedContext(self.tract_id, head, inheritance, drafts, history.added, descriptions)
+        repository, is_snapshot = self._repository, inheritance is Inheritance.HEAD_SNAPSHOT
+        with repository.database.read() as connection:
+            head = repository.ref_rows.position(connection).commit_hash
+            if head is None:
+                raise SessionError(f"{self.agent_id} has no commits yet: nothing to inherit")
+            lineage = repository.rows.lineage(connection, head, Entry)
+            tags = repository.tags.added()
+            descriptions = {} if is_snapshot else self._tag_rows.descriptions(connection)
+        timeline = Timeline([row.step() for row in lineage.rows], lineage.merged)
+        if is_snapshot:
+            drafts = [self._snapshot(head, timeline.context().messages, max_tokens)]
+        else:  # the merged commits are part of the history
+            drafts = [Draft.of(row) for row in lineage.rows if row.operation != MERGE]
+        if drafts and timeline.tools_hash is not None:
+            drafts[-1] = drafts[-1]._replace(tools_hash=timeline.tools_hash)
+        return InheritedContext(self.tract_id, head, inheritance, drafts, tags, descriptions)
 
     def inherit(self, inherited: InheritedContext, purpose: str) -> None:
         """Commit the inheritance to an empty tract, as one operation for `undo`."""
@@ -178,9 +140,8 @@ class Family:
         plan = Plan(DEFAULT_BRANCH, None, start, inherited.drafts, "spawn", source)
         with self._repository.database.write() as connection:
             self._write(connection, plan, inherited.tags)
-            if inherited.inheritance is not Inheritance.HEAD_SNAPSHOT:
-                for tag, description in inherited.descriptions.items():
-                    self._tag_rows.describe(connection, tag, description)
+            for tag, description in inherited.descriptions.items():
+                self._tag_rows.describe(connection, tag, description)
             self._spawns.add(connection, inherited.parent_id, inherited.head, purpose, inherited.inheritance)
             data = {"child": self.tract_id, "purpose": purpose, "inheritance": inherited.inheritance.value}
             EventRows(inherited.parent_id).append(connection, "spawn", "user", data)
@@ -190,11 +151,9 @@ class Family:
         with self._repository.database.write() as connection:
             EventRows(self.tract_id).append(connection, event_type, "user", data)
 
-    def _snapshot(self, history: ParentHistory, max_tokens: int | None) -> Draft:
-        messages = history.messages
+    def _snapshot(self, head: str, messages: Sequence[Message], max_tokens: int | None) -> Draft:
         if not messages:
             raise SessionError(f"the context of {self.agent_id} is empty: nothing to inherit")
-        head = history.head.commit_hash
         title = f"# Earlier conversation in {self.agent_id}, up to {head[:8]}"
         text, left_out = snapshot(messages, title, self._repository.corrections.count, max_tokens)
         source = {"tract_id": self.tract_id, "head": head, "left_out": left_out}
@@ -207,12 +166,6 @@ class Family:
         for placed, entry in zip(plan.drafts, entries, strict=True):
             for tag in tags.get(placed.source or "", ()):
                 self._tag_rows.add(connection, entry.commit_hash, tag)
-
-    def _added_tags(self, connection: Connection) -> dict[str, tuple[str, ...]]:
-        tags: dict[str, tuple[str, ...]] = {}
-        for commit_hash, tag in self._tag_rows.all(connection):
-            tags[commit_hash] = (*tags.get(commit_hash, ()), tag)
-        return tags
 
 
 def _check_options(inheritance: Inheritance, max_tokens: int | None) -> None:

@@ -27,20 +27,12 @@ if TYPE_CHECKING:
     from tract_jupyter.models import CompiledContext, Message, TokenCounter
     from tract_jupyter.storage import Database, EventRows
 
-DEFAULT_ENCODING: Final = "o200k_base"
+ENCODING: Final = "o200k_base"
 _LONGEST_NAME: Final = 64
 
-# file name in tiktoken's cache (the sha1 of its address) and sha256 of the vocabulary: tiktoken_ext.openai_public
-_VOCABULARIES: Final = {
-    "cl100k_base": (
-        "9b5ad71b2ce5302211f9c61530b329a4922fc6a4",
-        "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7",
-    ),
-    "o200k_base": (
-        "fb374d419588a4632f3f557e76b4b70aebbca790",
-        "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d",
-    ),
-}
+# the vocabulary's file in tiktoken's cache (the sha1 of its address) and its sha256: tiktoken_ext.openai_public
+_FILE_NAME: Final = "fb374d419588a4632f3f557e76b4b70aebbca790"
+_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
 
 # One token each: a part of a Latin word, of a number, of a word in another alphabet, or of a sequence of line ends; an
 # ideograph or kana; another sign. Spaces are not tokens; matching them with a word only saves steps. The lengths are
@@ -79,15 +71,15 @@ class TiktokenCounter:
         return sum(len(self._encoding.encode_ordinary(piece)) for piece in pieces)
 
 
-def default_counter(encoding_name: str = DEFAULT_ENCODING) -> TokenCounter:
+def default_counter() -> TokenCounter:
     """Return a tiktoken counter if tiktoken is installed and has the vocabulary in its cache, else an estimate."""
-    if not _vocabulary_at_hand(encoding_name):
+    if not _vocabulary_at_hand():
         return ApproximateCounter()
     try:
         import tiktoken
     except ImportError:  # an extra
         return ApproximateCounter()
-    return TiktokenCounter(tiktoken.get_encoding(encoding_name))
+    return TiktokenCounter(tiktoken.get_encoding(ENCODING))
 
 
 def checked_counter(tokenizer: TokenCounter | None) -> TokenCounter:
@@ -111,17 +103,16 @@ def checked_counter(tokenizer: TokenCounter | None) -> TokenCounter:
     return tokenizer
 
 
-def _vocabulary_at_hand(encoding_name: str) -> bool:
+def _vocabulary_at_hand() -> bool:
     # check the hash: tiktoken would download a damaged file again
     folder = _cache_folder()
-    if folder is None or encoding_name not in _VOCABULARIES:
+    if folder is None:
         return False
-    file_name, sha256 = _VOCABULARIES[encoding_name]
     try:
-        data = (folder / file_name).read_bytes()
+        data = (folder / _FILE_NAME).read_bytes()
     except OSError:
         return False
-    return hashlib.sha256(data).hexdigest() == sha256
+    return hashlib.sha256(data).hexdigest() == _SHA256
 
 
 def _cache_folder() -> Path | None:

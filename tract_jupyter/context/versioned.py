@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from tract_jupyter.context.spawn import Family
     from tract_jupyter.context.tags import Tags
     from tract_jupyter.context.tool_turns import ToolTurns
-    from tract_jupyter.context.undo import UndoStep
     from tract_jupyter.models import (
         Attachment,
         BranchInfo,
@@ -580,28 +579,6 @@ class VersionedContext:
             UnmergedBranchError: no other branch has its commits, and `force` is not set.
         """
         self._repository.refs.delete(name, force=force)
-
-    def undo(self) -> UndoStep:
-        """Revert the last operation on the current branch: a commit, merge, compression, reset, ...
-
-        Raises:
-            HistoryError: there is nothing to undo, or `gc` removed the earlier commits.
-            DetachedHeadError: there is no current branch.
-        """
-        return self._repository.undo.run()
-
-    def redo(self) -> UndoStep:
-        """Repeat the last undone operation.
-
-        Raises:
-            HistoryError: there was no undo since the last commit.
-            DetachedHeadError: there is no current branch.
-        """
-        return self._repository.undo.run(redo=True)
-
-    def preview_undo(self, *, redo: bool = False) -> UndoStep:
-        """Return the move of `undo` or `redo`. Changes nothing."""
-        return self._repository.undo.preview(redo=redo)
 
     def reflog(self, limit: int = 100) -> list[Move]:
         """Return the moves of the current branch, newest first, without plain commits."""

@@ -12,6 +12,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -405,15 +406,8 @@ class _RecordedClient:
         **options: Any,
     ) -> Any:
         """Return the reply; see `models.LLMClient`."""
-
-        def send(on_delta: Callable[[Delta], object] | None) -> Any:
-            return send_to(self._client, messages, options, on_delta)
-
-        def sent() -> SentRequest:
-            recorded = {name: value for name, value in options.items() if name not in {"abort", "model"}}
-            return SentRequest("chat", "", messages, recorded)
-
-        return self._cassette.request(sent, send, on_delta)
+        sent = partial(SentRequest.of, "chat", "", messages, options)
+        return self._cassette.request(sent, partial(send_to, self._client, messages, options), on_delta)
 
 
 def recorded_tract_id(replay: str | Path, tract_id: str | None, record: str | Path | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from tract_jupyter.exceptions import LLMConfigError
@@ -123,13 +124,10 @@ class ConfiguredClient:
 
             return self._with_images(requested.shown, messages, ask)
 
-        def described() -> SentRequest:
-            recorded = {name: value for name, value in sent.items() if name not in {"abort", "model"}}
-            return SentRequest(self._operation, requested.model, messages, recorded)
-
         cassette = self._models.cassette
         if cassette is None:
             return send(on_delta)  # type: ignore[no-any-return] # as the client gave it
+        described = partial(SentRequest.of, self._operation, requested.model, messages, sent)
         return cassette.request(described, send, on_delta)  # type: ignore[no-any-return]
 
     def _with_images(self, model: str, messages: list[dict[str, Any]], ask: Callable[..., Any]) -> Any:

@@ -65,12 +65,16 @@ BeforeRetry = Callable[[Mapping[str, Any]], object]
 
 
 class _Prepared(NamedTuple):
-    """A request that is ready to send, with its blocks and the reply's token limit."""
+    """A request that is ready to send, with its blocks and the reply's token limit.
+
+    `again` prepares it without the blocks of earlier replies.
+    """
 
     model: str
     body: bytes
     blocks: SentBlocks
     most_tokens: int | None
+    again: Callable[[], _Prepared]
 
 
 class HTTPClient(ABC):
@@ -221,12 +225,9 @@ class HTTPClient(ABC):
         """
         if on_delta is None:
             request = self._prepared(messages, options, stream=False)
-            again = partial(self._prepared, messages, options, stream=False, leaves_out=True)
             with self._call(abort) as call, Tries(before_retry) as tries:
                 return tries.with_failed(
-                    self._accepted(
-                        call, tries, request, again, lambda prepared: self._complete(call, prepared)
-                    )
+                    self._accepted(call, tries, request, lambda prepared: self._complete(call, prepared))
                 )
         with closing(self.stream(messages, abort=abort, before_retry=before_retry, **options)) as stream:
             for delta in stream:
@@ -247,8 +248,7 @@ class HTTPClient(ABC):
         request is not sent again.
         """
         request = self._prepared(messages, options, stream=True)
-        again = partial(self._prepared, messages, options, stream=True, leaves_out=True)
-        return ReplyStream(self._streamed(request, again, abort, before_retry))
+        return ReplyStream(self._streamed(request, abort, before_retry))
 
     def as_sent(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
         """Return the body of a request without sending it.
@@ -311,7 +311,8 @@ class HTTPClient(ABC):
             raise LLMConfigError(
                 f"the request cannot be written as JSON, so nothing was sent: {error}"
             ) from None
-        return _Prepared(request.model, data, request.blocks, body.get(self.limit_name))
+        again = partial(self._prepared, messages, options, stream=stream, leaves_out=True)
+        return _Prepared(request.model, data, request.blocks, body.get(self.limit_name), again)
 
     def _request(
         self,
@@ -361,7 +362,6 @@ class HTTPClient(ABC):
         call: ModelCall,
         tries: Tries,
         request: _Prepared,
-        again: Callable[[], _Prepared],
         ask: Callable[[_Prepared], T],
     ) -> T:
         """Send a request. If the provider refuses the blocks of earlier replies, send it once more without them.
@@ -374,7 +374,7 @@ class HTTPClient(ABC):
         except LLMRequestError as error:
             if not request.blocks.sent or not are_refused(error):
                 raise
-        without = again()
+        without = request.again()
         return self._tried(call, tries.noting(lambda: ask(without)))
 
     def _complete(self, call: ModelCall, request: _Prepared) -> dict[str, Any]:
@@ -413,7 +413,6 @@ class HTTPClient(ABC):
     def _streamed(
         self,
         request: _Prepared,
-        again: Callable[[], _Prepared],
         abort: StopSignal | None,
         before_retry: BeforeRetry | None,
     ) -> Iterator[Delta | dict[str, Any]]:
@@ -421,7 +420,7 @@ class HTTPClient(ABC):
         with self._call(abort) as call, Tries(before_retry) as tries:
             # retry only before the first piece: the caller must not receive a piece twice
             first, rest = self._accepted(
-                call, tries, request, again, lambda prepared: _begun(self._pieces(call, prepared))
+                call, tries, request, lambda prepared: _begun(self._pieces(call, prepared))
             )
             yield tries.with_failed(first)
             for piece in rest:

@@ -59,6 +59,14 @@ class SentRequest:
     messages: Sequence[Mapping[str, Any]]
     options: Mapping[str, Any]
 
+    @classmethod
+    def of(
+        cls, operation: str, model: str, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
+    ) -> SentRequest:
+        """Describe a request with the options of a call."""
+        recorded = {name: value for name, value in options.items() if name not in {"abort", "model"}}
+        return cls(operation, model, messages, recorded)
+
 
 class RecordedModel:
     """A stand-in for a client during a replay. The cassette serves its requests first."""

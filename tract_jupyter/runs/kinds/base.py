@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from pydantic import ValidationError
 
 from tract_jupyter.exceptions import ContentError, TemplateError
-from tract_jupyter.models import MAX_SECONDS, patterns, shortened
+from tract_jupyter.models import MAX_SECONDS, patterns, plain, shortened
 from tract_jupyter.runs.reading import in_words
 from tract_jupyter.runs.templates.engine import parse, render
 from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode, SkippedReason
@@ -167,6 +167,18 @@ class OperationFailed(Exception):  # noqa: N818 # it becomes a result, and never
     def invalid(cls, message: str) -> OperationFailed:
         """Return the error for invalid parameters or an invalid result."""
         return cls(ErrorCode.VALIDATION, message)
+
+
+def json_result(value: Any, of: str) -> Any:
+    """Return the result of a function, tool or operation as JSON.
+
+    Raises:
+        OperationFailed: `validation_error`; it has no JSON form.
+    """
+    try:
+        return plain(value)
+    except ContentError as error:
+        raise OperationFailed.invalid(f"The result of {of!r} has no JSON form: {error}") from None
 
 
 KindOutcome = OperationOutput | Skipped | Waits

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from tract_jupyter.exceptions import ContentError, nearest
-from tract_jupyter.models import plain
+from tract_jupyter.exceptions import nearest
 from tract_jupyter.runs.attempt import FUNCTIONS
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
@@ -21,6 +20,7 @@ from tract_jupyter.runs.kinds.base import (
     Waits,
     check_filled,
     filled,
+    json_result,
     read_params,
 )
 from tract_jupyter.runs.reading import quoted
@@ -82,8 +82,5 @@ class Computation:
         several = returned if isinstance(returned, list | tuple) and returned else [returned]
         if all(isinstance(one, Tagged) for one in several):
             return OperationOutput(effects=tuple(several), debug=debug)
-        try:
-            return OperationOutput(plain(returned), debug=debug)
-        except ContentError as error:
-            name = getattr(self.function, "__name__", "the function")
-            raise OperationFailed.invalid(f"The result of {name!r} has no JSON form: {error}") from None
+        name = getattr(self.function, "__name__", "the function")
+        return OperationOutput(json_result(returned, name), debug=debug)

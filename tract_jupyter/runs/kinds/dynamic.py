@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from tract_jupyter.exceptions import ContentError, OperationError
-from tract_jupyter.models import PendingStatus, plain
+from tract_jupyter.exceptions import OperationError
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
     OperationOutput,
@@ -22,6 +22,7 @@ from tract_jupyter.runs.kinds.base import (
     Waits,
     check_filled,
     filled,
+    json_result,
     read_params,
 )
 from tract_jupyter.runs.reading import quoted
@@ -95,7 +96,8 @@ def _outcome(pending: Any, limit: int) -> KindOutcome:
     status = pending.status
     if status is PendingStatus.APPROVED:
         debug = {"fields": quoted(pending.fields, limit)}
-        return OperationOutput(_value(pending), outputs={"pendingId": pending.pending_id}, debug=debug)
+        value = json_result(pending.fields if pending.result is None else pending.result, pending.operation)
+        return OperationOutput(value, outputs={"pendingId": pending.pending_id}, debug=debug)
     if status is PendingStatus.FAILED:
         raise OperationFailed(
             ErrorCode.OPERATION, f"{pending.operation!r} was approved, but failed: {pending.error}"[:MAX_ERROR_TEXT],
@@ -105,12 +107,3 @@ def _outcome(pending: Any, limit: int) -> KindOutcome:
         return Waits(pending.pending_id)
     about = {"operation": pending.operation, "actual": status.value, "reason": pending.rejection_reason}
     return Skipped(SkippedReason.CONDITION_FALSE, condition=about)
-
-
-def _value(pending: Any) -> Any:
-    try:
-        return plain(pending.fields if pending.result is None else pending.result)
-    except ContentError as error:
-        raise OperationFailed.invalid(
-            f"The result of {pending.operation!r} has no JSON form: {error}"
-        ) from None

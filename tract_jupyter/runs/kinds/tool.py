@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
 
-from tract_jupyter.exceptions import ContentError, FingerprintError, UndecidedError
-from tract_jupyter.models import PendingStatus, plain
+from tract_jupyter.exceptions import FingerprintError, UndecidedError
+from tract_jupyter.models import PendingStatus
 from tract_jupyter.review import RUN
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
@@ -21,6 +21,7 @@ from tract_jupyter.runs.kinds.base import (
     Waits,
     check_filled,
     filled,
+    json_result,
     read_params,
 )
 from tract_jupyter.runs.reading import quoted
@@ -96,10 +97,7 @@ class ToolCaller:
         summary = {"tool": tool}
         debug = {"arguments": quoted(arguments, context.snapshot_characters)}
         if result.success:
-            try:
-                return OperationOutput(plain(result.output), inputs=summary, debug=debug)
-            except ContentError as error:
-                raise OperationFailed.invalid(f"The result of {tool!r} has no JSON form: {error}") from None
+            return OperationOutput(json_result(result.output, tool), inputs=summary, debug=debug)
         return self._failed(tool, result)
 
     def _failed(self, tool: str, result: ToolResult) -> KindOutcome:

@@ -15,7 +15,7 @@ from tract_jupyter.runs.schedule import ready_order
 from tract_jupyter.runs.terms import ArtifactUsage, Hook, Persistence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,9 @@ class ProfileWarning:
         return f"{self.where}: {self.message}"
 
 
-def lint(operations: Sequence[Operation], kinds: Collection[str] | None = None) -> list[ProfileWarning]:
-    """Return warnings about operations.
-
-    Args:
-        operations: disabled ones are ignored.
-        kinds: the known kinds; None for all.
-    """
-    about = _About(operations, KindRegistry() if kinds is None else kinds)
+def lint(operations: Sequence[Operation]) -> list[ProfileWarning]:
+    """Return warnings about operations. Disabled ones are ignored."""
+    about = _About(operations)
     return [
         warning for operation in about.operations for look in _LOOKS for warning in look(operation, about)
     ]
@@ -46,9 +41,9 @@ def lint(operations: Sequence[Operation], kinds: Collection[str] | None = None) 
 class _About:
     """Facts about all operations that the checks need."""
 
-    def __init__(self, operations: Sequence[Operation], kinds: Collection[str]) -> None:
+    def __init__(self, operations: Sequence[Operation]) -> None:
         self.operations = [one for one in operations if one.config.enabled]
-        self.kinds = kinds
+        self.kinds = KindRegistry()
         self.by_id = {one.id: one for one in self.operations}
         self.disabled = {one.id for one in operations} - self.by_id.keys()
         self.reads = {one.id: _read_by(one) for one in self.operations}
