@@ -26,7 +26,7 @@ TABLE = TableChange(
 )  # fmt: skip
 CLEAN = VariableEffect("clean", "created", after="DataFrame, 409 × 4")
 FILE = FileEffect(
-    "data/sightings.csv", "changed", 20_000, 19_000, "23 rows fewer, 57 values of name changed", table=TABLE
+    "data/sightings.csv", "changed", 20_000, 19_000, "23 rows removed; 57 values of name changed", table=TABLE
 )
 FIGURE = Output("figure", data={"image/png": b"\x89PNG", "text/plain": "<Figure>"})
 
@@ -36,7 +36,7 @@ FIGURE = Output("figure", data={"image/png": b"\x89PNG", "text/plain": "<Figure>
     [
         (Effects(), "No effects."),
         (Effects(variables=(CLEAN,), files=(FILE,)),
-         "Creates `clean` (409 × 4). Overwrites data/sightings.csv: 23 rows fewer, 57 values of name changed."),
+         "Creates `clean` (409 × 4). Overwrites data/sightings.csv: 23 rows removed; 57 values of name changed."),
         (Effects(outputs=(FIGURE,), variables=(VariableEffect("top", "created", after="list of 5"),)), "Creates `top` (list of 5). Shows a figure."),
         (Effects(variables=(VariableEffect("df", "changed", detail=TABLE.summary), VariableEffect("x", "deleted"))),
          "Changes `df`: date becomes datetime64[ns]; 23 rows removed; 57 values of name changed. Deletes `x`."),

@@ -7,7 +7,15 @@ import struct
 
 import pytest
 
-from tract_jupyter.rehearsal import FrameReader, MalformedReportError, Report, ReportFrame, frame_bytes
+from tract_jupyter.rehearsal import (
+    FrameReader,
+    MalformedReportError,
+    Output,
+    RefusedAttempt,
+    Report,
+    ReportFrame,
+    frame_bytes,
+)
 
 TOUCHED = []
 
@@ -58,7 +66,7 @@ def test_a_report_in_pieces_is_the_same(pieces):
     assert reader.is_between_frames
     assert [one.kind for one in report.outputs] == ["text", "figure", "text"]
     assert report.outputs[1].data["image/png"].startswith(b"\x89PNG")
-    assert report.refused == [("connect to example.com:443", 3)]
+    assert report.refused == [RefusedAttempt("connect to example.com:443", line=3)]
     assert calls == [(1, "search", {"query": "owls", "limit": 5})]
     assert report.effects == [ReportFrame({"what": "variable", "name": "df", "sizes": [8]}, bytearray(8))]
     assert report.ending == "finished"
@@ -66,12 +74,12 @@ def test_a_report_in_pieces_is_the_same(pieces):
 
 def test_adjacent_texts_are_one_output():
     _, report, _ = read(b"".join(part for text in "abc" for part in output("text", text_plain=text)))
-    assert report.outputs == [("text", {"text/plain": "abc"})]
+    assert report.outputs == [Output("text", "abc")]
 
 
 def test_text_beyond_the_limit_is_cut():
     _, report, _ = read(b"".join(part for _ in range(5) for part in output("text", text_plain="x" * 4_000)))
-    assert report.outputs[0].data["text/plain"] == "x" * 10_000 + "\n[The rest of the output was cut.]\n"
+    assert report.outputs[0].text == "x" * 10_000 + "\n[The rest of the output was cut.]\n"
 
 
 @pytest.mark.parametrize(

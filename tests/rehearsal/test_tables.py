@@ -207,7 +207,7 @@ open("odd.parquet", "wb").write(b"PAR\\0PAR1")
     effects = rehearse(code, {"pd": pd})
     assert effects.ending == "finished", effects.ending_note
     assert {one.path: one.detail for one in effects.files} == {
-        "a.parquet": "1 row fewer, 1 value of n changed", "same.parquet": "other formatting, the same cells",
+        "a.parquet": "1 row removed; 1 value of n changed", "same.parquet": "other formatting, the same cells",
         "new.parquet": "3 rows × 2 columns", "bad.parquet": "21 B", "odd.parquet": "4 B → 8 B",
         "order.parquet": "another order of columns, the same cells", "index.parquet": "another index, the same cells",
     }  # fmt: skip

@@ -1,10 +1,9 @@
 """Rehearsal: run code in a contained copy of the kernel, show its effects, keep them or not, and undo them.
 
-* `rehearser`: rehearses code, and keeps its effects. `levels`: finds the level of containment of this
-  machine.
-* `engines`: chooses the engine. `fork`: a fork of the kernel. `idle`: waits until no thread computes. `mappings`:
-  memory that a fork would share. `open_files`: files that the kernel writes. `worker`: a fresh process with copies of
-  variables.
+* `rehearser`: rehearses code, and keeps its effects.
+* `engines`: chooses the engine, and finds the level of containment of this machine. `fork`: a fork of the kernel.
+  `mappings`: memory that a fork would share. `open_files`: files that the kernel writes. `worker`: a fresh process with
+  copies of variables.
 * `parent`: the kernel's side of a rehearsal. `supervisor`: ends the copy. `report`: the frames that the copy sends.
 * `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `home`: the hidden files of a
   home folder. `limits`: time and memory.
@@ -14,8 +13,7 @@
 * `values`: safe forms of values, which execute nothing; for libraries `arrays`, `frames`, `arrow`, `polars_frames`.
 * In the copy: `baseline` (the variables that the code can reach, and digests), `collect` (writes changed variables).
   `functions`: digests of functions.
-* In the kernel: `found` computes the effects from received data, `files` from changed files, `columnar` reads Parquet
-  files. `settings`: both sides.
+* In the kernel: `found` computes the effects from received data, `files` from changed files. `settings`: both sides.
 * `adopt`: keeps effects. `change`: a change that was made, with preview, undo and redo. `backups`: contents of files,
   with a journal of each change. `watching`: copies of variables and files before a run in the kernel.
 

@@ -352,10 +352,7 @@ _FILE_VERBS: Final[dict[Action, str]] = {"created": "Creates", "changed": "Overw
 
 def _joined(names: Sequence[str]) -> str:
     """Return `a`, `a and b`, or `a, b, c, d and 3 more`."""
-    shown = [cut(name, _LONGEST_NAME) for name in names]
-    if len(shown) > _MOST_NAMES:
-        return f"{', '.join(shown[:_MOST_NAMES])} and {len(shown) - _MOST_NAMES:,} more"
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+    return _joined_whole([cut(name, _LONGEST_NAME) for name in names])
 
 
 def _variables(effects: Sequence[VariableEffect]) -> Iterable[str]:

@@ -1,7 +1,7 @@
 """The changed files of a rehearsal: reads the upper folder of the overlay, and compares it with the workspace.
 
 The copy wrote the upper folder, so nothing in it is trusted: links are never followed, special files are named and not
-opened, and sizes are bounded. `columnar` reads Parquet files in a contained copy.
+opened, and sizes are bounded. A contained copy reads Parquet files.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models import counted, cut, one_line, printable, size_text
+from tract_jupyter.models import counted, cut, printable, size_text
 from tract_jupyter.rehearsal.effects import Action, FileEffect
 from tract_jupyter.rehearsal.tables import TextTable, compare_frames, compare_texts, same_cells
 from tract_jupyter.rehearsal.values import malformed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from tract_jupyter.rehearsal.effects import TableChange
 
@@ -110,14 +110,6 @@ class ChangedFiles:
     folder: int
     changes: list[FileChange] = field(default_factory=list)
 
-    def open(self, path: str) -> int:
-        """Open a changed file for reading. No link is followed.
-
-        Raises:
-            OSError: it cannot be opened.
-        """
-        return open_below(self.folder, path)
-
 
 def open_below(folder: int, path: str) -> int:
     """Open a file below a folder, without following links in any part of the path.
@@ -140,20 +132,11 @@ def state_of(descriptor: int) -> FileState:
         OSError: it cannot be read.
     """
     status = os.fstat(descriptor)
-    return FileState(hash_of(descriptor), status.st_size, status.st_mtime_ns, stat.S_IMODE(status.st_mode))
-
-
-def hash_of(descriptor: int) -> str:
-    """Return the SHA-256 of an open file, from its beginning.
-
-    Raises:
-        OSError: it cannot be read.
-    """
     total, at = hashlib.sha256(), 0
     while data := os.pread(descriptor, _AT_ONCE, at):
         total.update(data)
         at += len(data)
-    return total.hexdigest()
+    return FileState(total.hexdigest(), status.st_size, status.st_mtime_ns, stat.S_IMODE(status.st_mode))
 
 
 def state_below(folder: int, path: str) -> FileState | None:
@@ -267,7 +250,7 @@ class _Reader:
         if attributes != ({} if beside is None else _attributes(beside)):
             problem = "its new extended attributes cannot be kept"
         if beside is None:
-            if problem or mode & ~stat.S_ISGID != _usual_mode() or not _names(inner):
+            if problem or mode & ~stat.S_ISGID != new_folder_mode() or not _names(inner):
                 self._add(FileChange(path, "created", is_folder=True, folder_mode=mode, problem=problem))
             return
         if mode != _permissions(beside):
@@ -363,11 +346,11 @@ def _permissions(folder: int) -> int:
     return stat.S_IMODE(os.fstat(folder).st_mode)
 
 
-def _usual_mode() -> int:
+def new_folder_mode() -> int:
     """Return the permission bits that this process gives to a new folder."""
-    status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
-    found = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
-    return 0o777 & ~int(found[1], 8) if found else 0
+    with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
+        mask = next(line.split()[1] for line in status if line.startswith("Umask:"))
+    return 0o777 & ~int(mask, 8)
 
 
 def _attributes(descriptor: int) -> dict[str, bytes]:
@@ -517,7 +500,7 @@ def _mode(change: FileChange) -> str:
     before, after = change.before, change.after
     if change.is_folder and change.action == "created":
         mode = change.folder_mode
-        return "" if mode & ~stat.S_ISGID == _usual_mode() else f"mode {mode:04o}"
+        return "" if mode & ~stat.S_ISGID == new_folder_mode() else f"mode {mode:04o}"
     if after is None:
         return ""
     if before is not None:
@@ -581,7 +564,7 @@ def _columnar(upper: ChangedFiles, lower: int, read: ReadColumnar) -> dict[str, 
         with suppress(Exception):  # a library may raise anything
             table = compare_frames(before, after)
             if table is not None:
-                detail = _table_detail(table) or table.summary or same_cells(before, after)
+                detail = _table_detail(table) or same_cells(before, after)
                 found[change.path] = _plain_effect(change, detail=detail, table=table)
     return found
 
@@ -647,55 +630,22 @@ def _json_cell(value: Any) -> str:
 
 
 def _table_detail(table: TableChange) -> str:
-    """Return a summary by rows: `23 rows fewer, 57 values of name changed`."""
-    if table.rows_before is None or table.rows_after is None:
-        rows = counted(table.rows_after or table.rows_before or 0, "row")
-        return f"{rows} × {counted(len(table.columns), 'column')}" if table.rows_after is not None else rows
-    difference = table.rows_after - table.rows_before
-    parts = []
-    if table.added_rows and table.removed_rows:
-        parts += [
-            f"{counted(table.added_rows, 'row')} added",
-            f"{counted(table.removed_rows, 'row')} removed",
-        ]
-    elif difference:
-        parts.append(f"{counted(abs(difference), 'row')} {'more' if difference > 0 else 'fewer'}")
-    parts += [
-        f"{counted(number, 'value')} of {one_line(name, 40)} changed"
-        for name, number in table.changed_cells[:3]
-    ]
-    for columns, word in ((table.added_columns, "new"), (table.removed_columns, "removed")):
-        if columns:
-            parts.append(
-                f"{word} {'column' if len(columns) == 1 else 'columns'} {one_line(', '.join(columns), 60)}"
-            )
-    return ", ".join(parts)
+    """Return the size of a new or deleted table, or the difference between two tables."""
+    if table.rows_before is not None and table.rows_after is not None:
+        return table.summary
+    rows = counted(table.rows_after or table.rows_before or 0, "row")
+    return f"{rows} × {counted(len(table.columns), 'column')}" if table.rows_after is not None else rows
 
 
 def _formatting(path: str, before: bytes, after: bytes) -> str:
-    """Return the difference between two files that have the same cells."""
+    """Return the difference between two files that have the same cells in the same rows."""
     kind = _table_kind(path)
     old, new = (_read_table(kind, data) for data in (before, after))
     if old is None or new is None or old.columns != new.columns:
         return "another order of columns, the same cells"
-    if list(map(_without_empty_end, old.rows)) != list(map(_without_empty_end, new.rows)):
-        return "another order of rows, the same cells"
     if kind == "json" and _json_values(before) != _json_values(after):
         return "other types of values, the same texts"
-    lines = [data.replace(b"\r\n", b"\n") for data in (before, after)]
-    if lines[0] == lines[1]:
-        return "other line ends, the same cells"
-    if lines[0].replace(b'"', b"") == lines[1].replace(b'"', b""):
-        return "other quotation marks, the same cells"
     return "other formatting, the same cells"
-
-
-def _without_empty_end(row: Sequence[str]) -> list[str]:
-    """Return a row without empty cells at its end: a short row has the same cells."""
-    cells = list(row)
-    while cells and not cells[-1]:
-        cells.pop()
-    return cells
 
 
 def _json_values(data: bytes) -> list[str]:

@@ -3,24 +3,32 @@
 Three processes take part. The kernel prepares and reads. The supervisor, a fork of the kernel, enters the namespaces,
 watches the limits and ends everything. The copy, a fork of the supervisor, gives up its rights and runs the code. It is
 the first process of its namespace, so no process survives it. If the kernel dies, the supervisor and the copy die.
+
+The kernel forks in a moment in which no other thread computes. OpenBLAS ends its threads before a fork: if another
+thread computes with them, the fork never returns, and holds the GIL of the kernel forever.
 """
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import gc
 import os
 import random
 import signal
 import socket
 import sys
+import threading
+import time
 import warnings
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.copy_tools import CopyCaller, use_kernel_for_tools
-from tract_jupyter.rehearsal.idle import idle_threads
 from tract_jupyter.rehearsal.inside import ReportChannel, Runner, capture_streams
 from tract_jupyter.rehearsal.limits import RehearsalLimits, limit_this_process
 from tract_jupyter.rehearsal.mappings import SharedMappings
@@ -30,7 +38,7 @@ from tract_jupyter.rehearsal.refusals import report_refusals
 from tract_jupyter.rehearsal.supervisor import Supervisor, hand_over
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tract_jupyter.rehearsal.contain import Containment
 
@@ -41,6 +49,10 @@ if TYPE_CHECKING:
 _LONGEST_NOTE: Final = 500
 _FOLDER_VARIABLE: Final = "MPLCONFIGDIR"
 _EXIT: Final = 70  # EX_SOFTWARE
+_LONGEST_WAIT: Final = 1.0  # seconds
+_PAUSE: Final = 0.004  # seconds between two looks
+_NO_SWITCH: Final = 60.0  # seconds
+_COMPUTING: Final = (b"R", b"D")  # running, or waiting for a page
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +123,7 @@ def fork_supervisor(make_job: Callable[[], CopyJob], ends: Ends) -> int:
     state = random.getstate()  # a fork gets a new one
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # the child runs no code of other threads
-        with idle_threads():
+        with _idle_threads():
             pid = os.fork()
     if pid == 0:
         try:
@@ -256,3 +268,56 @@ def _give_matplotlib_a_folder() -> None:
         for path in Path.home().glob(pattern):
             (folder / path.name).symlink_to(path)
     os.environ[_FOLDER_VARIABLE] = str(folder)
+
+
+# ---- the moment of the fork
+
+
+class BusyThreadsError(RehearsalError):
+    """Another thread computes all the time, so the process cannot fork."""
+
+
+@contextlib.contextmanager
+def _idle_threads() -> Iterator[None]:
+    """Wait until no other thread computes, and keep the GIL from then on, so that none starts to.
+
+    Raises:
+        BusyThreadsError: another thread computes all the time.
+    """
+    if "numpy" not in sys.modules:
+        yield
+        return
+    interval = sys.getswitchinterval()
+    until = time.monotonic() + _LONGEST_WAIT
+    try:
+        sys.setswitchinterval(_NO_SWITCH)
+        while _is_one_computing():
+            if time.monotonic() > until:
+                raise BusyThreadsError(
+                    "Another thread of the kernel computes, so the kernel cannot be copied."
+                )
+            time.sleep(_PAUSE)
+        yield
+    finally:
+        sys.setswitchinterval(interval)
+
+
+def _is_one_computing() -> bool:
+    """Return True if another thread of Python computes. A thread that uses OpenBLAS never sleeps until the end."""
+    own = threading.get_native_id()
+    threads = [thread.native_id for thread in threading.enumerate() if thread.native_id != own]
+    libc, line = _libc_with_gil(), ctypes.create_string_buffer(64)
+    for number in threads:
+        file = libc.open(f"/proc/self/task/{number}/stat".encode(), os.O_RDONLY | os.O_CLOEXEC)
+        size = libc.read(file, line, len(line)) if file >= 0 else 0
+        if file >= 0:
+            libc.close(file)
+        if line.raw[:size].rpartition(b")")[2][1:2] in _COMPUTING:
+            return True
+    return False
+
+
+@cache
+def _libc_with_gil() -> ctypes.PyDLL:
+    """Return the C library for calls that keep the GIL."""
+    return ctypes.PyDLL(None)

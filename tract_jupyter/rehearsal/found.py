@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from tract_jupyter.rehearsal.effects import Output
+
 _LONGEST: Final = 200
 _LONGEST_NAME: Final = 200
 _MOST_VARIABLES: Final = 5_000
@@ -96,16 +98,13 @@ class Findings:
             variables=tuple(self.variables), files=tuple(self.files), settings=tuple(self.settings)
         )
 
-    def digest(self, outputs: Iterable[tuple[str, Mapping[str, str | bytes]]] = ()) -> str:
-        """Return the SHA-256 over the code and all received data, with the outputs (kind, MIME bundle)."""
+    def digest(self, outputs: Iterable[Output] = ()) -> str:
+        """Return the SHA-256 over the code and all received data, with the outputs."""
         total = self.hashed.copy()
-        for kind, data in outputs:
-            for mime, value in sorted(data.items()):
-                _add(
-                    total,
-                    ["output", kind, mime],
-                    value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value,
-                )
+        for output in outputs:
+            for mime, value in [("", output.text), *sorted(output.data.items())]:
+                data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+                _add(total, ["output", output.kind, mime], data)
         digits: str = total.hexdigest()
         return digits
 

@@ -13,15 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.rehearsal import linux
+from tract_jupyter.rehearsal.effects import RefusedAttempt, RehearsedCall
 from tract_jupyter.rehearsal.fork import Ends
-from tract_jupyter.rehearsal.report import (
-    FrameReader,
-    MalformedReportError,
-    ReceivedRefusal,
-    Report,
-    frame_bytes,
-    read_json,
-)
+from tract_jupyter.rehearsal.report import FrameReader, MalformedReportError, Report, frame_bytes, read_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,14 +47,6 @@ class ToolReply(NamedTuple):
     needs_approval: bool = False
 
 
-class AskedCall(NamedTuple):
-    """A tool call of the copy, and whether it was answered."""
-
-    tool: str
-    arguments: str
-    is_answered: bool
-
-
 @dataclass(slots=True)
 class CopyOutcome:
     """The result of an engine, before the effects are computed.
@@ -85,7 +71,7 @@ class CopyOutcome:
     note: str = ""
     seconds: float = 0.0
     cpu_seconds: float = 0.0
-    calls: list[AskedCall] = field(default_factory=list)
+    calls: list[RehearsedCall] = field(default_factory=list)
     upper: int | None = None
     failure: str = ""
     is_timeout: bool = False
@@ -254,7 +240,7 @@ class _Follower:
             reply = self._tools(call.tool, call.arguments)
         self._until += time.monotonic() - began
         arguments = json.dumps(call.arguments, ensure_ascii=False)
-        self._outcome.calls.append(AskedCall(call.tool, arguments, not reply.needs_approval))
+        self._outcome.calls.append(RehearsedCall(call.tool, arguments, not reply.needs_approval))
         self._is_asked = reply.needs_approval
         answer = {"id": call.call_id, "value": reply.value, "error": reply.error, "ends": self._is_asked}
         try:
@@ -294,7 +280,7 @@ class _Follower:
         if message["kind"] == "failed":
             self._outcome.failure = message["problem"]
         elif message["kind"] == "refused":
-            self._outcome.report.refused.append(ReceivedRefusal(message["action"], None))
+            self._outcome.report.refused.append(RefusedAttempt(message["action"]))
         elif message["kind"] == "ended":
             self._add_end(message)
             self._drain()

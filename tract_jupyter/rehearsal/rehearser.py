@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import weakref
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,6 @@ from tract_jupyter.models import printable
 from tract_jupyter.rehearsal.adopt import keep
 from tract_jupyter.rehearsal.baseline import Baseline
 from tract_jupyter.rehearsal.collect import observe, observe_nothing
-from tract_jupyter.rehearsal.columnar import read_columnar
 from tract_jupyter.rehearsal.contain import (
     Containment,
     LevelName,
@@ -23,15 +23,13 @@ from tract_jupyter.rehearsal.contain import (
     readable_paths,
 )
 from tract_jupyter.rehearsal.copy_tools import TOOLS, has_own_tools
-from tract_jupyter.rehearsal.effects import Effects, FileEffect, Output, RefusedAttempt, RehearsedCall
-from tract_jupyter.rehearsal.engines import EngineName, Engines
+from tract_jupyter.rehearsal.effects import Effects, FileEffect, RefusedAttempt
+from tract_jupyter.rehearsal.engines import EngineName, Engines, probe
 from tract_jupyter.rehearsal.fork import CopyJob
 from tract_jupyter.rehearsal.found import Findings, find_effects
 from tract_jupyter.rehearsal.home import homes
-from tract_jupyter.rehearsal.levels import probe
 from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.redaction import Redactor, secret_variables
-from tract_jupyter.rehearsal.report import PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -41,11 +39,22 @@ if TYPE_CHECKING:
     from tract_jupyter.rehearsal.backups import Backups
     from tract_jupyter.rehearsal.change import Change
     from tract_jupyter.rehearsal.parent import CopyOutcome, ToolReply
-    from tract_jupyter.rehearsal.report import ReceivedOutput, ReceivedRefusal
 
 
 _MOST_OUTSIDE: Final = 100
 _OUTSIDE: Final = "a file outside the workspace is written only by a run in the kernel"
+_READ_LIMITS: Final = RehearsalLimits(seconds=5, cpu_seconds=5, memory=1024**3, values=256 * 1024**2)
+_READ_CODE: Final = """
+from pyarrow import BufferReader
+from pyarrow.parquet import ParquetFile
+for number, content in enumerate(contents):
+    try:
+        file = ParquetFile(BufferReader(content), pre_buffer=False)
+        if file.metadata.num_rows * file.metadata.num_columns <= 20_000_000:
+            globals()[f"table_{number}"] = file.read(use_threads=False)
+    except Exception:
+        continue
+"""
 
 
 class Rehearsal:
@@ -210,7 +219,7 @@ class Rehearser:
             return find_effects(
                 frames, baseline, self.workspace, upper=outcome.upper, since=since, own_paths=own,
                 is_fork=engine == "fork",
-                read_columnar=lambda contents: read_columnar(contents, job, self._engines, self.workspace),
+                read_columnar=lambda contents: _read_columnar(contents, job, self._engines, self.workspace),
             )  # fmt: skip
         except RehearsalError as error:
             outcome.ending, outcome.note = "crashed", str(error)
@@ -299,23 +308,45 @@ def _effects_of(outcome: CopyOutcome, findings: Findings, engine: EngineName) ->
         ending=outcome.ending,
         ending_note=outcome.note,
         seconds=outcome.seconds,
-        outputs=tuple(map(_output, report.outputs)),
-        calls=tuple(RehearsedCall(*call) for call in outcome.calls),
+        outputs=tuple(report.outputs),
+        calls=tuple(outcome.calls),
         refused=tuple(_merged(report.refused)),
-        digest=findings.digest((output.kind, output.data) for output in report.outputs),
+        digest=findings.digest(report.outputs),
     )
 
 
-def _output(received: ReceivedOutput) -> Output:
-    text = received.data.get(PLAIN, "")
-    rest = {mime: value for mime, value in received.data.items() if mime != PLAIN}
-    kind: Any = received.kind
-    return Output(kind, text if isinstance(text, str) else "", rest)
-
-
-def _merged(refusals: Iterable[ReceivedRefusal]) -> Iterable[RefusedAttempt]:
+def _merged(refusals: Iterable[RefusedAttempt]) -> Iterable[RefusedAttempt]:
     """Return one refusal for equal ones, with their number."""
-    merged: dict[ReceivedRefusal, int] = {}
-    for refusal in refusals:
-        merged[refusal] = merged.get(refusal, 0) + 1
-    return (RefusedAttempt(action, times, line) for (action, line), times in merged.items())
+    return (replace(refusal, times=times) for refusal, times in Counter(refusals).items())
+
+
+def _read_columnar(contents: Sequence[bytes], job: CopyJob, engines: Engines, workspace: Path) -> list[Any]:
+    """Return the tables of Parquet files. None for a file that cannot be read within the limits.
+
+    A contained copy reads them: their readers are no safe place for hostile bytes. The tables come back in their safe
+    form, as variables do.
+
+    Args:
+        contents: The contents of the files.
+        job: The rehearsal whose code wrote the files. The copy that reads them has the same containment.
+        engines: The engines.
+        workspace: The folder of the files.
+    """
+    nothing: list[Any] = [None] * len(contents)
+    if "pyarrow" not in sys.modules or "pandas" not in sys.modules or not contents:
+        return nothing
+    namespace: dict[str, Any] = {"contents": list(contents)}
+    reading = replace(
+        job, code=_READ_CODE, namespace=namespace, limits=_READ_LIMITS, observe=observe(_READ_CODE), shell=None,
+        hidden=frozenset(),
+    )  # fmt: skip
+    engine, outcome = engines.run(reading)
+    outcome.close()
+    frames = [(frame.header, frame.payload) for frame in outcome.report.effects]
+    try:
+        found = find_effects(
+            frames, Baseline.take(_READ_CODE, namespace), workspace, is_fork=engine == "fork"
+        ).values
+    except RehearsalError:
+        return nothing
+    return [found.get(f"table_{number}") for number in range(len(contents))]

@@ -11,7 +11,9 @@ import json
 import os
 import struct
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast, get_args
+
+from tract_jupyter.rehearsal.effects import Output, OutputKind, RefusedAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,8 +27,8 @@ _MOST_TEXT: Final = 2_000  # characters of a note or an action
 _AT_ONCE: Final = 16  # buffers of one write, below IOV_MAX
 
 ENDINGS: Final = ("finished", "raised", "failed")
-PLAIN: Final = "text/plain"
-OUTPUTS: Final = ("text", "error", "display", "result", "figure")
+_PLAIN: Final = "text/plain"
+_OUTPUTS: Final = get_args(OutputKind)
 
 
 class MalformedReportError(Exception):
@@ -159,20 +161,6 @@ def _depth(data: bytes | bytearray) -> int:
     return deepest
 
 
-class ReceivedOutput(NamedTuple):
-    """An output of the copy: its kind, and its MIME bundle. `text/plain` is the text."""
-
-    kind: str
-    data: dict[str, str | bytes]
-
-
-class ReceivedRefusal(NamedTuple):
-    """An attempt that the copy says was refused."""
-
-    action: str
-    line: int | None
-
-
 class ReceivedCall(NamedTuple):
     """A tool call that the copy asks for."""
 
@@ -188,27 +176,27 @@ class Report:
     Attributes:
         output_limit: Characters of printed text that may still follow.
         effects: Frames of variables and settings. Their headers and payloads are not checked here.
-        refused: Refused attempts.
+        refused: Refused attempts, each with the number 1.
         ending: `finished`, `raised`, or `failed` if the containment failed; empty if the code has not ended.
         note: The error in one line.
         is_ready: True if the copy was contained. Its code runs from then on, so it cannot report a failure of that.
     """
 
     output_limit: int
-    _outputs: list[ReceivedOutput] = field(default_factory=list)
+    _outputs: list[Output] = field(default_factory=list)
     effects: list[ReportFrame] = field(default_factory=list)
-    refused: list[ReceivedRefusal] = field(default_factory=list)
+    refused: list[RefusedAttempt] = field(default_factory=list)
     ending: str = ""
     note: str = ""
     is_ready: bool = False
 
     @property
-    def outputs(self) -> list[ReceivedOutput]:
+    def outputs(self) -> list[Output]:
         """The outputs in order. Adjacent texts are one output."""
-        outputs: list[ReceivedOutput] = []
+        outputs: list[Output] = []
         for is_text, group in itertools.groupby(self._outputs, lambda output: output.kind == "text"):
             if is_text:
-                outputs.append(ReceivedOutput("text", {PLAIN: "".join(_plain(one.data) for one in group)}))
+                outputs.append(Output("text", "".join(one.text for one in group)))
             else:
                 outputs += group
         return outputs
@@ -223,12 +211,12 @@ class Report:
         kind = header.get("kind")
         if self.ending:
             raise MalformedReportError("a frame follows the end")
-        if kind in OUTPUTS:
-            self._add_output(kind, header, payload)
+        if kind in _OUTPUTS:
+            self._add_output(cast("OutputKind", kind), header, payload)
         elif kind == "effect":
             self.effects.append(ReportFrame(_checked(header, "effect", dict), payload))
         elif kind == "refused":
-            self.refused.append(ReceivedRefusal(_text(header, "action"), _line(header)))
+            self.refused.append(RefusedAttempt(_text(header, "action"), line=_line(header)))
         elif kind == "call":
             return ReceivedCall(
                 _checked(header, "id", int), _text(header, "tool"), _checked(header, "arguments", dict)
@@ -241,7 +229,7 @@ class Report:
             raise MalformedReportError("a frame has an unknown kind")
         return None
 
-    def _add_output(self, kind: str, header: dict[str, Any], payload: bytearray) -> None:
+    def _add_output(self, kind: OutputKind, header: dict[str, Any], payload: bytearray) -> None:
         data: dict[str, str | bytes] = {}
         start = 0
         for mime, is_text, size in _parts(header):
@@ -250,27 +238,24 @@ class Report:
             start += size
         if start != len(payload):
             raise MalformedReportError("an output has another size than its parts")
+        plain = data.pop(_PLAIN, "")
+        text = plain if isinstance(plain, str) else ""
         if kind == "text":
-            self._add_text(_plain(data))
+            self._add_text(text)
             return
-        self._outputs.append(ReceivedOutput(kind, data))
+        self._outputs.append(Output(kind, text, data))
 
     def _add_text(self, text: str) -> None:
         left, self.output_limit = self.output_limit, self.output_limit - len(text)
         if self.output_limit < 0 <= left:
             text = f"{text[:left]}\n[The rest of the output was cut.]\n"
         if left >= 0:
-            self._outputs.append(ReceivedOutput("text", {PLAIN: text}))
+            self._outputs.append(Output("text", text))
 
     def _end(self, ending: str, note: str) -> None:
         if ending not in ENDINGS or (ending == "failed" and self.is_ready):
             raise MalformedReportError("an ending has an unknown name")
         self.ending, self.note = ending, note
-
-
-def _plain(data: dict[str, str | bytes]) -> str:
-    text = data.get(PLAIN, "")
-    return text if isinstance(text, str) else ""
 
 
 def _parts(header: dict[str, Any]) -> Iterable[tuple[str, bool, int]]:

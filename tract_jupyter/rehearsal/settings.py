@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.models import one_line
 from tract_jupyter.rehearsal.effects import RANDOM_STATES, SettingEffect
+from tract_jupyter.rehearsal.files import new_folder_mode
 from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError, check
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _is_in_order(some: list[str], others: list[str]) -> bool:
 def _process() -> dict[str, Any]:
     """Return settings that this package does not change, as texts."""
     found = {
-        "file mode mask": _mask(),
+        "file mode mask": f"{0o777 & ~new_folder_mode():04o}",
         "recursion limit": str(sys.getrecursionlimit()),
         "signal handlers": " ".join(_callable(signal.getsignal(getattr(signal, name))) for name in _SIGNALS),
         **{
@@ -202,11 +203,6 @@ def _process() -> dict[str, Any]:
     if "numpy" in sys.modules:
         found["np.geterr()"] = str(sys.modules["numpy"].geterr())
     return found
-
-
-def _mask() -> str:
-    with Path("/proc/self/status").open(encoding="ascii", errors="replace") as file:
-        return next((line.split()[1] for line in file if line.startswith("Umask:")), "")
 
 
 def _callable(value: Any) -> str:
