@@ -34,7 +34,7 @@ def workspace(tract, tmp_path, monkeypatch):
 def level(request, tract, workspace, monkeypatch):
     """Each level that this machine permits."""
     made = Rehearser(workspace, Backups(workspace / "b"), level=skip_unless(request.param))
-    monkeypatch.setattr(tract.scripts.contained, "_rehearser", lambda: made)
+    monkeypatch.setattr(tract.scripts.rehearsing, "_rehearser", lambda: made)
     return request.param
 
 

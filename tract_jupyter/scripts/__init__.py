@@ -2,14 +2,13 @@
 
 * `script`: the code. `runner`: runs scripts and keeps their results. `run`: one active run, with its tool calls.
   `result`: the result of a run.
-* Backends: `kernel` (this process, with variables that scripts share), `sandbox` (a separate process that reaches
-  the outside only through tools) and `contained` (a contained process with packages). `check` finds certain errors
-  before a script runs in the sandbox.
+* Backends: `kernel` (this process, with variables that scripts share), and `sandbox` (a separate process that reaches
+  the outside only through tools). `check` finds certain errors before a script runs in the sandbox.
 * `limits`: limits on calls, time and memory. `stopper`: stops a script from another thread. `call_log`: prevents a
   second run from repeating calls. `pendings`: paused scripts, and scripts that need approval.
 * `tools`: the tools that let a model run scripts. `instructions`: the model's instructions about scripts.
-* `rehearsing`: rehearsals of scripts for the kernel, and scripts that only look. `figures`: a script's figures for
-  a model.
+* `rehearsing`: rehearsals of scripts for the kernel, scripts that only look, and the third backend, a contained
+  process with packages. `figures`: a script's figures for a model.
 
 Knows `loop`, `toolkit`, `rehearsal`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.
 """

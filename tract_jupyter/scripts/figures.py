@@ -17,6 +17,7 @@ from tract_jupyter.prompts import FIGURES, NOT_SENDABLE
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from tract_jupyter.rehearsal import Effects
     from tract_jupyter.scripts.run import ScriptRun
 
 _LONGEST_EDGE: Final = 1_568
@@ -32,8 +33,7 @@ def keep_figures(run: ScriptRun) -> None:
     """Keep the figures of a finished script that the model may see, and add a note about all its figures."""
     drawn, run.drawn = run.drawn, []  # a result must not keep figures alive
     if run.is_kept and run.effects is not None:
-        images = [output.data.get("image/png") for output in run.effects.outputs]
-        run.figures = [image for image in images if isinstance(image, bytes)]
+        run.figures = png_images(run.effects)
     count = len(run.figures) + len(drawn)
     if not count:
         return
@@ -47,6 +47,12 @@ def keep_figures(run: ScriptRun) -> None:
         left = count - len(figure_files(run.figures))
         note += NOT_SENDABLE.format(count=left) if left else ""
     run.notes = (*run.notes, note)
+
+
+def png_images(effects: Effects) -> list[bytes]:
+    """Return the PNG images in the output of a copy. They may have any content."""
+    images = [output.data.get("image/png") for output in effects.outputs]
+    return [image for image in images if isinstance(image, bytes)]
 
 
 def figure_files(images: Iterable[bytes]) -> tuple[AttachedFile, ...]:

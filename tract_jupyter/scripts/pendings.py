@@ -318,7 +318,7 @@ class PendingScript(FieldPending):
 
     @property
     def _is_changed(self) -> bool:
-        return self._rehearsed is not None and self._rehearsed.code != self.fields["code"]
+        return self._rehearsed is not None and self._rehearsed.run.script.code != self.fields["code"]
 
     def _rehearse_again(self, note: str) -> None:
         self.rehearse()

@@ -1,24 +1,33 @@
-"""Rehearsals of scripts for the kernel: on a contained copy first, then kept or run.
+"""Scripts on a contained copy: rehearsals for the kernel, which are kept or run, and the contained backend.
 
 A script that only looked (`only_looked`) may go to the model without a request, if the user allowed it. The output of
 such scripts is limited per turn.
+
+The contained backend runs a script with packages in a fresh copy, without variables, files and environment of the user.
+Tool calls go through the same gate as all calls. So a model's script runs there without a request. Nothing of it is
+kept.
 """
 
 from __future__ import annotations
 
 import base64
 import contextvars
+import tempfile
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.models import digest
+from tract_jupyter.exceptions import RehearsalError, ScriptFailedError
+from tract_jupyter.models import counted, digest
 from tract_jupyter.rehearsal import ToolReply, Watch, probe
 from tract_jupyter.review import Subject
+from tract_jupyter.scripts.figures import png_images
+from tract_jupyter.scripts.kernel import NAMES
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.toolkit import CHAT, ToolResult, call_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from tract_jupyter.rehearsal import Change, Effects, Output, Rehearsal, Rehearser
     from tract_jupyter.scripts.run import ScriptRun
@@ -61,13 +70,11 @@ class Rehearsed(NamedTuple):
     """The rehearsal of a script, or the reason why there is none.
 
     Attributes:
-        code: The rehearsed code.
         run: The run with the answered tool calls. It becomes the result if the effects are kept.
         rehearsal: The rehearsal. None if there is none.
         why_not: The reason why there is none; empty if there is one.
     """
 
-    code: str
     run: ScriptRun
     rehearsal: Rehearsal | None
     why_not: str = ""
@@ -79,10 +86,10 @@ class Rehearsed(NamedTuple):
 
 
 class Rehearsing:
-    """The rehearsals of one tract's scripts.
+    """The contained runs of one tract's scripts: rehearsals, and the contained backend.
 
     Args:
-        executor: It answers tool calls that only read.
+        executor: It makes the tool calls.
         rehearser: It returns the rehearser of this kernel. None if there is none.
 
     Attributes:
@@ -103,23 +110,52 @@ class Rehearsing:
 
     def rehearse(self, run: ScriptRun, namespace: dict[str, Any]) -> Rehearsed:
         """Rehearse a prepared script in the current thread."""
-        code, rehearser, notes = run.script.code, self.rehearser, call_context().notes
+        rehearser, notes = self.rehearser, call_context().notes
         if rehearser is None:
-            return Rehearsed(code, run, None)
+            return Rehearsed(run, None)
         own = sorted(own_names(namespace) & run.script.names)
         if own:
-            return Rehearsed(
-                code, run, None, f"the code uses `{own[0]}`, which a copy of the kernel does not have"
-            )
+            return Rehearsed(run, None, f"the code uses `{own[0]}`, which a copy of the kernel does not have")
         stop = None if notes is None else notes.stop
         try:
             rehearsal = rehearser.rehearse(
-                run.script.without_tool_imports, namespace, tools=self._answering(run), stop=stop
+                run.script.without_tool_imports,
+                namespace,
+                tools=self._answering(run, self._answer),
+                stop=stop,
             )
         except RehearsalError as error:
             level = probe()
-            return Rehearsed(code, run, None, level.reason if level.name == "none" else str(error))
-        return Rehearsed(code, run, rehearsal)
+            return Rehearsed(run, None, level.reason if level.name == "none" else str(error))
+        return Rehearsed(run, rehearsal)
+
+    def run_contained(self, run: ScriptRun) -> None:
+        """Run a script of the contained backend, and store the outcome in `run`.
+
+        Raises:
+            ScriptFailedError: This machine cannot contain code. Nothing ran.
+        """
+        if self._rehearser is None:
+            raise ScriptFailedError("nothing contains code here; use backend='sandbox'")
+        rehearser, notes = self._rehearser(), call_context().notes
+        limits, most = rehearser.limits, run.meter.limits.seconds
+        with tempfile.TemporaryDirectory(prefix="tract-contained-") as folder:
+            try:
+                effects = rehearser.run_bare(
+                    run.script.without_tool_imports,
+                    Path(folder),
+                    NAMES,
+                    tools=self._answering(run, self._make),
+                    stop=None if notes is None else notes.stop,
+                    limits=replace(limits, seconds=min(limits.seconds, most or limits.seconds)),
+                )
+            except RehearsalError as error:
+                raise ScriptFailedError(
+                    f"the script cannot be contained here: {error} Or use backend='sandbox'"
+                ) from None
+            finally:
+                run.calls.end()
+        _end(run, effects)
 
     def watch(self, run: ScriptRun, namespace: dict[str, Any]) -> Watch | None:
         """Save the variables and files that code names, before it runs in the kernel. None if that is not possible.
@@ -146,21 +182,28 @@ class Rehearsing:
         note = "" if run.effects is None else differences(run.effects, run.change)
         run.notes = (*run.notes, *filter(None, [note]))
 
-    def _answering(self, run: ScriptRun) -> Callable[[str, dict[str, Any]], ToolReply]:
+    @staticmethod
+    def _answering(
+        run: ScriptRun, answer: Callable[[ScriptRun, str, dict[str, Any]], ToolReply]
+    ) -> Callable[[str, dict[str, Any]], ToolReply]:
         """Return the function that answers tool calls of the copy, with the context of this thread."""
         context = contextvars.copy_context()
-        return lambda name, arguments: context.copy().run(self._answer, run, name, arguments)
+        return lambda name, arguments: context.copy().run(answer, run, name, arguments)
+
+    def _make(self, run: ScriptRun, name: str, arguments: dict[str, Any]) -> ToolReply:
+        """Make a call through the gate."""
+        result = run.calls.execute(self._executor, name, arguments, line=0)
+        return ToolReply(result.output, result.error)
 
     def _answer(self, run: ScriptRun, name: str, arguments: dict[str, Any]) -> ToolReply:
         """Make a call that only reads and needs no approval. All other calls end the rehearsal."""
-        executor, calls = self._executor, run.calls
-        call = executor.prepare(name, arguments, actor=calls.actor, profile=calls.profile)
+        calls = run.calls
+        call = self._executor.prepare(name, arguments, actor=calls.actor, profile=calls.profile)
         if isinstance(call, ToolResult):
-            return ToolReply(None, call.error, needs_approval=False)
+            return ToolReply(error=call.error)
         if call.question is not None or not call.tool.traits.read_only:
-            return ToolReply(None, "", needs_approval=True)
-        result = calls.execute(executor, name, arguments, line=0)
-        return ToolReply(result.output, result.error, needs_approval=False)
+            return ToolReply(needs_approval=True)
+        return self._make(run, name, arguments)
 
     def looked(self) -> int:
         """Return the number of characters that scripts without effects sent in the current turn without a request."""
@@ -174,7 +217,7 @@ class Rehearsing:
             self._looked[turn.question] = self.looked() + len(effects.text())
 
 
-# --- the result of a rehearsal
+# --- the result of a copy
 
 
 class RehearsedValue:
@@ -221,6 +264,25 @@ def _error(effects: Effects) -> ScriptError:
     traceback = "".join(output.text for output in effects.outputs if output.kind == "error")
     name, _, message = effects.ending_note.partition(": ")
     return ScriptError(name or "Error", message, traceback or effects.ending_note)
+
+
+def _end(run: ScriptRun, effects: Effects) -> None:
+    """Give a run of the contained backend its output, its status, and notes about refused attempts and lost files."""
+    replay(run, effects)
+    if effects.ending == "stopped":
+        run.status = ScriptStatus.INTERRUPTED
+    elif effects.ending in {"limit", "crashed"}:
+        run.status = ScriptStatus.TIMED_OUT if effects.ending == "limit" else ScriptStatus.FAILED
+        run.error = ScriptError("Stopped", effects.ending_note, f"Stopped: {effects.ending_note}\n")
+    run.figures = png_images(effects)
+    run.notes = (*run.notes, *_notes(effects))
+
+
+def _notes(effects: Effects) -> Iterator[str]:
+    if effects.refused:
+        yield f"Refused: {'; '.join(one.action for one in effects.refused)}."
+    if effects.files:
+        yield f"{counted(len(effects.files), 'file')} of the script ended with it; print what you need."
 
 
 def differences(effects: Effects, change: Change) -> str:

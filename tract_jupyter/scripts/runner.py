@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from tract_jupyter.exceptions import RehearsalError, ScriptFailedError
 from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_repr
 from tract_jupyter.scripts.call_log import CallLog
-from tract_jupyter.scripts.contained import Contained
 from tract_jupyter.scripts.figures import keep_figures
 from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel
@@ -67,8 +66,8 @@ class Scripts:
     Attributes:
         notebooks: The notebooks of the kernel, with their variables.
         sandbox: The backend for code without approval.
-        contained: The backend for code with packages, without approval and without anything of the user.
-        rehearsing: The rehearsals of scripts for the kernel.
+        rehearsing: The rehearsals of scripts for the kernel, and the backend for code with packages, without approval
+            and without anything of the user.
         results: The newest 100 results, oldest first.
         runs: The number of runs.
         shown: A context manager around each run. A notebook shows the script's output in it.
@@ -89,7 +88,6 @@ class Scripts:
         self._count_tokens = count_tokens
         self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
         self.sandbox = Sandbox(executor, pool)
-        self.contained = Contained(executor, rehearser)
         self.rehearsing = Rehearsing(executor, rehearser)
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
         self._overheads: dict[str, _Overhead] = {}
@@ -179,7 +177,7 @@ class Scripts:
             if run.backend == "sandbox":
                 self._run_in_sandbox(run, fresh=fresh)
             elif run.backend == "contained":
-                self.contained.run(run)
+                self.rehearsing.run_contained(run)
             else:
                 run.effects = effects
                 self._run_in_kernel(run, fresh=fresh)
