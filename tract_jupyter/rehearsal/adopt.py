@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import one_line
-from tract_jupyter.rehearsal.backups import FileRecord, store_below
+from tract_jupyter.rehearsal.backups import FileRecord
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, VariableRecord
 from tract_jupyter.rehearsal.files import is_installed
@@ -172,8 +172,8 @@ def _keep_files(findings: Findings, backups: Backups, change_id: str) -> Journal
     lower = os.open(findings.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         for change in upper.changes:
-            store_below(backups, lower, change.path, change.before)
-            store_below(backups, upper.folder, change.path, change.after)
+            backups.store_below(lower, change.path, change.before)
+            backups.store_below(upper.folder, change.path, change.after)
         files = [
             FileRecord(
                 change.path,

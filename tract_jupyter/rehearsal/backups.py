@@ -16,7 +16,6 @@ import hashlib
 import json
 import os
 import re
-import stat
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -173,6 +172,46 @@ class Backups:
         name = total.hexdigest()
         temporary.replace(self._object(name))
         return name
+
+    def store_below(self, folder: int, path: str, state: FileState | None) -> None:
+        """Store the content of a file below a folder, which must still have this state.
+
+        Raises:
+            RehearsalError: it changed.
+            OSError: it cannot be read.
+        """
+        if state is None or self.has(state):
+            return
+        descriptor = open_below(folder, path)
+        try:
+            stored = self.store(descriptor)
+        finally:
+            os.close(descriptor)
+        if stored != state.sha256:
+            raise RehearsalError(f"{path} ({size_text(state.size)}) changed. Rehearse the code again.")
+
+    def rescue(self, record: JournalRecord, numbers: Sequence[int]) -> None:
+        """Store the present content of files that changed since, before they are replaced.
+
+        Raises:
+            OSError: it cannot be stored.
+        """
+        workspace = os.open(record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            for number in numbers:
+                file = record.files[number]
+                now = None if file.is_folder else _state_at(workspace, file.path)
+                if now is None or now == file.state(file.at):
+                    continue
+                self.store_below(workspace, file.path, now)
+                if file.at == "after":
+                    file.after = now  # redo restores the content that was replaced
+                else:
+                    file.before = now
+        finally:
+            os.close(workspace)
+        if numbers:
+            self.write(record)
 
     def has(self, state: FileState | None) -> bool:
         """Return True if the content of a state is here, or the state is a missing file."""
@@ -638,20 +677,6 @@ def _clean(workspace: int, file: FileRecord, side: Side, temporary: str) -> None
         os.fsync(folder)
 
 
-def is_blocked(workspace: int, path: str) -> bool:
-    """Return True if another kind of entry has the place of a file, of a folder (`/` at the end) or of its parents."""
-    parts = path.rstrip("/").split("/")
-    for count in range(1, len(parts) + 1):
-        try:
-            mode = os.stat("/".join(parts[:count]), dir_fd=workspace, follow_symlinks=False).st_mode
-        except FileNotFoundError:
-            return False
-        is_folder = count < len(parts) or path.endswith("/")
-        if not (stat.S_ISDIR(mode) if is_folder else stat.S_ISREG(mode)):
-            return True
-    return False
-
-
 def _exists(folder: int, name: str) -> bool:
     try:
         os.stat(name, dir_fd=folder, follow_symlinks=False)
@@ -680,45 +705,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def store_below(backups: Backups, folder: int, path: str, state: FileState | None) -> None:
-    """Store the content of a file below a folder, which must still have this state.
-
-    Raises:
-        RehearsalError: it changed.
-        OSError: it cannot be read.
-    """
-    if state is None or backups.has(state):
-        return
-    descriptor = open_below(folder, path)
-    try:
-        stored = backups.store(descriptor)
-    finally:
-        os.close(descriptor)
-    if stored != state.sha256:
-        raise RehearsalError(f"{path} ({size_text(state.size)}) changed. Rehearse the code again.")
-
-
-def rescue(backups: Backups, record: JournalRecord, numbers: Sequence[int]) -> None:
-    """Store the present content of files that changed since, before they are replaced.
-
-    Raises:
-        OSError: it cannot be stored.
-    """
-    workspace = os.open(record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        for number in numbers:
-            file = record.files[number]
-            now = None if file.is_folder else _state_at(workspace, file.path)
-            if now is None or now == file.state(file.at):
-                continue
-            store_below(backups, workspace, file.path, now)
-            if file.at == "after":
-                file.after = now  # redo restores the content that was replaced
-            else:
-                file.before = now
-    finally:
-        os.close(workspace)
-    if numbers:
-        backups.write(record)

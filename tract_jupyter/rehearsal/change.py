@@ -10,7 +10,14 @@ from unicodedata import normalize
 
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.describe import describe, memory_of
-from tract_jupyter.rehearsal.files import MOST_READ, content_below, shown_path, state_below, text_diff
+from tract_jupyter.rehearsal.files import (
+    MOST_READ,
+    content_below,
+    is_blocked,
+    shown_path,
+    state_below,
+    text_diff,
+)
 from tract_jupyter.rehearsal.settings import MISSING, ChangedSetting, current, same_setting, set_setting
 from tract_jupyter.rehearsal.tables import compare_frames
 
@@ -219,8 +226,6 @@ class Change:
         return UndoItem("file", shown_path(file.path), state, detail, file.path)
 
     def _now(self, file: FileRecord) -> Any:
-        from tract_jupyter.rehearsal.backups import is_blocked
-
         if self._record is None:
             return None
         try:
@@ -260,15 +265,8 @@ class Change:
             for number, (file, is_moved) in enumerate(zip(self._files, are_moved, strict=True))
             if is_moved and file.at != side
         ]
-        self._rescue(numbers)
+        self._backups.rescue(self._record, numbers)
         self._backups.move(self._record, side, numbers)
-
-    def _rescue(self, numbers: list[int]) -> None:
-        """Save the content of files that changed since, before a forced undo replaces them."""
-        from tract_jupyter.rehearsal.backups import rescue
-
-        if self._backups is not None and self._record is not None:
-            rescue(self._backups, self._record, numbers)
 
     def _bind(self, variable: VariableRecord, side: Side) -> None:
         value = variable.before if side == "before" else variable.after

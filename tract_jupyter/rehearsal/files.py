@@ -155,6 +155,20 @@ def state_below(folder: int, path: str) -> FileState | None:
         os.close(descriptor)
 
 
+def is_blocked(workspace: int, path: str) -> bool:
+    """Return True if another kind of entry has the place of a file, of a folder (`/` at the end) or of its parents."""
+    parts = path.rstrip("/").split("/")
+    for count in range(1, len(parts) + 1):
+        try:
+            mode = os.stat("/".join(parts[:count]), dir_fd=workspace, follow_symlinks=False).st_mode
+        except FileNotFoundError:
+            return False
+        is_folder = count < len(parts) or path.endswith("/")
+        if not (stat.S_ISDIR(mode) if is_folder else stat.S_ISREG(mode)):
+            return True
+    return False
+
+
 # ---- reading
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.rehearsal.backups import FileRecord, store_below
+from tract_jupyter.rehearsal.backups import FileRecord
 from tract_jupyter.rehearsal.baseline import digest, touched, tree_of, variables_of
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, UndoItem, VariableRecord
 from tract_jupyter.rehearsal.files import LARGEST, shown_path, state_below
@@ -75,7 +75,7 @@ class FileWatch:
             for path in paths:
                 with suppress(OSError, RehearsalError):
                     state = state_below(folder, path)
-                    store_below(self._backups, folder, path, state)
+                    self._backups.store_below(folder, path, state)
                     saved[path] = state
         finally:
             os.close(folder)
@@ -161,7 +161,7 @@ class FileWatch:
                 with suppress(OSError, RehearsalError):
                     before, after = self._saved.get(path), state_below(folder, path)
                     if before != after:
-                        store_below(self._backups, folder, path, after)
+                        self._backups.store_below(folder, path, after)
                         found.append(FileRecord(path, before, after, is_created=before is None, at="after"))
         finally:
             os.close(folder)
