@@ -2,8 +2,8 @@
 
 * `messages` reads the messages of a page strictly, because a page is not trusted.
 * `pages` holds the connections to the pages: it asks them for cells, sends approved edits, and takes clicks.
-* `notebook_file` reads the notebook's file if no page answers.
-* `saving` tells a save of the open notebook from another change of its file.
+* `notebook_file` reads the notebook's file if no page answers, and tells a save of the open notebook from another
+  change of its file.
 * `edits` checks proposed edits against the texts that the model read, and compares the texts.
 * `effects` rehearses new code after its diffs are on display.
 * `outputs` makes bounded data for a model of cells and their outputs.

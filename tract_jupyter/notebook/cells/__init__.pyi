@@ -1,10 +1,10 @@
 from .messages import MOST_CHARACTERS as MOST_CHARACTERS
 from .messages import VERSION as VERSION
 from .messages import source_hash as source_hash
+from .notebook_file import NotebookSaves as NotebookSaves
 from .origin import describe_origin as describe_origin
 from .reply import Reply as Reply
 from .reply import propose_reply as propose_reply
 from .reply import split_reply as split_reply
 from .review import EDIT_TOOL as EDIT_TOOL
-from .saving import NotebookSaves as NotebookSaves
 from .tools import NotebookCells as NotebookCells

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import counted, one_line
-from tract_jupyter.notebook.cells.messages import CELL_ID, source_hash
+from tract_jupyter.notebook.cells.messages import CELL_ID, CellKind, source_hash
 from tract_jupyter.notebook.views.diff import shared_length
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ _OTHER_BREAKS: Final = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """Characters that end a line of Python or of a page. A diff could hide a line with them."""
 
 Action = Literal["insert", "replace", "delete", "move"]
-_Kind = Literal["code", "markdown", "raw"]
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -50,7 +49,7 @@ class CellEdit(TypedDict):
     after: NotRequired[
         Annotated[str | None, "For insert and move: the id of the cell before it; null for the beginning."]
     ]
-    kind: NotRequired[Annotated[_Kind | None, "For insert; code if left out."]]
+    kind: NotRequired[Annotated[CellKind | None, "For insert; code if left out."]]
     source: NotRequired[Annotated[str | None, "For insert and replace: the whole new text."]]
 
 

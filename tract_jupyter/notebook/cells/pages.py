@@ -12,7 +12,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, OperationError, TractError
 from tract_jupyter.models import one_line
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
     from pathlib import Path
 
+    from tract_jupyter.notebook.cells.review import CellRequests
+    from tract_jupyter.notebook.side_panel import SidePanel
+
 _logger = logging.getLogger(__name__)
 READ_SECONDS: Final = 3.0
 APPLY_SECONDS: Final = 10.0
@@ -31,34 +34,6 @@ FRESH_SECONDS: Final = 2.0
 _MOST_PAGES: Final = 20
 _OUTPUT_CHARACTERS: Final = 2_000_000
 _WITHOUT_A_USER: Final = {"cells", "applied", "changed", "refused"}
-
-
-class Clicks(Protocol):
-    """The receiver of clicks at cells."""
-
-    def connected(self, page: Page) -> None:
-        """Take a new page."""
-        ...
-
-    def decide(self, message: dict[str, Any]) -> None:
-        """Take a click on a request. Raises `TractError` if it does not count."""
-        ...
-
-
-class Side(Protocol):
-    """The receiver of messages about the side panel."""
-
-    def connected(self, page: Page) -> None:
-        """Take a new page."""
-        ...
-
-    def show(self, page: Page, *, is_open: bool) -> None:
-        """Show the panel on a page, or end it there."""
-        ...
-
-    def stop(self) -> None:
-        """Stop the running turn."""
-        ...
 
 
 @dataclass(eq=False)
@@ -111,11 +86,11 @@ class CellPages:
 
     Args:
         path: returns the path of the notebook; None if it is not known.
-        clicks: takes clicks.
+        clicks: takes clicks at cells.
         side: the side panel.
     """
 
-    def __init__(self, path: Callable[[], Path | None], clicks: Clicks, side: Side) -> None:
+    def __init__(self, path: Callable[[], Path | None], clicks: CellRequests, side: SidePanel) -> None:
         self._path = path
         self._clicks = clicks
         self._side = side
