@@ -374,11 +374,11 @@ def with_parts(
         read: returns the bytes of a hash.
         with_results: also send the attachments of tool results.
     """
+    from tract_jupyter.models.content_types import Attachment
+
     sent: list[Any] = []
     of_results: list[Attachment] = []
     for message in messages:
-        from tract_jupyter.models.content_types import Attachment
-
         named = [Attachment(**each) for each in message.get("attachments") or ()]
         if of_results and message.get("role") != "tool":
             sent.append(_of_results(of_results, read))
