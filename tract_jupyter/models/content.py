@@ -39,6 +39,7 @@ class Priority(StrEnum):
 
 Role = Literal["system", "user", "assistant", "tool"]
 _ROLE_NAMES: Final = frozenset(get_args(Role))
+_TEXT: Final = frozenset({str, type(None)})
 
 
 def plain_content(content: BaseModel | dict[str, Any]) -> dict[str, Any]:
@@ -70,18 +71,13 @@ def _text_fields(content: dict[str, Any]) -> dict[str, Any] | None:
             fields = {"name": None, **content}
         case _:
             return None
-    return fields if all(text is None or _is_text(text) for text in fields.values()) else None
-
-
-def _is_text(value: object) -> bool:
-    """Return True for a valid text: of no subclass, and without lone surrogates."""
-    if type(value) is not str:
-        return False
+    if not _TEXT.issuperset(map(type, fields.values())):  # no subclasses
+        return None
     try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+        "".join(filter(None, fields.values())).encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        return None
+    return fields
 
 
 _ROLES: Final = {"instruction": "system", "session": "system", "tool_io": "tool"}
