@@ -9,7 +9,7 @@ import pytest
 from tests.cpu import cpu_seconds
 from tests.rehearsal.folders import findings_with, write_files
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.rehearsal import Backups
+from tract_jupyter.rehearsal import Backups, Output
 
 
 @pytest.fixture
@@ -285,6 +285,12 @@ def test_the_digest_covers_files(upper, workspace):
     assert findings_with(upper, workspace).digest() == first
     write_files(upper, {"a.txt": "two"})
     assert findings_with(upper, workspace).digest() != first
+
+
+def test_the_digest_tells_one_output_from_two(upper, workspace):
+    findings = findings_with(upper, workspace)
+    one, two = [Output("display", "a", {"": "b"})], [Output("display", "a"), Output("display", "b")]
+    assert findings.digest(one) != findings.digest(two)
 
 
 def test_files_of_the_store_cannot_be_kept(upper, workspace):

@@ -102,7 +102,8 @@ class Findings:
         """Return the SHA-256 over the code and all received data, with the outputs."""
         total = self.hashed.copy()
         for output in outputs:
-            for mime, value in [("", output.text), *sorted(output.data.items())]:
+            # the text comes first, and is never in `data`: so each output has one beginning
+            for mime, value in [("text/plain", output.text), *sorted(output.data.items())]:
                 data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
                 _add(total, ["output", output.kind, mime], data)
         digits: str = total.hexdigest()
