@@ -362,7 +362,8 @@ def _permissions(folder: int) -> int:
 
 def new_folder_mode() -> int:
     """Return the permission bits that this process gives to a new folder."""
-    with open("/proc/self/status", encoding="ascii", errors="replace") as status:  # noqa: PTH123
+    # not the built-in `open`, which the code of a copy may have replaced
+    with Path("/proc/self/status").open(encoding="ascii", errors="replace") as status:
         mask = next(line.split()[1] for line in status if line.startswith("Umask:"))
     return 0o777 & ~int(mask, 8)
 
