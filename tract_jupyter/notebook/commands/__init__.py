@@ -8,7 +8,7 @@ explains the analysis, `notify` sends messages about requests, and `doctor` chec
 shared parts.
 
 To add a command, write a module here with `COMMANDS`, a tuple of `Command`. The command then runs, completes and
-appears in `%tract help`. `_MODULES` has the place of a built-in one in the list.
+appears in `%tract help`. A built-in one also needs its place and its name in `_MODULES`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MODULES: Final = {
     "rules": "rules",
     "doctor": "doctor",
 }
-"""The modules in the order of `%tract help`, with their commands, so that a command imports only its own module.
+"""The built-in modules in the order of `%tract help`, with their commands. So a command imports only its own module.
 
 Other modules follow, in alphabetical order.
 """
