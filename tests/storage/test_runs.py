@@ -77,6 +77,16 @@ def test_nothing_is_added_twice(database, add, given):
         WRITES["profile"][1](connection, 1)  # the connection can be used on
 
 
+def test_events_after_one_of_another_process_are_not_added(database):
+    first, second, third = events(3)
+    with database.write() as connection:
+        RunEventRows(TRACT).append(connection, [first, second])
+    with pytest.raises(StoreError, match="already"), database.write() as connection:
+        RunEventRows(TRACT).append(connection, [second, third])
+    with database.read() as connection:
+        assert RunEventRows(TRACT).of(connection, RUN) == [first, second]
+
+
 def test_tracts_of_a_store_do_not_see_each_others_rows(database):
     other = "2" * 32
     with database.write() as connection:
