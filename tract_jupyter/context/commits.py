@@ -370,14 +370,14 @@ class Commits:
         """Return commits for readers. Commits in the history of `head` have their effective priority there."""
         appended = [entry.commit_hash for entry in entries if entry.operation == APPEND]
         merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
-        is_changed = self._timelines.is_cached(head)
+        needs_timeline = self._timelines.is_cached(head)  # it costs nothing then
         parents: Mapping[str, tuple[str, ...]] = {}
-        if merges or (appended and not is_changed):
+        if merges or (appended and not needs_timeline):
             with self._database.read() as connection:
                 parents = self._rows.merge_parents_of(connection, merges) if merges else {}
-                is_changed = is_changed or bool(self._rows.changes_to(connection, appended))
+                needs_timeline = needs_timeline or bool(self._rows.changes_to(connection, appended))
         priorities = {entry.commit_hash: entry.starting_priority() for entry in entries}
-        if is_changed:
+        if needs_timeline:
             with self._timelines.lock:
                 timeline = self._timelines.at(head)
                 for commit_hash in appended:

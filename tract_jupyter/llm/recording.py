@@ -63,7 +63,7 @@ class SentRequest:
     def of(
         cls, operation: str, model: str, messages: Sequence[Mapping[str, Any]], options: Mapping[str, Any]
     ) -> SentRequest:
-        """Describe a request with the options of a call."""
+        """Describe a request with the options of a call, except `abort` and `model`."""
         recorded = {name: value for name, value in options.items() if name not in {"abort", "model"}}
         return cls(operation, model, messages, recorded)
 

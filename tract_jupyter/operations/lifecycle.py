@@ -262,7 +262,7 @@ class Operations:
                     "it, and propose yours under another name"
                 )
             self.stored.put(connection, stored, "activated", about, actor)
-            if before is not None and _can_no_more(spec, before):
+            if before is not None and _gains_nothing(spec, before):
                 hashes = (before.spec_hash, cls.spec_hash)
                 self._review.grants.carry_over(connection, "operation", spec.name, *hashes)
         self.stored.take_on(spec.name, partial(self.registry.activate, cls, reviewed=reviewed))
@@ -685,8 +685,8 @@ class Operations:
             )
 
 
-def _can_no_more(new: OperationSpec, old: OperationSpec) -> bool:
-    """Return True if a version of an operation can access no more than an older one."""
+def _gains_nothing(new: OperationSpec, old: OperationSpec) -> bool:
+    """Return True if the new version of an operation can access nothing that the old one cannot."""
     from tract_jupyter.operations.advice import gained, spec_reach
 
     return not gained(spec_reach(old), spec_reach(new))

@@ -191,7 +191,7 @@ class Backups:
             raise RehearsalError(f"{path} ({size_text(state.size)}) changed. Rehearse the code again.")
 
     def rescue(self, record: JournalRecord, numbers: Sequence[int]) -> None:
-        """Store the present content of files that changed since, before they are replaced.
+        """Store the present content of files that changed since the record was made, before they are replaced.
 
         Raises:
             OSError: it cannot be stored.
