@@ -9,7 +9,7 @@ from IPython.core.completer import provisionalcompleter
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.notebook import commands
-from tract_jupyter.notebook.commands import all_commands, find_command
+from tract_jupyter.notebook.commands import all_commands, command_names, find_command
 from tract_jupyter.notebook.panels import panel_data
 from tract_jupyter.review import shown_code
 
@@ -456,6 +456,7 @@ def test_a_wrong_value_is_refused_by_the_option_that_declares_it(shell, magic, l
 
 
 def test_a_command_is_found_without_the_others(monkeypatch):
-    names = all_commands().keys() - {"help"}
+    names = list(all_commands())
+    assert command_names() == names
     monkeypatch.setattr(commands, "all_commands", None)
-    assert {find_command(name).name for name in names} == names
+    assert [find_command(name).name for name in names[:-1]] == names[:-1]

@@ -144,9 +144,12 @@ class TractJupyter(Configurable):
 
     def advice(self) -> Advice:
         """Return the analysis with these settings."""
-        from tract_jupyter.analysis import use_effects
+        from tract_jupyter.analysis import own_effects
 
-        use_effects(self.rule_effects)
+        if self.rule_effects or own_effects():
+            from tract_jupyter.analysis import use_effects  # imports all rules
+
+            use_effects(self.rule_effects)
         return _advice(self.rules_off, self.rule_levels)
 
 

@@ -323,10 +323,10 @@ def _arguments(notebook: NotebookSession, line: str) -> _Found | None:
 
 def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[tuple[str, str]]:
     if magic == "%tract":
-        from tract_jupyter.notebook.commands import all_commands, find_command
+        from tract_jupyter.notebook.commands import command_names, find_command
 
         if len(parts) == 1:
-            return [(name, "command") for name in all_commands()]
+            return [(name, "command") for name in command_names()]
         command = find_command(parts[0])
         return command.words(notebook, parts[1:-1]) if command else ()
     options = ALL_OPTIONS.get(magic.lstrip("%"))

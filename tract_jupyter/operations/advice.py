@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from tract_jupyter.review import ACCESS, CodeBlock, ValueRow, ValueTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from tract_jupyter.analysis import AnalysisResult, Capabilities
+    from tract_jupyter.analysis import AnalysisResult, AnalysisSession, Capabilities, CodeAnalyzer
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
 
 
@@ -128,13 +129,27 @@ class Advice:
     """
 
     def __init__(self, off: Iterable[str] = (), levels: Mapping[str, str] | None = None) -> None:
-        from tract_jupyter.analysis import AnalysisSession, CodeAnalyzer, own_effects
+        from tract_jupyter.analysis import own_effects
 
         self.off = tuple(sorted(set(off)))
         self.levels = dict(sorted((levels or {}).items()))
         self.effects = own_effects()
-        self.analyzer = CodeAnalyzer(_working_directory(), off=self.off, levels=self.levels)
-        self._session = AnalysisSession(self.analyzer)
+        self._folder = _working_directory()
+        if self.off or self.levels:
+            _ = self.analyzer  # checks them
+
+    @cached_property
+    def analyzer(self) -> CodeAnalyzer:
+        """The analyzer with these settings."""
+        from tract_jupyter.analysis import CodeAnalyzer
+
+        return CodeAnalyzer(self._folder, off=self.off, levels=self.levels)
+
+    @cached_property
+    def _session(self) -> AnalysisSession:
+        from tract_jupyter.analysis import AnalysisSession
+
+        return AnalysisSession(self.analyzer)
 
     def is_of(self, off: Iterable[str], levels: Mapping[str, str], effects: Iterable[str] = ()) -> bool:
         """Return True if the settings are equal to these."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import cached_property
 from operator import is_
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -12,10 +13,8 @@ from tract_jupyter.exceptions import RehearsalError, ScriptFailedError
 from tract_jupyter.models import brief_repr, canonical_json, check_choice, safe_repr
 from tract_jupyter.scripts.call_log import CallLog
 from tract_jupyter.scripts.figures import keep_figures
-from tract_jupyter.scripts.instructions import instructions
 from tract_jupyter.scripts.kernel import NAMES, ScriptNotebooks, run_in_kernel
 from tract_jupyter.scripts.limits import ScriptLimits
-from tract_jupyter.scripts.rehearsing import Rehearsing, only_looked, own_names, replay
 from tract_jupyter.scripts.result import ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
 from tract_jupyter.scripts.sandbox import Sandbox, restore_run
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from tract_jupyter.sandbox import SandboxPool
     from tract_jupyter.scripts.call_log import StoredLog
     from tract_jupyter.scripts.pendings import PendingScript, PendingScriptCall
-    from tract_jupyter.scripts.rehearsing import Rehearsed
+    from tract_jupyter.scripts.rehearsing import Rehearsed, Rehearsing
     from tract_jupyter.scripts.result import OutputKind, ScriptResult
     from tract_jupyter.toolkit import ToolDefinition, ToolExecutor, ToolProfile, ToolsModule
 
@@ -66,8 +65,6 @@ class Scripts:
     Attributes:
         notebooks: The notebooks of the kernel, with their variables.
         sandbox: The backend for code without approval.
-        rehearsing: The rehearsals of scripts for the kernel, and the backend for code with packages, without approval
-            and without anything of the user.
         results: The newest 100 results, oldest first.
         runs: The number of runs.
         shown: A context manager around each run. A notebook shows the script's output in it.
@@ -88,7 +85,7 @@ class Scripts:
         self._count_tokens = count_tokens
         self.notebooks = ScriptNotebooks(lambda: {"tools": tools(), **NAMES})
         self.sandbox = Sandbox(executor, pool)
-        self.rehearsing = Rehearsing(executor, rehearser)
+        self._rehearser = rehearser
         self.results: deque[ScriptResult] = deque(maxlen=_KEPT)
         self._overheads: dict[str, _Overhead] = {}
         self._instruction_tokens: dict[str, int] = {}  # tokens of the latest instructions, by profile
@@ -96,6 +93,16 @@ class Scripts:
         self.shown: Callable[[ScriptRun], AbstractContextManager[None]] = _not_shown
         self._stored_log = stored_log
         self._record = record
+
+    @cached_property
+    def rehearsing(self) -> Rehearsing:
+        """The rehearsals of scripts for the kernel.
+
+        It is also the backend for code with packages, without approval and without anything of the user.
+        """
+        from tract_jupyter.scripts.rehearsing import Rehearsing
+
+        return Rehearsing(self._executor, self._rehearser)
 
     def prepare(
         self,
@@ -223,6 +230,8 @@ class Scripts:
         Raises:
             RehearsalError: The effects cannot be kept. Nothing changed.
         """
+        from tract_jupyter.scripts.rehearsing import only_looked, replay
+
         run, rehearsal = rehearsed.run, rehearsed.rehearsal
         assert rehearsal is not None  # noqa: S101 # the caller has checked it
         run.effects, run.is_kept = rehearsal.effects, True
@@ -261,6 +270,8 @@ class Scripts:
     @property
     def hidden_names(self) -> frozenset[str]:
         """The names of objects of this package in the notebooks of the kernel, which a copy must not have."""
+        from tract_jupyter.scripts.rehearsing import own_names
+
         return frozenset().union(*map(own_names, self.notebooks.namespaces()))
 
     @property
@@ -405,6 +416,8 @@ class Scripts:
         Raises:
             ContentError: The profile does not exist, or the limit is too low.
         """
+        from tract_jupyter.scripts.instructions import instructions
+
         bound = profile_of(profile)
         text = instructions(self._executor, bound, self._count_tokens, max_tokens, query)
         self._instruction_tokens[bound.name] = self._count_tokens(text)

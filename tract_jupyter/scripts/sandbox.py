@@ -26,7 +26,6 @@ from tract_jupyter.sandbox import LACKS, ErrorHints, SandboxLimits, explain_erro
 from tract_jupyter.scripts.check import TOOLS, check_script, nearest_tool
 from tract_jupyter.scripts.kernel import NAMES, check_new, check_room, checked_id, existing
 from tract_jupyter.scripts.limits import ScriptLimits
-from tract_jupyter.scripts.pendings import PendingScriptCall
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.scripts.run import ScriptRun
 from tract_jupyter.scripts.script import MAIN, Script
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.review import CodeRange
     from tract_jupyter.sandbox import SandboxPool, SandboxSession
+    from tract_jupyter.scripts.pendings import PendingScriptCall
     from tract_jupyter.toolkit import Exchanged, ToolDefinition, ToolExecutor
 
 
@@ -355,6 +355,8 @@ class Sandbox:
         values: dict[str, Any],
     ) -> PendingScriptCall | None:
         """Return the request about a call, with the paused program; None if the program is too large to store."""
+        from tract_jupyter.scripts.pendings import PendingScriptCall
+
         program = snapshot.dump()
         if len(program) > MOST_BYTES:
             return None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import BEGUN_BEFORE, refused
-from tract_jupyter.scripts.pendings import PendingScript
 from tract_jupyter.scripts.script import MAIN
 from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, call_context, note_question, refusal
 
@@ -85,6 +84,8 @@ class _ScriptTools:
         if backend != "kernel" or actor == "user":
             done = scripts.execute(run)
             return ToolResult("notebook_execute", success=True, output=done.to_dict(), images=done.figures)
+
+        from tract_jupyter.scripts.pendings import PendingScript
 
         executor = self._executor()
         reviewer = executor.reviewer

@@ -59,6 +59,14 @@ def all_commands() -> dict[str, Command]:
     return {command.name: command for command in [*commands, _HELP]}
 
 
+def command_names() -> list[str]:
+    """Return the names of all commands, in the order of `%tract help`, without importing the built-in ones."""
+    others = [
+        command.name for name in _module_names() if name not in _MODULES for command in _commands_in(name)
+    ]
+    return [*" ".join(_MODULES.values()).split(), *others, _HELP.name]
+
+
 def find_command(name: str) -> Command | None:
     """Return the command with this name, or None."""
     module = next((module for module, names in _MODULES.items() if name in names.split()), None)
@@ -130,7 +138,7 @@ def _help_on(name: str) -> GridView:
 
 def _unknown(name: str) -> OperationError:
     return OperationError(
-        f"no command {name!r}.{nearest(name, all_commands())} '%tract help' lists the commands"
+        f"no command {name!r}.{nearest(name, command_names())} '%tract help' lists the commands"
     )
 
 

@@ -20,7 +20,7 @@ from pygments.lexers.python import PythonLexer
 from pygments.regexopt import regex_opt
 from pygments.token import STANDARD_TYPES, Name, Number, Punctuation, Token
 
-from tract_jupyter.analysis import RULES, RiskLevel
+from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.models import counted
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.diff import changed_words, side_by_side
@@ -107,6 +107,8 @@ def _places_html(places: Iterable[Occurrence]) -> list[Html]:
 
 
 def _page_html(rule: RuleFindings, part: str) -> Html | None:
+    from tract_jupyter.analysis import RULES
+
     known = RULES.get(rule.code)
     if known is None:
         return None
