@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from tests import postgres
 from tests.forking import Forker
+from tests.scheduling import Scheduling
 from tract_jupyter import Tract
 from tract_jupyter.models import START_ENVIRONMENT
 from tract_jupyter.operations import ActionDef, OperationSpec
@@ -115,6 +116,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Return the processors, as each worker collects all tests; at least four if all run, as many wait for kernels."""
     processors = os.cpu_count() or 1
     return processors if config.option.markexpr else max(4, processors)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    """Return the scheduler for groups that long runs do not slow down."""
+    return Scheduling(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 def pytest_make_parametrize_id(val: object) -> str | None:
