@@ -42,10 +42,13 @@ class Scheduling(LoadGroupScheduling):
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Have a worker run the next group, and more if there are many."""
-        indexes = []
-        assigned = self.assigned_work[node]
-        for _ in range(AHEAD if len(self.workqueue) > LAST else 1):
-            group, unit = self.workqueue.popitem(last=False)
-            assigned[group] = unit
-            indexes += [self._indexes[nodeid] for nodeid, ended in unit.items() if not ended]
-        node.send_runtest_some(indexes)
+        units = [self.workqueue.popitem(last=False)]
+        while len(self.workqueue) > LAST and len(units) < AHEAD and len(units[-1][1]) == 1:
+            units.append(self.workqueue.popitem(last=False))
+        if len(units) > 1 and len(units[-1][1]) > 1:  # a large group is for the first worker that is free
+            self.workqueue.update([units[-1]])
+            self.workqueue.move_to_end(units.pop()[0], last=False)
+        self.assigned_work[node].update(units)
+        node.send_runtest_some(
+            [self._indexes[nodeid] for _, unit in units for nodeid, ended in unit.items() if not ended]
+        )

@@ -67,6 +67,16 @@ def test_each_test_runs_once_and_a_group_in_one_worker(workers, number):
     assert number < 60 or min(counts) > 0
 
 
+def test_two_large_groups_that_follow_each_other_go_to_two_workers():
+    tests = [f"tests/test_a.py::test_{n}" for n in range(LAST + 500)]
+    tests[100:140] = [f"tests/test_b.py::test_{n}@{'left' if n % 2 else 'right'}" for n in range(40)]
+    nodes = [Node("gw0"), Node("gw1")]
+    ended = run(scheduling(nodes, tests), nodes, tests)
+    workers = {test.partition("@")[2]: worker for worker, test in ended if "@" in test}
+    assert workers["left"] != workers["right"]
+    assert len(ended) == len(tests)
+
+
 def test_what_a_worker_had_is_given_to_another_one_if_it_crashes():
     tests = [f"tests/test_a.py::test_{n}" for n in range(LAST + 500)]
     nodes = [Node("gw0"), Node("gw1")]
