@@ -40,15 +40,15 @@ SEPARATE = ("notebook_cells", "outside_agents", "outside_waits")
 """Groups that run by name, or by the part before `_`: they need JupyterLab's extension, or install programs."""
 # smaller sizes for a run of all groups
 _SHORTER: dict[str, tuple[object, ...]] = {
-    "review": ((1_000, 10_000),),
+    "review": ((1_000, 4_000),),
     "llm": ((100, 1_000), 500),
-    "runs": ((1_000, 4_000),),
+    "runs": ((1_000, 4_000), 40),
     "analysis": ((1_000, 5_000),),
     "store": ((1_000, 10_000),),
     "kill": (30,),
     "storm": (1, 100),
     "damage": (40,),
-    "fuzz": (10,),
+    "fuzz": (3,),
     "rehearsal": (40, 512, 12),
     "proof": (20, 12),
 }

@@ -16,6 +16,7 @@ from hypothesis import settings
 
 from tests import postgres
 from tests.forking import Forker
+from tests.scheduling import Scheduling
 from tract_jupyter import Tract
 from tract_jupyter.models import START_ENVIRONMENT
 from tract_jupyter.operations import ActionDef, OperationSpec
@@ -117,6 +118,12 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     return processors if config.option.markexpr else max(4, processors)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling | None:
+    """Return the scheduler for groups that long runs do not slow down."""
+    return Scheduling(config, log) if config.getoption("dist") == "loadgroup" else None
+
+
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Shorten a text in the name of a test: each report repeats the name, and each process that a test starts gets it."""
     if not isinstance(val, str | bytes) or len(val) <= 60:
@@ -124,16 +131,28 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return ascii(val[:60]).strip("b'\"")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests that another kind of store does not change, and let a kernel start twice."""
+    """Leave out tests that another kind of store does not change, keep a file with its kernel, and let a kernel start twice.
+
+    Tests of a file that share a kernel or a server are for one worker, or each worker would start it.
+    """
     if config.getoption("store") != "usual":
         items[:] = [item for item in items if {"tract", "own_store"} & set(getattr(item, "fixturenames", ()))]
     for item in items:
+        if not item.get_closest_marker("xdist_group") and _shares_with_its_file(item):
+            item.add_marker(pytest.mark.xdist_group(item.path.relative_to(config.rootpath).as_posix()))
         marks = {mark.name for mark in item.iter_markers()}
         if marks & {"kernel", "slow"} and "browser" not in marks:
             # another process can take a kernel's port before the kernel opens it; the kernel then ends or hangs
             port_errors = ["Kernel died before replying", "Kernel didn't respond"]
             item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=port_errors))
+
+
+def _shares_with_its_file(item: pytest.Item) -> bool:
+    fixtures = getattr(item, "_fixtureinfo", None)
+    found = fixtures.name2fixturedefs.values() if fixtures else ()
+    return any(definitions[-1].scope == "module" for definitions in found)
 
 
 @pytest.hookimpl(wrapper=True)

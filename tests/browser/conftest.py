@@ -66,13 +66,15 @@ class Screenshot(Protocol):
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups in its own hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything in this folder, and keep it on two workers, each with a server and a browser."""
-    own = [item for item in items if item.path.is_relative_to(HERE)]
-    files = sorted({item.path for item in own})
-    for item in own:
+    files = sorted(path for path in {item.path for item in items} if path.is_relative_to(HERE))
+    numbers = {path: number % 2 for number, path in enumerate(files)}
+    for item in items:
+        if item.path not in numbers:
+            continue
         item.add_marker(pytest.mark.browser)
         # a page on a busy machine may be late once; the summary names what had to run again
         item.add_marker(pytest.mark.flaky(reruns=1))
-        item.add_marker(pytest.mark.xdist_group(f"browser {files.index(item.path) % 2}"))
+        item.add_marker(pytest.mark.xdist_group(f"browser {numbers[item.path]}"))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -29,8 +29,9 @@ def go(pending):
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark everything in this folder."""
+    files = {path for path in {item.path for item in items} if path.is_relative_to(HERE)}
     for item in items:
-        if item.path.is_relative_to(HERE):
+        if item.path in files:
             item.add_marker(pytest.mark.kernel)
             item.add_marker(pytest.mark.slow)
             item.add_marker(pytest.mark.timeout(120))

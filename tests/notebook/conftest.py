@@ -35,7 +35,7 @@ ANSI = re.compile(r"\x1b\[[0-9;]*m")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark each test that starts a kernel."""
     for item in items:
-        if item.path.is_relative_to(HERE) and "kernel" in getattr(item, "fixturenames", ()):
+        if "kernel" in getattr(item, "fixturenames", ()) and item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.kernel)
 
 

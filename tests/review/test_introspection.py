@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -156,3 +158,15 @@ def test_a_description_has_nothing_about_the_constructor(make, tmp_path, capsys)
 def test_a_pending_is_printed_without_control_characters(tract, capsys):
     tract.policies.propose("tidy", "register_tag", {"name": "x\x1b[2J\u202e", "description": ""}).pprint()
     assert not {"\x1b", "\u202e"} & set(capsys.readouterr().out)
+
+
+def test_what_is_known_of_an_operation_ends_with_it(spec):
+    with Tract.open() as tract:
+        tract.register_operation(spec())
+        pending = tract.fire("citation_check", {"urls": []}, review=True)
+        assert "verify" in pending.to_dict()["available_actions"]
+        assert pending.review_request().actions
+        kind = weakref.ref(type(pending))
+    del tract, pending
+    gc.collect()
+    assert kind() is None

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import inspect
 import re
-from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakKeyDictionary
 
 from tract_jupyter.models import cut_with_size, one_line, printable
 from tract_jupyter.models.schema import Parameters, type_text
@@ -75,9 +75,15 @@ def parameters_for_models(cls: type, name: str) -> Parameters:
     return every.without(PERSONAL) if name == "approve" else every
 
 
-@cache
 def _parameters(cls: type, name: str) -> Parameters:
-    return Parameters.of(getattr(cls, name), skip=1)
+    known = _KNOWN.setdefault(cls, {})
+    if name not in known:
+        known[name] = Parameters.of(getattr(cls, name), skip=1)
+    return known[name]
+
+
+_KNOWN: Final[WeakKeyDictionary[type, dict[str, Parameters]]] = WeakKeyDictionary()
+"""The parameters of actions, by class and action. Each registration makes a class, which must not outlive its tract."""
 
 
 def state(pending: Pending) -> dict[str, Any]:
