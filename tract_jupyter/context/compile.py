@@ -53,7 +53,6 @@ class Compiler:
         at_commit: str | None = None,
         at_time: datetime | None = None,
         include_reasoning: bool = False,
-        include_edit_annotations: bool = False,
     ) -> CompiledContext:
         """Return the context of HEAD, of another commit (`at_commit`), or of a time (`at_time`, inclusive).
 
@@ -68,7 +67,7 @@ class Compiler:
         if at_commit is not None and at_time is not None:
             raise ContentError("got both at_commit and at_time; use only one of them")
         last = None if at_time is None else _text_of(at_time)
-        if last is None and not include_reasoning and not include_edit_annotations:
+        if last is None and not include_reasoning:
             return self.of(self._head(at_commit, None))
         head = self._head(at_commit, last)
         with uninterrupted(), self._timelines.lock:
@@ -78,9 +77,9 @@ class Compiler:
             context = timeline.context(
                 self._toolsets.get(used) if (used := timeline.tools_hash) else (), self._limit(), self._read
             )
-            if not include_reasoning and not include_edit_annotations:
+            if not include_reasoning:
                 return self._corrections.context(context)
-            messages = _messages(timeline, reasoning=include_reasoning, marks=include_edit_annotations)
+            messages = [timeline.message(step) for step in timeline.steps if _is_wanted(timeline, step)]
         return self._corrections.context(recounted(context, messages))
 
     def of(self, head: str | None) -> CompiledContext:
@@ -117,22 +116,11 @@ def _until(timeline: Timeline, last: str) -> Timeline:
     return Timeline((step for step in timeline.steps if step.created_at <= last), timeline.merged)
 
 
-def _messages(timeline: Timeline, *, reasoning: bool, marks: bool) -> list[Message]:
-    messages = []
-    for step in timeline.steps:
-        if step.operation == APPEND and _wanted(timeline, step, reasoning=reasoning):
-            message = timeline.message(step)
-            edited = marks and step.commit_hash in timeline.winners
-            messages.append(message._replace(content=f"{message.content} [edited]") if edited else message)
-    return messages
-
-
-def _wanted(timeline: Timeline, step: Step, *, reasoning: bool) -> bool:
-    """Return True if the context includes an append. With `reasoning`, it includes reasoning."""
-    if timeline.priority(step) is not Priority.SKIP:
-        return True
-    by_nature = step.priority is None and timeline.priority_source(step.commit_hash) is None
-    return reasoning and step.content_type == "reasoning" and by_nature
+def _is_wanted(timeline: Timeline, step: Step) -> bool:
+    """Return True if a context with reasoning includes a commit: an append that the user did not skip."""
+    is_unchanged = step.priority is None and timeline.priority_source(step.commit_hash) is None
+    is_reasoning = step.content_type == "reasoning" and is_unchanged
+    return step.operation == APPEND and (is_reasoning or timeline.priority(step) is not Priority.SKIP)
 
 
 _COMMITS = "commits"
