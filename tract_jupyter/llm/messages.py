@@ -137,10 +137,14 @@ class Usage:
         return _known(fields)
 
 
+def first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first choice of a response; empty if it has none."""
+    return next(iter(dicts(response.get("choices"))), {})
+
+
 def _says_something(response: Mapping[str, Any]) -> bool:
     """Return True if a response has a reply with a text, reasoning or calls."""
-    first = next(iter(dicts(response.get("choices"))), {})
-    message = first.get("message")
+    message = first_choice(response).get("message")
     parts = ("content", "refusal", "reasoning", "reasoning_content", "tool_calls")
     return isinstance(message, dict) and any(message.get(name) for name in parts)
 
