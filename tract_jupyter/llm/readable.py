@@ -17,7 +17,7 @@ from tract_jupyter.exceptions import ContentError
 from tract_jupyter.llm.call import ClientThrough, Send
 from tract_jupyter.llm.messages import CUT_REASONS, INVALID_JSON, REFUSED, first_choice
 from tract_jupyter.llm.reply import RawCall, finish_of_reply
-from tract_jupyter.models import canonical_json
+from tract_jupyter.models import canonical_json, read_strict_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -108,7 +108,7 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
         return _unread("", _CUT.format(reason=finish))  # even if the tool needs no arguments
     try:
         # RawCall.values ignores duplicate keys and accepts NaN, which has no JSON form
-        arguments = json.loads(raw.arguments, parse_constant=_no_constant)
+        arguments = read_strict_json(raw.arguments)
     except (ValueError, RecursionError) as error:
         cut = finish in CUT_REASONS and is_last
         why = _CUT.format(reason=finish) if cut else f"the arguments are not JSON: {_brief(error)}"
@@ -119,10 +119,6 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
         return _storable(arguments)
     except ContentError as error:
         return _unread(raw.arguments, f"the arguments cannot be stored: {error}")
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _brief(error: Exception) -> str:

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
@@ -15,7 +14,7 @@ from pydantic import Field, model_validator
 from typing_extensions import override
 
 from tract_jupyter.context import ApproximateCounter
-from tract_jupyter.models import MAX_PATTERN, problem_of
+from tract_jupyter.models import MAX_PATTERN, problem_of, read_strict_json
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
     OperationOutput,
@@ -177,7 +176,7 @@ class ParseJson(_Step):
     @override
     def apply(self, value: Any, fill: Render) -> Any:
         try:
-            return json.loads(_text(value, self.type), parse_constant=_refuse)
+            return read_strict_json(_text(value, self.type))
         except (ValueError, RecursionError) as error:
             raise OperationFailed(
                 ErrorCode.OUTPUT_PARSE, f"parse_json: the text is not JSON: {error}"
@@ -248,10 +247,6 @@ def _check_size(characters: int) -> None:
         raise OperationFailed.invalid(
             f"The text would have {characters} characters; the limit is {MAX_TEXT}."
         )
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
 
 
 class TransformParams(Data):
