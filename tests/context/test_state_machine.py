@@ -38,7 +38,7 @@ def everything(tract):
     return (
         tract.status(), tract.log(None), tract.list_branches(), tract.tags.list(), tract.reflog(),
         {name: tract.compile(at_commit=tip) for name, tip in tips.items() if tip},
-        tract.history.pinned(), tract.history.skipped(), tract.compile(include_reasoning=True, include_edit_annotations=True),
+        tract.history.pinned(), tract.history.skipped(), tract.compile(include_reasoning=True),
     )  # fmt: skip
 
 

@@ -17,31 +17,24 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context.repository import Repository
     from tract_jupyter.models import CompiledContext, Message
-    from tract_jupyter.storage import CommitRows, Database, Position, RefRows, Step
+    from tract_jupyter.storage import CommitRows, Position, Step
 
 
-class Origins:
-    """Finds the priority of a commit on other branches."""
+def annotation_of(repository: Repository, commit_hash: str) -> Entry | None:
+    """Return the newest commit of any branch that changes this commit's priority; None if there is none.
 
-    def __init__(self, database: Database, rows: CommitRows, refs: RefRows) -> None:
-        self._database = database
-        self._rows = rows
-        self._refs = refs
-
-    def annotation(self, commit_hash: str) -> Entry | None:
-        """Return the newest commit of any branch that changes this commit's priority; None if there is none.
-
-        Commits without a branch, such as undone ones, do not count.
-        """
-        with self._database.read() as connection:
-            changes = [change for _, change in self._rows.changes_to(connection, [commit_hash])]
-            if not changes:
-                return None
-            reachable: set[str] = set()
-            for tip in {tip for tip in self._refs.branches(connection).values() if tip}:
-                reachable |= self._rows.ancestors(connection, tip)
-            newest = next((change for change in reversed(changes) if change in reachable), None)
-            return self._rows.get(connection, newest) if newest else None
+    Commits without a branch, such as undone ones, do not count.
+    """
+    rows = repository.rows
+    with repository.database.read() as connection:
+        changes = [change for _, change in rows.changes_to(connection, [commit_hash])]
+        if not changes:
+            return None
+        reachable: set[str] = set()
+        for tip in {tip for tip in repository.ref_rows.branches(connection).values() if tip}:
+            reachable |= rows.ancestors(connection, tip)
+        newest = next((change for change in reversed(changes) if change in reachable), None)
+        return rows.get(connection, newest) if newest else None
 
 
 def merge_bases(connection: Connection, rows: CommitRows, common: Sequence[Step]) -> tuple[str, ...]:

@@ -40,14 +40,11 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from sqlalchemy import Connection
 
-    from tract_jupyter.context.files import Attachable, Files
-    from tract_jupyter.context.refs import Refs
-    from tract_jupyter.context.timeline import Timelines, Totals
-    from tract_jupyter.context.tokens import Corrections
-    from tract_jupyter.context.toolsets import Toolsets
-    from tract_jupyter.context.writer import Writer
+    from tract_jupyter.context.files import Attachable
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.context.timeline import Totals
     from tract_jupyter.models import AttachedFile, CommitInfo, TokenBudget, TokenCounter
-    from tract_jupyter.storage import CommitRows, Database, Entry, Position
+    from tract_jupyter.storage import Entry, Position
 
 
 _MESSAGE_LENGTH = 100
@@ -249,27 +246,9 @@ def metadata_of(options: Mapping[str, Any]) -> dict[str, Any]:
 class Commits:
     """The commits of one tract."""
 
-    def __init__(
-        self,
-        database: Database,
-        rows: CommitRows,
-        refs: Refs,
-        timelines: Timelines,
-        writer: Writer,
-        toolsets: Toolsets,
-        corrections: Corrections,
-        *,
-        files: Files,
-    ) -> None:
-        self._files = files
-        self._database = database
-        self._rows = rows
-        self._refs = refs
-        self._timelines = timelines
-        self._writer = writer
-        self._toolsets = toolsets
-        self.counter = corrections.counter
-        self._corrections = corrections
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self.counter = repository.corrections.counter
         self.budget: TokenBudget | None = None
 
     def commit(
@@ -288,7 +267,7 @@ class Commits:
         target = self._edit_target(operation, edit_target)
         if retain is not None or retain_match != () or retain_match_mode != "substring":
             options["retention"] = Retention.of(retain, retain_match, retain_match_mode)
-        options["tools_hash"] = None if tools is None else self._toolsets.store(tools)
+        options["tools_hash"] = None if tools is None else self._repository.toolsets.store(tools)
         return self._appended(content, target, options)
 
     def edit(self, original: str, content: dict[str, Any], **options: Any) -> CommitInfo:
@@ -306,7 +285,7 @@ class Commits:
     ) -> CommitInfo:
         kind = APPEND if target is None else EDIT
         new = self.draft(content, operation=kind, edit_target=target, **options)
-        entry = self._writer.append(new, self._budget_check())
+        entry = self._repository.writer.append(new, self._budget_check())
         return entry.info(entry.starting_priority())
 
     def say(self, content: dict[str, Any], edit: str | None, options: Mapping[str, Any]) -> CommitInfo:
@@ -331,11 +310,11 @@ class Commits:
         """
         new, check = self.draft(content, **options), self._budget_check()
         for attempt in range(_ATTEMPTS):
-            here = self._refs.at(branch)
+            here = self._repository.refs.at(branch)
             if check is not None:
                 check(totals_after(here.context_tokens, here.context_messages, new))
             try:
-                self._writer.write(Plan(branch, here.commit_hash, here, [new], "commit"))
+                self._repository.writer.write(Plan(branch, here.commit_hash, here, [new], "commit"))
             except BranchMovedError:
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -358,7 +337,7 @@ class Commits:
         draft = annotation(entry.commit_hash, priority, reason, retention)
         if metadata:
             draft = draft._replace(metadata_json=canonical_json(metadata))
-        placed = self._writer.append(draft, self._budget_check())
+        placed = self._repository.writer.append(draft, self._budget_check())
         return placed.info(placed.starting_priority())
 
     def get(self, name: str) -> CommitInfo:
@@ -370,16 +349,16 @@ class Commits:
         """Return commits for readers. Commits in the history of `head` have their effective priority there."""
         appended = [entry.commit_hash for entry in entries if entry.operation == APPEND]
         merges = [entry.commit_hash for entry in entries if entry.operation == MERGE]
-        needs_timeline = self._timelines.is_cached(head)  # it costs nothing then
+        needs_timeline = self._repository.timelines.is_cached(head)  # it costs nothing then
         parents: Mapping[str, tuple[str, ...]] = {}
         if merges or (appended and not needs_timeline):
-            with self._database.read() as connection:
-                parents = self._rows.merge_parents_of(connection, merges) if merges else {}
-                needs_timeline = needs_timeline or bool(self._rows.changes_to(connection, appended))
+            with self._repository.database.read() as connection:
+                parents = self._repository.rows.merge_parents_of(connection, merges) if merges else {}
+                needs_timeline = needs_timeline or bool(self._repository.rows.changes_to(connection, appended))
         priorities = {entry.commit_hash: entry.starting_priority() for entry in entries}
         if needs_timeline:
-            with self._timelines.lock:
-                timeline = self._timelines.at(head)
+            with self._repository.timelines.lock:
+                timeline = self._repository.timelines.at(head)
                 for commit_hash in appended:
                     place = timeline.place.get(commit_hash)
                     if place is not None:
@@ -394,7 +373,7 @@ class Commits:
         Raises:
             CommitNotFoundError: unknown commit.
         """
-        with self._database.read() as connection:
+        with self._repository.database.read() as connection:
             return self._lookup(connection, name)
 
     def with_position(self, name: str) -> tuple[Entry, Position]:
@@ -403,8 +382,8 @@ class Commits:
         Raises:
             CommitNotFoundError: unknown commit.
         """
-        with self._database.read() as connection:
-            return self._lookup(connection, name), self._refs.here(connection)
+        with self._repository.database.read() as connection:
+            return self._lookup(connection, name), self._repository.refs.here(connection)
 
     def entries(self, hashes: Iterable[str]) -> list[Entry]:
         """Return stored commits by their full hashes.
@@ -412,18 +391,18 @@ class Commits:
         Raises:
             CommitNotFoundError: a commit is missing.
         """
-        with self._database.read() as connection:
+        with self._repository.database.read() as connection:
             return [self._of_hash(connection, commit_hash) for commit_hash in hashes]
 
     def _lookup(self, connection: Connection, name: str) -> Entry:
         if isinstance(name, str) and len(name) == _HASH_LENGTH:  # a full hash has precedence, as in git
-            entry = self._rows.get(connection, name)
+            entry = self._repository.rows.get(connection, name)
             if entry is not None:
                 return entry
-        return self._of_hash(connection, self._refs.find(connection, name))
+        return self._of_hash(connection, self._repository.refs.find(connection, name))
 
     def _of_hash(self, connection: Connection, commit_hash: str) -> Entry:
-        entry = self._rows.get(connection, commit_hash)
+        entry = self._repository.rows.get(connection, commit_hash)
         if entry is None:
             raise CommitNotFoundError(
                 f"there is no commit {commit_hash[:12]} in this tract; log() lists its commits"
@@ -434,7 +413,7 @@ class Commits:
         self, content: BaseModel | dict[str, Any], *, attachments: Sequence[Attachable] = (), **options: Any
     ) -> Draft:
         """Return a checked draft for a plan."""
-        full_content, files = self._files.attached(plain_content(content), attachments)
+        full_content, files = self._repository.files.attached(plain_content(content), attachments)
         return draft(full_content, self.counter, files=files, **options)
 
     def check_target(self, name: str) -> Entry:
@@ -473,8 +452,8 @@ class Commits:
         return self.check_target(edit_target).commit_hash
 
     def _check_history(self, target: Entry, here: Position) -> None:
-        with self._timelines.lock:
-            known = self._timelines.at(here.commit_hash).place if here.commit_hash else {}
+        with self._repository.timelines.lock:
+            known = self._repository.timelines.at(here.commit_hash).place if here.commit_hash else {}
             if target.commit_hash in known:
                 return
         where = f"branch {here.branch!r}" if here.branch else "HEAD"
@@ -501,7 +480,7 @@ class Commits:
             BudgetExceededError: the budget rejects the count.
         """
         if self.budget is not None:
-            self.budget.check(self._corrections.tokens(tokens), self.counter.name)
+            self.budget.check(self._repository.corrections.tokens(tokens), self.counter.name)
 
 
 def _article(entry: Entry) -> str:

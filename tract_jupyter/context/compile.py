@@ -15,37 +15,21 @@ from tract_jupyter.models import (
     check_limit,
     check_text,
 )
-from tract_jupyter.storage import APPEND, to_text, uninterrupted
+from tract_jupyter.storage import APPEND, CompileRows, to_text, uninterrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from tract_jupyter.context.refs import Refs
-    from tract_jupyter.context.timeline import Timelines
-    from tract_jupyter.context.tokens import Corrections
-    from tract_jupyter.context.toolsets import Toolsets
-    from tract_jupyter.models import Message, Reader
-    from tract_jupyter.storage import CompileRecord, CompileRows, Database, Step
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.models import Message
+    from tract_jupyter.storage import CompileRecord, Step
 
 
 class Compiler:
     """Compiles the contexts of one tract."""
 
-    def __init__(
-        self,
-        timelines: Timelines,
-        toolsets: Toolsets,
-        refs: Refs,
-        limit: Callable[[], int | None],
-        corrections: Corrections,
-        read: Reader,
-    ) -> None:
-        self._read = read
-        self._timelines = timelines
-        self._toolsets = toolsets
-        self._refs = refs
-        self._limit = limit
-        self._corrections = corrections
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
 
     def compile(
         self,
@@ -53,7 +37,6 @@ class Compiler:
         at_commit: str | None = None,
         at_time: datetime | None = None,
         include_reasoning: bool = False,
-        include_edit_annotations: bool = False,
     ) -> CompiledContext:
         """Return the context of HEAD, of another commit (`at_commit`), or of a time (`at_time`, inclusive).
 
@@ -68,37 +51,35 @@ class Compiler:
         if at_commit is not None and at_time is not None:
             raise ContentError("got both at_commit and at_time; use only one of them")
         last = None if at_time is None else _text_of(at_time)
-        if last is None and not include_reasoning and not include_edit_annotations:
+        if last is None and not include_reasoning:
             return self.of(self._head(at_commit, None))
         head = self._head(at_commit, last)
-        with uninterrupted(), self._timelines.lock:
-            timeline = self._timelines.at(head)
+        with uninterrupted(), self._repository.timelines.lock:
+            timeline = self._repository.timelines.at(head)
             if last is not None:
                 timeline = _until(timeline, last)
-            context = timeline.context(
-                self._toolsets.get(used) if (used := timeline.tools_hash) else (), self._limit(), self._read
-            )
-            if not include_reasoning and not include_edit_annotations:
-                return self._corrections.context(context)
-            messages = _messages(timeline, reasoning=include_reasoning, marks=include_edit_annotations)
-        return self._corrections.context(recounted(context, messages))
+            context = self._context(timeline)
+            if not include_reasoning:
+                return self._repository.corrections.context(context)
+            messages = [timeline.message(step) for step in timeline.steps if _is_wanted(timeline, step)]
+        return self._repository.corrections.context(recounted(context, messages))
 
     def of(self, head: str | None) -> CompiledContext:
         """Return the context of a commit by its full hash, as `compile` does without options."""
-        with uninterrupted(), self._timelines.lock:  # a timeline counts its rendered steps
-            timeline = self._timelines.at(head)
-            return self._corrections.context(
-                timeline.context(
-                    self._toolsets.get(used) if (used := timeline.tools_hash) else (),
-                    self._limit(),
-                    self._read,
-                )
-            )
+        with uninterrupted(), self._repository.timelines.lock:  # a timeline counts its rendered steps
+            timeline = self._repository.timelines.at(head)
+            return self._repository.corrections.context(self._context(timeline))
+
+    def _context(self, timeline: Timeline) -> CompiledContext:
+        used = timeline.tools_hash
+        tools = () if used is None else self._repository.toolsets.get(used)
+        return timeline.context(tools, self._repository.max_tokens(), self._repository.files.read)
 
     def _head(self, at_commit: str | None, last: str | None) -> str | None:
+        refs = self._repository.refs
         if at_commit is not None:
-            return self._refs.resolve(at_commit)
-        return self._refs.position.commit_hash if last is None else self._refs.tip_at(last)
+            return refs.resolve(at_commit)
+        return refs.position.commit_hash if last is None else refs.tip_at(last)
 
 
 def recounted(context: CompiledContext, messages: Sequence[Message]) -> CompiledContext:
@@ -117,37 +98,25 @@ def _until(timeline: Timeline, last: str) -> Timeline:
     return Timeline((step for step in timeline.steps if step.created_at <= last), timeline.merged)
 
 
-def _messages(timeline: Timeline, *, reasoning: bool, marks: bool) -> list[Message]:
-    messages = []
-    for step in timeline.steps:
-        if step.operation == APPEND and _wanted(timeline, step, reasoning=reasoning):
-            message = timeline.message(step)
-            edited = marks and step.commit_hash in timeline.winners
-            messages.append(message._replace(content=f"{message.content} [edited]") if edited else message)
-    return messages
+def _is_wanted(timeline: Timeline, step: Step) -> bool:
+    """Return True if a context with reasoning includes a commit: an append that the user did not skip."""
+    is_unchanged = step.priority is None and timeline.priority_source(step.commit_hash) is None
+    is_reasoning = step.content_type == "reasoning" and is_unchanged
+    return step.operation == APPEND and (is_reasoning or timeline.priority(step) is not Priority.SKIP)
 
 
-def _wanted(timeline: Timeline, step: Step, *, reasoning: bool) -> bool:
-    """Return True if the context includes an append. With `reasoning`, it includes reasoning."""
-    if timeline.priority(step) is not Priority.SKIP:
-        return True
-    by_nature = step.priority is None and timeline.priority_source(step.commit_hash) is None
-    return reasoning and step.content_type == "reasoning" and by_nature
-
-
-_COMMITS = "commits"
+_COMMITS, _REASONING = "commits", "include_reasoning"
 
 
 class CompileRecords:
     """The compile records of one tract."""
 
-    def __init__(self, database: Database, rows: CompileRows, compiler: Compiler) -> None:
-        self._database = database
-        self._rows = rows
-        self._compiler = compiler
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._rows = CompileRows(repository.tract_id)
 
-    def add(self, context: CompiledContext, **options: bool) -> str:
-        """Record a context and its options of `compile`; return the id of the record.
+    def add(self, context: CompiledContext, *, include_reasoning: bool = False) -> str:
+        """Record a context and its option of `compile`; return the id of the record.
 
         The record lists the commits only if the head does not determine them: for a time.
 
@@ -157,14 +126,15 @@ class CompileRecords:
         """
         if not isinstance(context, CompiledContext):
             raise ContentError(f"the context must be a result of compile(), not {brief_repr(context)}")
-        chosen: dict[str, Any] = {name: True for name, value in options.items() if value}
-        again = self._compiler.compile(at_commit=context.head, **chosen)
-        differs = again.commit_hashes != context.commit_hashes
-        return self.note(context, {**chosen, **({_COMMITS: list(context.commit_hashes)} if differs else {})})
+        params: dict[str, Any] = {_REASONING: True} if include_reasoning else {}
+        again = self._repository.compiler.compile(at_commit=context.head, include_reasoning=include_reasoning)
+        if again.commit_hashes != context.commit_hashes:
+            params[_COMMITS] = list(context.commit_hashes)
+        return self.note(context, params)
 
     def note(self, context: CompiledContext, params: Mapping[str, Any]) -> str:
         """Record a context that was just compiled. `params` are the options of `compile`, except default values."""
-        with self._database.write() as connection:
+        with self._repository.database.write() as connection:
             return self._rows.add(
                 connection,
                 context.head,
@@ -181,7 +151,7 @@ class CompileRecords:
             ContentError: the limit is not a whole number.
         """
         most = check_limit(limit)
-        with self._database.read() as connection:
+        with self._repository.database.read() as connection:
             return self._rows.newest(connection, most)
 
     def commits(self, record_id: str) -> tuple[str, ...]:
@@ -192,7 +162,7 @@ class CompileRecords:
             CommitNotFoundError: unknown record.
         """
         check_text(record_id, "record_id")
-        with self._database.read() as connection:
+        with self._repository.database.read() as connection:
             record = self._rows.get(connection, record_id)
         if record is None:
             raise CommitNotFoundError(
@@ -202,4 +172,5 @@ class CompileRecords:
             return tuple(record.params[_COMMITS])
         if record.head is None:
             return ()
-        return self._compiler.compile(at_commit=record.head, **record.params).commit_hashes
+        compiler, with_reasoning = self._repository.compiler, _REASONING in record.params
+        return compiler.compile(at_commit=record.head, include_reasoning=with_reasoning).commit_hashes

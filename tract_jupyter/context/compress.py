@@ -9,6 +9,7 @@ from tract_jupyter.context.ancestry import BranchHistory, name_of, names_of
 from tract_jupyter.context.commits import draft
 from tract_jupyter.context.compile import recounted
 from tract_jupyter.context.diff import diff_contexts
+from tract_jupyter.context.splice import splice
 from tract_jupyter.context.summaries import (
     SUMMARIZING,
     Source,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from tract_jupyter.context.repository import Repository
-    from tract_jupyter.context.splice import Splicer
     from tract_jupyter.models import CommitInfo, CompiledContext
     from tract_jupyter.storage import Draft, Entry
 
@@ -220,9 +220,8 @@ class CompressScope(NamedTuple):
 class Compressor:
     """Compresses the current branch of one tract."""
 
-    def __init__(self, repository: Repository, splicer: Splicer) -> None:
+    def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._splicer = splicer
 
     def look(self, wanted: Range, expected: str | None = None) -> CompressScope:
         """Return the current branch and the selection of a compression.
@@ -402,7 +401,8 @@ class Compressor:
         sources = [list(group.commits) for group in selection.groups]
         tokens = history.here.context_tokens
         note = message or f"{sum(map(len, sources))} commits"
-        spliced = self._splicer.write(
+        spliced = splice(
+            self._repository,
             history, selection.dropped, put, "compress", note,
             lambda done: {
                 "source_commits": sources,

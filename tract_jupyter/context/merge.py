@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.context.commits import annotation, merge_draft
-from tract_jupyter.context.sides import same_content
+from tract_jupyter.context.sides import SideBySide, same_content
+from tract_jupyter.context.splice import write_copies
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import (
     CommitNotFoundError,
@@ -38,13 +39,10 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from tract_jupyter.context.commits import Commits
-    from tract_jupyter.context.refs import Refs
-    from tract_jupyter.context.sides import Divergence, Heads, SideBySide, Sides, State
-    from tract_jupyter.context.splice import CommitCopier
-    from tract_jupyter.context.writer import Writer
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.context.sides import Divergence, Heads, Sides, State
     from tract_jupyter.models import Conflict, Resolver
-    from tract_jupyter.storage import CommitRows, Database, Entry, Step
+    from tract_jupyter.storage import Entry, Step
 
 
 _SHORTEST_PREFIX = 4
@@ -145,10 +143,8 @@ def _resolution(answer: object) -> Resolution | None:
 class Reconciler:
     """Creates the commits that produce the merged context."""
 
-    def __init__(self, database: Database, rows: CommitRows, commits: Commits) -> None:
-        self._database = database
-        self._rows = rows
-        self._commits = commits
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
 
     def drafts(
         self, findings: Iterable[Divergence], decided: dict[str, Resolution], *, explicit: bool = False
@@ -218,7 +214,7 @@ class Reconciler:
     def _replacement(self, finding: Divergence, replacement: str | dict[str, Any] | BaseModel) -> Draft:
         ours = self._entry(finding.ours.winner)
         content = with_text(ours.content, replacement) if isinstance(replacement, str) else replacement
-        return self._commits.draft(
+        return self._repository.commits.draft(
             content,
             operation=EDIT,
             edit_target=finding.target.commit_hash,
@@ -228,8 +224,8 @@ class Reconciler:
         )
 
     def _entry(self, step: Step) -> Entry:
-        with self._database.read() as connection:
-            entry = self._rows.get(connection, step.commit_hash)
+        with self._repository.database.read() as connection:
+            entry = self._repository.rows.get(connection, step.commit_hash)
         if entry is None:
             raise HistoryError(removed(step.commit_hash))
         return entry
@@ -292,14 +288,10 @@ class MergePreview(NamedTuple):
 class Merge:
     """Merges branches of one tract."""
 
-    def __init__(
-        self, sides: SideBySide, reconciler: Reconciler, replay: CommitCopier, refs: Refs, writer: Writer
-    ) -> None:
-        self._sides = sides
-        self._reconciler = reconciler
-        self._replay = replay
-        self._refs = refs
-        self._writer = writer
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._sides = SideBySide(repository)
+        self._reconciler = Reconciler(repository)
 
     def look(
         self,
@@ -342,10 +334,12 @@ class Merge:
             # explicit, because a later merge in the other direction must see the choice
             settled = self._reconciler.drafts(sides.compared.findings, decided, explicit=True)
             drafts = (_merge_draft(sides, text, decided), *settled)
-        with self._writer.batch():  # if the other branch moved, it is not deleted, and nothing is merged
+        with (
+            self._repository.writer.batch()
+        ):  # if the other branch moved, it is not deleted, and nothing is merged
             done = self._write(sides, result, drafts, text)
             if delete_branch:
-                self._refs.delete(result.source_branch)
+                self._repository.refs.delete(result.source_branch)
         return done
 
     def _look(self, source: str, strategy: str, expected: Heads | None) -> Sides:
@@ -363,7 +357,7 @@ class Merge:
     def _check_there(self, sides: Sides) -> None:
         """Check that the merged commits still exist: decisions take time and may run any code."""
         try:
-            self._refs.resolve(sides.tips[1])
+            self._repository.refs.resolve(sides.tips[1])
         except CommitNotFoundError:
             raise HistoryError(removed(sides.tips[1])) from None
 
@@ -384,7 +378,7 @@ class Merge:
                 "resolutions": _names(result.resolutions),
             },
         )
-        entries = self._replay.write(plan, sides.here.context_tokens)
+        entries = write_copies(self._repository, plan, sides.here.context_tokens)
         commits = tuple(entry.commit_hash for entry in entries)
         return replace(
             result,

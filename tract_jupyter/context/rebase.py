@@ -15,9 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tract_jupyter.context.ancestry import names_of
-from tract_jupyter.context.merge import decide
-from tract_jupyter.context.splice import CommitCopier, copied
+from tract_jupyter.context.ancestry import annotation_of, names_of
+from tract_jupyter.context.merge import Reconciler, decide
+from tract_jupyter.context.sides import SideBySide
+from tract_jupyter.context.splice import copied, copies_of, write_copies
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import DetachedHeadError, HistoryError
 from tract_jupyter.models import ImportIssue, ImportResult, RebaseResult, RebaseType, canonical_json
@@ -26,12 +27,8 @@ from tract_jupyter.storage import ANNOTATE, APPEND, EDIT, MERGE, Draft
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from tract_jupyter.context.ancestry import Origins
-    from tract_jupyter.context.commits import Commits
-    from tract_jupyter.context.merge import Reconciler
-    from tract_jupyter.context.refs import Refs
-    from tract_jupyter.context.sides import Heads, SideBySide, Sides
-    from tract_jupyter.context.timeline import Timelines
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.context.sides import Heads, Sides
     from tract_jupyter.models import ImportResolver, Resolution, Resolver
     from tract_jupyter.storage import Entry, Position
 
@@ -39,10 +36,10 @@ if TYPE_CHECKING:
 class Rebase:
     """Rebases branches of one tract."""
 
-    def __init__(self, sides: SideBySide, reconciler: Reconciler, replay: CommitCopier) -> None:
-        self._sides = sides
-        self._reconciler = reconciler
-        self._replay = replay
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._sides = SideBySide(repository)
+        self._reconciler = Reconciler(repository)
 
     def look(self, target: str, expected: Heads | None = None) -> tuple[Sides, list[Draft]]:
         """Return the comparison of the branches and the plan of the copies."""
@@ -50,7 +47,7 @@ class Rebase:
         if sides.is_ahead or sides.is_behind:
             return sides, []
         _check_no_merges(sides)
-        return sides, self._replay.copies(sides.tips[0], sides.compared.ours)
+        return sides, copies_of(self._repository, sides.tips[0], sides.compared.ours)
 
     def run(
         self,
@@ -79,7 +76,7 @@ class Rebase:
         _check_no_merges(sides)
         branch, onto = sides.names
         decided = decide(sides.compared.conflicts, resolver, f"rebasing {branch!r} onto {onto!r}")
-        drafts = self._replay.copies(sides.tips[0], sides.compared.ours)
+        drafts = copies_of(self._repository, sides.tips[0], sides.compared.ours)
         if planned is not None:
             check_planned(drafts, planned)
         drafts = [draft for draft in drafts if draft.source not in leave_out]
@@ -97,7 +94,7 @@ class Rebase:
             message=f"onto {onto}",
             event={"target_branch": onto, "resolutions": {key: str(r.action) for key, r in decided.items()}},
         )
-        entries = self._replay.write(plan, sides.here.context_tokens)
+        entries = write_copies(self._repository, plan, sides.here.context_tokens)
         commits = tuple(entry.commit_hash for entry in entries)
         head = commits[-1] if commits else sides.tips[1]
         return _result(sides, RebaseType.REBASED, head, copied(drafts, entries), commits, decided)
@@ -172,20 +169,14 @@ class _Selection:
 class Imports:
     """Imports commits into the current branch of one tract."""
 
-    def __init__(
-        self, refs: Refs, timelines: Timelines, commits: Commits, origins: Origins, replay: CommitCopier
-    ) -> None:
-        self._refs = refs
-        self._timelines = timelines
-        self._commits = commits
-        self._origins = origins
-        self._replay = replay
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
 
     def run(self, names: Sequence[str], resolver: ImportResolver | None = None) -> ImportResult:
         """Import commits; arguments as for `Tract.import_commits`."""
         wanted = names_of(names, "import_commits")
         selection = self._selection(resolver)
-        entries = [self._commits.entry(name) for name in wanted]
+        entries = [self._repository.commits.entry(name) for name in wanted]
         _check(entries, selection)
         for entry in entries:
             draft = self._draft(entry, selection)
@@ -196,13 +187,13 @@ class Imports:
         return self._write(selection)
 
     def _selection(self, resolver: ImportResolver | None) -> _Selection:
-        here = self._refs.position
+        here = self._repository.refs.position
         if here.branch is None:
             raise DetachedHeadError(
                 "HEAD is detached: cannot import. Switch to a branch, or create one, first"
             )
-        with self._timelines.lock:
-            known = frozenset(self._timelines.at(here.commit_hash).place)
+        with self._repository.timelines.lock:
+            known = frozenset(self._repository.timelines.at(here.commit_hash).place)
         return _Selection(here, known, resolver)
 
     def _draft(self, entry: Entry, selection: _Selection) -> Draft | None:
@@ -213,14 +204,14 @@ class Imports:
         return self._resolved(entry, selection)
 
     def _message(self, entry: Entry) -> Draft:
-        annotation = self._origins.annotation(entry.commit_hash)
+        annotation = annotation_of(self._repository, entry.commit_hash)
         if annotation is None:
             return Draft.of(entry)
         return Draft.of(entry, priority=annotation.priority, retention_json=annotation.retention_json)
 
     def _resolved(self, entry: Entry, selection: _Selection) -> Draft | None:
         """Return the draft for a change without a target on this branch; None to omit it."""
-        target = self._commits.entry(entry.edit_target or "")
+        target = self._repository.commits.entry(entry.edit_target or "")
         resolver = selection.resolver
         issue = ImportIssue(
             entry.commit_hash, entry.operation, target.commit_hash, entry.content, target.content
@@ -232,7 +223,7 @@ class Imports:
             return _as_message(entry, target)
         if answer is None or answer in {"append", "abort"} or not isinstance(answer, str):
             raise HistoryError(_missing(entry, target, selection))
-        return Draft.of(entry, edit_target=self._commits.check_target(answer).commit_hash)
+        return Draft.of(entry, edit_target=self._repository.commits.check_target(answer).commit_hash)
 
     def _write(self, selection: _Selection) -> ImportResult:
         skipped, drafts, here = tuple(selection.skipped), selection.drafts, selection.here
@@ -249,7 +240,7 @@ class Imports:
             + (", …" if len(sources) > 5 else ""),  # noqa: PLR2004
             event={"sources": sources, "skipped": list(skipped)},
         )
-        entries = self._replay.write(plan, here.context_tokens)
+        entries = write_copies(self._repository, plan, here.context_tokens)
         return ImportResult(copied(drafts, entries), skipped)
 
 

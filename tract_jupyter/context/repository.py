@@ -28,11 +28,9 @@ from tract_jupyter.storage import (
     AGENT_HEAD,
     HEAD,
     CommitRows,
-    CompileRows,
     EventRows,
     ReflogRows,
     RefRows,
-    TagRows,
 )
 
 if TYPE_CHECKING:
@@ -41,11 +39,10 @@ if TYPE_CHECKING:
     from tract_jupyter.context.compress import Compressor
     from tract_jupyter.context.gc import GarbageCollector
     from tract_jupyter.context.log import History
-    from tract_jupyter.context.merge import Merge, Reconciler
+    from tract_jupyter.context.merge import Merge
     from tract_jupyter.context.rebase import Imports, Rebase
-    from tract_jupyter.context.sides import SideBySide
     from tract_jupyter.context.spawn import Family
-    from tract_jupyter.context.splice import CommitCopier, Expander, Splicer
+    from tract_jupyter.context.splice import Expander
     from tract_jupyter.context.tags import Tags
     from tract_jupyter.context.tool_turns import ToolTurns
     from tract_jupyter.context.undo import Undo
@@ -93,14 +90,9 @@ class Repository:
         self.toolsets = Toolsets(database, self.rows)
         self.corrections = Corrections(database, self.events, checked_counter(tokenizer))
         self.files = Files(database, self.rows)
-        self.commits = Commits(
-            database, self.rows, self.refs, self.timelines, self.writer, self.toolsets, self.corrections,
-            files=self.files,
-        )  # fmt: skip
+        self.commits = Commits(self)
         self.commits.budget = budget
-        self.compiler = Compiler(
-            self.timelines, self.toolsets, self.refs, self.max_tokens, self.corrections, self.files.read
-        )
+        self.compiler = Compiler(self)
         self.on_rewrite: Callable[[Sequence[str]], None] | None = None
         """Called with the commits of messages before they change, if the model would lose reasoning."""
         self.before_compile: Callable[[], None] | None = None
@@ -167,19 +159,19 @@ class Repository:
         """The tags of this tract and their descriptions."""
         from tract_jupyter.context.tags import Tags
 
-        return Tags(self.database, TagRows(self.tract_id), self.commits)
+        return Tags(self)
 
     @cached_property
     def compile_records(self) -> CompileRecords:
         """The contexts that were sent to a model."""
-        return CompileRecords(self.database, CompileRows(self.tract_id), self.compiler)
+        return CompileRecords(self)
 
     @cached_property
     def undo(self) -> Undo:
         """Reverts and repeats operations on a branch."""
         from tract_jupyter.context.undo import Undo
 
-        return Undo(self.database, self.refs, self.ref_rows, self.reflog_rows, self.rows)
+        return Undo(self)
 
     @cached_property
     def family(self) -> Family:
@@ -193,37 +185,35 @@ class Repository:
         """Merges branches."""
         from tract_jupyter.context.merge import Merge
 
-        return Merge(self._side_by_side, self._reconciler, self._replay, self.refs, self.writer)
+        return Merge(self)
 
     @cached_property
     def rebase(self) -> Rebase:
         """Rebases a branch onto another one."""
         from tract_jupyter.context.rebase import Rebase
 
-        return Rebase(self._side_by_side, self._reconciler, self._replay)
+        return Rebase(self)
 
     @cached_property
     def imports(self) -> Imports:
         """Imports commits from other branches."""
-        from tract_jupyter.context.ancestry import Origins
         from tract_jupyter.context.rebase import Imports
 
-        origins = Origins(self.database, self.rows, self.ref_rows)
-        return Imports(self.refs, self.timelines, self.commits, origins, self._replay)
+        return Imports(self)
 
     @cached_property
     def compressor(self) -> Compressor:
         """Replaces messages with summaries."""
         from tract_jupyter.context.compress import Compressor
 
-        return Compressor(self, self._splicer)
+        return Compressor(self)
 
     @cached_property
     def expander(self) -> Expander:
         """Replaces summaries with their originals."""
         from tract_jupyter.context.splice import Expander
 
-        return Expander(self, self._splicer)
+        return Expander(self)
 
     @cached_property
     def garbage_collector(self) -> GarbageCollector:
@@ -238,27 +228,3 @@ class Repository:
         from tract_jupyter.context.tool_turns import ToolTurns
 
         return ToolTurns(self)
-
-    @cached_property
-    def _splicer(self) -> Splicer:
-        from tract_jupyter.context.splice import Splicer
-
-        return Splicer(self.writer, self.tags, self.events)
-
-    @cached_property
-    def _replay(self) -> CommitCopier:
-        from tract_jupyter.context.splice import CommitCopier
-
-        return CommitCopier(self.database, self.rows, self.writer, self.tags, self.commits)
-
-    @cached_property
-    def _side_by_side(self) -> SideBySide:
-        from tract_jupyter.context.sides import SideBySide
-
-        return SideBySide(self.database, self.rows, self.refs, self.timelines)
-
-    @cached_property
-    def _reconciler(self) -> Reconciler:
-        from tract_jupyter.context.merge import Reconciler
-
-        return Reconciler(self.database, self.rows, self.commits)

@@ -21,9 +21,9 @@ from tract_jupyter.storage import APPEND, EDIT, from_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tract_jupyter.context.refs import Refs
-    from tract_jupyter.context.timeline import Timeline, Timelines
-    from tract_jupyter.storage import CommitRows, Database, Position, Step
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.context.timeline import Timeline
+    from tract_jupyter.storage import Position, Step
 
 
 class Heads(NamedTuple):
@@ -66,11 +66,8 @@ class Sides:
 class SideBySide:
     """Compares the current branch with another one."""
 
-    def __init__(self, database: Database, rows: CommitRows, refs: Refs, timelines: Timelines) -> None:
-        self._database = database
-        self._rows = rows
-        self._refs = refs
-        self._timelines = timelines
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
 
     def look(
         self,
@@ -97,7 +94,7 @@ class SideBySide:
             HistoryError: a branch has no commits, no commit is common, or one side has a summary of the other's
                 messages.
         """
-        here, there = self._here(name, doing), self._refs.at(name)
+        here, there = self._here(name, doing), self._repository.refs.at(name)
         if expected is not None and Heads(here.branch, there.commit_hash) != expected:
             raise BranchMovedError(
                 f"cannot {doing}: the decision is for branch {expected.branch!r}, with {name!r} at "
@@ -106,8 +103,11 @@ class SideBySide:
             )
         if there.commit_hash is None:
             raise HistoryError(f"branch {name!r} has no commits yet: nothing to {doing}")
-        with self._timelines.lock:
-            ours, theirs = self._timelines.at(here.commit_hash), self._timelines.at(there.commit_hash)
+        with self._repository.timelines.lock:
+            ours, theirs = (
+                self._repository.timelines.at(here.commit_hash),
+                self._repository.timelines.at(there.commit_hash),
+            )
             compared = Comparison(ours, theirs, ours_last=ours_last, strict=strict)
             _check_summaries((here.branch or "", ours), (name, theirs))
             common = [step for step in ours.steps if step.commit_hash in compared.common]
@@ -116,18 +116,18 @@ class SideBySide:
                 f"cannot {doing}: {here.branch!r} and {name!r} have no common commit. Copy single commits with "
                 "import_commits()"
             )
-        with self._database.read() as connection:
-            bases = merge_bases(connection, self._rows, common)
+        with self._repository.database.read() as connection:
+            bases = merge_bases(connection, self._repository.rows, common)
         return Sides(here, there, bases, compared)
 
     def _here(self, name: str, doing: str) -> Position:
-        here = self._refs.position
+        here = self._repository.refs.position
         if here.branch is not None and here.commit_hash is None:
             raise HistoryError(
                 f"branch {here.branch!r} has no commits yet, so none is common with {name!r}; copy the branch with "
                 f"reset({name!r})"
             )
-        return self._refs.on_branch(doing)
+        return self._repository.refs.on_branch(doing)
 
 
 def _check_summaries(*sides: tuple[str, Timeline]) -> None:

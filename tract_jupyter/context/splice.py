@@ -26,55 +26,40 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.context.commits import Commits
     from tract_jupyter.context.repository import Repository
-    from tract_jupyter.context.tags import Tags
-    from tract_jupyter.context.writer import Writer
-    from tract_jupyter.storage import CommitRows, Database, EventRows, Step
+    from tract_jupyter.storage import Step
 
 
-class CommitCopier:
-    """Copies commits and writes plans."""
+def copies_of(repository: Repository, head: str, steps: Sequence[Step]) -> list[Draft]:
+    """Return drafts of the last commits of a history without merges. `steps` are these commits, oldest first."""
+    with repository.database.read() as connection:
+        chain = repository.rows.chain(connection, head, len(steps))
+    chain.reverse()
+    return [Draft.of(entry._replace(payload=step.payload)) for entry, step in zip(chain, steps, strict=True)]
 
-    def __init__(
-        self, database: Database, rows: CommitRows, writer: Writer, tags: Tags, commits: Commits
-    ) -> None:
-        self._database = database
-        self._rows = rows
-        self._writer = writer
-        self._tags = tags
-        self._commits = commits
 
-    def copies(self, head: str, steps: Sequence[Step]) -> list[Draft]:
-        """Return drafts of the last commits of a history without merges. `steps` are these commits, oldest first."""
-        with self._database.read() as connection:
-            chain = self._rows.chain(connection, head, len(steps))
-        chain.reverse()
-        return [
-            Draft.of(entry._replace(payload=step.payload)) for entry, step in zip(chain, steps, strict=True)
-        ]
+def write_copies(repository: Repository, plan: Plan, tokens_before: int) -> list[Entry]:
+    """Write a plan, and copy the added tags of the originals.
 
-    def write(self, plan: Plan, tokens_before: int) -> list[Entry]:
-        """Write a plan, and copy the added tags of the originals.
+    Args:
+        repository: the tract.
+        plan: the plan.
+        tokens_before: the previous size of the context; the budget checks only growth.
 
-        Args:
-            plan: the plan.
-            tokens_before: the previous size of the context; the budget checks only growth.
+    Raises:
+        BranchMovedError: another process or thread moved the branch; nothing was written.
+        BudgetExceededError: the result exceeds the token budget; nothing was written.
+    """
 
-        Raises:
-            BranchMovedError: another process or thread moved the branch; nothing was written.
-            BudgetExceededError: the result exceeds the token budget; nothing was written.
-        """
+    def also(connection: Connection, entries: list[Entry]) -> None:
+        moved = copied(plan.drafts, entries)
+        if moved:
+            repository.tags.copy(connection, moved)
+        tokens = entries[-1].context_tokens if entries else plan.base.context_tokens
+        if tokens > tokens_before:
+            repository.commits.check_budget(tokens)
 
-        def also(connection: Connection, entries: list[Entry]) -> None:
-            moved = copied(plan.drafts, entries)
-            if moved:
-                self._tags.copy(connection, moved)
-            tokens = entries[-1].context_tokens if entries else plan.base.context_tokens
-            if tokens > tokens_before:
-                self._commits.check_budget(tokens)
-
-        return self._writer.write(plan, also)
+    return repository.writer.write(plan, also)
 
 
 def copied(drafts: Sequence[Draft], entries: Sequence[Entry]) -> dict[str, str]:
@@ -98,52 +83,42 @@ class Spliced:
     """The new hash of each copied commit."""
 
 
-class Splicer:
-    """Rewrites the current branch of one tract."""
+def splice(
+    repository: Repository,
+    history: BranchHistory,
+    dropped: Collection[str],
+    put: Mapping[str, Sequence[Draft]],
+    operation: str,
+    message: str,
+    event: Callable[[Spliced], dict[str, Any]],
+) -> Spliced:
+    """Remove the messages `dropped`, and put drafts in the places of some of them, in one transaction.
 
-    def __init__(self, writer: Writer, tags: Tags, events: EventRows) -> None:
-        self._writer = writer
-        self._tags = tags
-        self._events = events
+    Raises:
+        BranchMovedError: the branch moved since the read of `history`; nothing was changed.
+    """
+    start = _start(history, dropped)
+    pieces = _pieces(history.entries[start:], dropped, put)
+    base = (
+        Position.of(history.branch, history.entries[start - 1]) if start else Position(history.branch, None)
+    )
+    result: list[Spliced] = []
 
-    def write(
-        self,
-        history: BranchHistory,
-        dropped: Collection[str],
-        put: Mapping[str, Sequence[Draft]],
-        operation: str,
-        message: str,
-        event: Callable[[Spliced], dict[str, Any]],
-    ) -> Spliced:
-        """Remove the messages `dropped`, and put drafts in the places of some of them, in one transaction.
+    def also(connection: Connection, entries: list[Entry]) -> None:
+        spliced = _spliced(pieces, entries)
+        repository.tags.copy(connection, spliced.copies)
+        data = {
+            "branch": history.branch,
+            "old": history.head,
+            "new": spliced.head.commit_hash,
+            **event(spliced),
+        }
+        repository.events.append(connection, operation, "user", data)
+        result.append(spliced)
 
-        Raises:
-            BranchMovedError: the branch moved since the read of `history`; nothing was changed.
-        """
-        start = _start(history, dropped)
-        pieces = _pieces(history.entries[start:], dropped, put)
-        base = (
-            Position.of(history.branch, history.entries[start - 1])
-            if start
-            else Position(history.branch, None)
-        )
-        result: list[Spliced] = []
-
-        def also(connection: Connection, entries: list[Entry]) -> None:
-            spliced = _spliced(pieces, entries)
-            self._tags.copy(connection, spliced.copies)
-            data = {
-                "branch": history.branch,
-                "old": history.head,
-                "new": spliced.head.commit_hash,
-                **event(spliced),
-            }
-            self._events.append(connection, operation, "user", data)
-            result.append(spliced)
-
-        drafts = [piece.draft for piece in pieces]
-        self._writer.write(Plan(history.branch, history.head, base, drafts, operation, message), also)
-        return result[0]
+    drafts = [piece.draft for piece in pieces]
+    repository.writer.write(Plan(history.branch, history.head, base, drafts, operation, message), also)
+    return result[0]
 
 
 class _Piece(NamedTuple):
@@ -209,9 +184,8 @@ def _spliced(pieces: Sequence[_Piece], entries: Sequence[Entry]) -> Spliced:
 class Expander:
     """Expands summaries of the current branch of one tract."""
 
-    def __init__(self, repository: Repository, splicer: Splicer) -> None:
+    def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._splicer = splicer
 
     def expand(self, name: str) -> ExpandResult:
         """Replace a summary with its originals, in their state from before the compression.
@@ -226,7 +200,8 @@ class Expander:
         except HistoryError as error:
             raise CompressionError(str(error)) from None
         drafts = self._originals(summary)
-        spliced = self._splicer.write(
+        spliced = splice(
+            self._repository,
             history, {summary.commit_hash}, {summary.commit_hash: drafts}, "expand", summary.commit_hash[:8],
             lambda done: {
                 "summary_commit": summary.commit_hash,

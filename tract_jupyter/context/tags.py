@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tract_jupyter.models import check_tag, check_text, check_words
+from tract_jupyter.storage import TagRows
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from tract_jupyter.context.commits import Commits
-    from tract_jupyter.storage import Database, TagRows
+    from tract_jupyter.context.repository import Repository
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +25,11 @@ class TagInfo:
 
 
 class Tags:
-    """The tags of one tract: permanent tags of commits, and added ones.
+    """The tags of one tract: permanent tags of commits, and added ones."""
 
-    Args:
-        database: the store.
-        rows: the added tags.
-        commits: the tract's commits.
-    """
-
-    def __init__(self, database: Database, rows: TagRows, commits: Commits) -> None:
-        self._database = database
-        self._rows = rows
-        self._commits = commits
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+        self._rows = TagRows(repository.tract_id)
 
     def add(self, commit_hash: str, tag: str) -> None:
         """Add a tag to a commit. Unlike a tag of the commit itself, it can be removed. Does nothing if the tag exists.
@@ -50,8 +43,8 @@ class Tags:
             CommitNotFoundError: unknown commit.
         """
         check_tag(tag)
-        entry = self._commits.entry(commit_hash)
-        with self._database.write() as connection:
+        entry = self._repository.commits.entry(commit_hash)
+        with self._repository.database.write() as connection:
             if tag not in entry.tags:
                 self._rows.add(connection, entry.commit_hash, tag)
 
@@ -63,8 +56,8 @@ class Tags:
             CommitNotFoundError: unknown commit.
         """
         check_text(tag, "tag")
-        entry = self._commits.entry(commit_hash)
-        with self._database.write() as connection:
+        entry = self._repository.commits.entry(commit_hash)
+        with self._repository.database.write() as connection:
             return self._rows.remove(connection, entry.commit_hash, tag)
 
     def of(self, commit_hash: str) -> tuple[str, ...]:
@@ -73,13 +66,13 @@ class Tags:
         Raises:
             CommitNotFoundError: unknown commit.
         """
-        entry = self._commits.entry(commit_hash)
+        entry = self._repository.commits.entry(commit_hash)
         return tuple(sorted({*entry.tags, *self.added().get(entry.commit_hash, ())}))
 
     def added(self) -> dict[str, tuple[str, ...]]:
         """Return the added tags of commits."""
         by_commit: defaultdict[str, list[str]] = defaultdict(list)
-        with self._database.read() as connection:
+        with self._repository.database.read() as connection:
             for commit_hash, tag in self._rows.all(connection):
                 by_commit[commit_hash].append(tag)
         return {commit_hash: tuple(tags) for commit_hash, tags in by_commit.items()}
@@ -98,12 +91,12 @@ class Tags:
         """
         check_tag(name)
         check_words(check_text(description, "description"))
-        with self._database.write() as connection:
+        with self._repository.database.write() as connection:
             self._rows.describe(connection, name, description)
 
     def list(self) -> list[TagInfo]:
         """Return every tag that is registered or in use, by name, with its count."""
-        with self._database.read() as connection:
+        with self._repository.database.read() as connection:
             described = self._rows.descriptions(connection)
             counts = Counter(tag for _, tag in self._rows.all(connection))
             counts.update(self._rows.permanent(connection))

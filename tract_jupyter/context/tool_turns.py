@@ -40,7 +40,7 @@ class ToolTurns:
             return []
         first = -1 if start is None else history.place[history.entry(start).commit_hash]
         later = (entry for entry in answers(history, name) if history.place[entry.commit_hash] > first)
-        return [_info(history, entry) for entry in later]
+        return [entry.info(history.priority(entry)) for entry in later]
 
     def compact(self, names: Iterable[str] | None, tool: str | None, source: Source) -> ToolCompactResult:
         """Replace answers of tools with shorter texts, as one operation for `undo`.
@@ -132,10 +132,6 @@ def answers(history: BranchHistory, name: str | None) -> Iterator[Entry]:
             tool = message.name or content.get("tool_name")
             if content.get("direction") != "call" and name in {None, tool}:
                 yield entry
-
-
-def _info(history: BranchHistory, entry: Entry) -> CommitInfo:
-    return entry.info(history.priority(entry))
 
 
 def _criteria(history: BranchHistory, entry: Entry) -> tuple[dict[str, object], ...]:

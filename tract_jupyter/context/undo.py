@@ -20,8 +20,8 @@ from tract_jupyter.storage import ANNOTATE, APPEND, BRANCHES
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-    from tract_jupyter.context.refs import Refs
-    from tract_jupyter.storage import CommitRows, Database, Entry, Move, Position, ReflogRows, RefRows
+    from tract_jupyter.context.repository import Repository
+    from tract_jupyter.storage import Entry, Move, Position
 
 
 class QuestionNote(StrEnum):
@@ -75,14 +75,8 @@ class UndoStep:
 class Undo:
     """Reverts and repeats operations on one tract's current branch."""
 
-    def __init__(
-        self, database: Database, refs: Refs, ref_rows: RefRows, reflog: ReflogRows, commits: CommitRows
-    ) -> None:
-        self._database = database
-        self._refs = refs
-        self._ref_rows = ref_rows
-        self._reflog = reflog
-        self._commits = commits
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
 
     def preview(self, *, redo: bool = False) -> UndoStep:
         """Return the next step of `undo` or `redo`. Changes nothing.
@@ -90,29 +84,29 @@ class Undo:
         Raises:
             HistoryError: there is nothing to undo or redo.
         """
-        with self._database.read() as connection:
+        with self._repository.database.read() as connection:
             return self._next(connection, redo=redo)[1]
 
     def run(self, *, redo: bool = False) -> UndoStep:
         """Undo or redo one operation on the current branch."""
-        with self._database.write() as connection:
+        with self._repository.database.write() as connection:
             here, step = self._next(connection, redo=redo)
-            if not self._ref_rows.move(connection, step.branch, here.commit_hash, step.new):
+            if not self._repository.ref_rows.move(connection, step.branch, here.commit_hash, step.new):
                 raise HistoryError(f"another process or thread moved branch {step.branch!r}; try again")
-            self._reflog.add(
+            self._repository.reflog_rows.add(
                 connection, BRANCHES + step.branch, step.old, step.new, "redo" if redo else "undo",
                 step.operation, step.undoes,
             )  # fmt: skip
-        self._refs.on_move()
+        self._repository.refs.on_move()
         return step
 
     def _next(self, connection: Connection, *, redo: bool) -> tuple[Position, UndoStep]:
-        here = self._ref_rows.position(connection)
+        here = self._repository.ref_rows.position(connection)
         if here.branch is None:
             raise DetachedHeadError("HEAD is detached: undo and redo move a branch; switch to one first")
         undone = self._undone(connection, here)
         step = self._redo(here, undone) if redo else self._undo(connection, here)
-        if step.new is not None and self._commits.get(connection, step.new) is None:
+        if step.new is not None and self._repository.rows.get(connection, step.new) is None:
             raise HistoryError(
                 f"cannot {'redo' if redo else 'undo'} the {step.operation} on {step.branch!r}: gc removed the commits "
                 "of the new position"
@@ -123,7 +117,7 @@ class Undo:
         """Return the undos that can be redone, oldest first. Only undos and redos may come after them."""
         tail: list[Move] = []
         expected = here.commit_hash
-        for move in self._reflog.newest_first(connection, BRANCHES + (here.branch or "")):
+        for move in self._repository.reflog_rows.newest_first(connection, BRANCHES + (here.branch or "")):
             if move.operation not in {"undo", "redo"} or move.new != expected:
                 break
             tail.append(move)
@@ -151,7 +145,7 @@ class Undo:
             return UndoStep(branch, last.operation, here.commit_hash, last.old, last.message, last.id)
         if here.commit_hash is None:
             raise HistoryError(f"nothing to undo on {branch!r}: it has no commits")
-        entry = self._commits.get(connection, here.commit_hash)
+        entry = self._repository.rows.get(connection, here.commit_hash)
         if entry is None:
             return UndoStep(branch, "commit", here.commit_hash, None)
         moved_to = None if last is None else last.new
@@ -184,12 +178,12 @@ class Undo:
         return entry
 
     def _parent(self, connection: Connection, entry: Entry) -> Entry | None:
-        return None if entry.parent_hash is None else self._commits.get(connection, entry.parent_hash)
+        return None if entry.parent_hash is None else self._repository.rows.get(connection, entry.parent_hash)
 
     def _in_effect(self, connection: Connection, branch: str) -> Move | None:
         """Return the last move of a branch that is not undone; None if there is none since the branch was created."""
         is_redone: dict[int, bool] = {}  # by move: True if its last change was a redo, False for an undo
-        for move in self._reflog.newest_first(connection, BRANCHES + branch):
+        for move in self._repository.reflog_rows.newest_first(connection, BRANCHES + branch):
             if move.operation in {"undo", "redo"}:
                 if move.undoes is not None:
                     is_redone.setdefault(move.undoes, move.operation == "redo")

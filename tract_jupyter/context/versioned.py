@@ -365,7 +365,6 @@ class VersionedContext:
         at_commit: str | None = None,
         at_time: datetime | None = None,
         include_reasoning: bool = False,
-        include_edit_annotations: bool = False,
     ) -> CompiledContext:
         """Return the messages of the context at HEAD or another commit.
 
@@ -373,7 +372,6 @@ class VersionedContext:
             at_commit: hash, prefix or branch of another commit.
             at_time: a time (inclusive); UTC without a time zone.
             include_reasoning: include reasoning, which the context omits by default.
-            include_edit_annotations: mark edited messages with `[edited]`.
 
         Raises:
             CommitNotFoundError: unknown commit `at_commit`.
@@ -382,12 +380,7 @@ class VersionedContext:
         compiler = self._repository.compiler
         if self._repository.before_compile is not None and at_commit is None and at_time is None:
             self._repository.before_compile()
-        return compiler.compile(
-            at_commit=at_commit,
-            at_time=at_time,
-            include_reasoning=include_reasoning,
-            include_edit_annotations=include_edit_annotations,
-        )
+        return compiler.compile(at_commit=at_commit, at_time=at_time, include_reasoning=include_reasoning)
 
     @property
     def tokenizer(self) -> TokenCounter:

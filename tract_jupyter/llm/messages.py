@@ -77,16 +77,14 @@ class Usage:
         if "input_tokens" in usage and "prompt_tokens" not in usage:
             is_anthropic = any(name.startswith("cache_") for name in usage)
             return cls.of_anthropic(usage) if is_anthropic else cls.of_responses(usage)
-        raw = raw if isinstance(raw, dict) else usage
-        prompt, completion = _part(usage, "prompt_tokens_details"), _part(usage, "completion_tokens_details")
-        cached = _count(prompt, "cached_tokens")
-        return cls(
-            _count(usage, "prompt_tokens"),
-            _count(usage, "prompt_cache_hit_tokens") if cached is None else cached,  # as DeepSeek names it
-            _count(prompt, "cache_write_tokens"),
-            _count(usage, "completion_tokens"),
-            _count(completion, "reasoning_tokens"),
-            raw,
+        chat = cls._of_openai(usage, "prompt_tokens", "completion_tokens")
+        cached = chat.cached_tokens
+        return replace(
+            chat,
+            cached_tokens=_count(usage, "prompt_cache_hit_tokens")
+            if cached is None
+            else cached,  # DeepSeek's
+            raw=raw if isinstance(raw, dict) else usage,
         )
 
     @classmethod
@@ -109,13 +107,18 @@ class Usage:
     @classmethod
     def of_responses(cls, usage: Mapping[str, Any]) -> Usage:
         """Read the usage of OpenAI's Responses."""
-        prompt, completion = _part(usage, "input_tokens_details"), _part(usage, "output_tokens_details")
+        return cls._of_openai(usage, "input_tokens", "output_tokens")
+
+    @classmethod
+    def _of_openai(cls, usage: Mapping[str, Any], prompt: str, reply: str) -> Usage:
+        """Read the usage of an API of OpenAI. `prompt` and `reply` are its names of the counts."""
+        of_prompt, of_reply = _part(usage, f"{prompt}_details"), _part(usage, f"{reply}_details")
         return cls(
-            _count(usage, "input_tokens"),
-            _count(prompt, "cached_tokens"),
-            _count(prompt, "cache_write_tokens"),
-            _count(usage, "output_tokens"),
-            _count(completion, "reasoning_tokens"),
+            _count(usage, prompt),
+            _count(of_prompt, "cached_tokens"),
+            _count(of_prompt, "cache_write_tokens"),
+            _count(usage, reply),
+            _count(of_reply, "reasoning_tokens"),
             dict(usage),
         )
 
@@ -134,10 +137,14 @@ class Usage:
         return _known(fields)
 
 
+def first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the first choice of a response; empty if it has none."""
+    return next(iter(dicts(response.get("choices"))), {})
+
+
 def _says_something(response: Mapping[str, Any]) -> bool:
     """Return True if a response has a reply with a text, reasoning or calls."""
-    first = next(iter(dicts(response.get("choices"))), {})
-    message = first.get("message")
+    message = first_choice(response).get("message")
     parts = ("content", "refusal", "reasoning", "reasoning_content", "tool_calls")
     return isinstance(message, dict) and any(message.get(name) for name in parts)
 

@@ -13,11 +13,11 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.exceptions import ContentError, LLMResponseError
+from tract_jupyter.exceptions import ContentError
 from tract_jupyter.llm.call import ClientThrough, Send
-from tract_jupyter.llm.messages import CUT_REASONS, INVALID_JSON, REFUSED
+from tract_jupyter.llm.messages import CUT_REASONS, INVALID_JSON, REFUSED, first_choice
 from tract_jupyter.llm.reply import RawCall, finish_of_reply
-from tract_jupyter.models import brief_repr, canonical_json
+from tract_jupyter.models import canonical_json, read_strict_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -41,8 +41,6 @@ _CUT: Final = (
 class ReadableClient(ClientThrough):
     """A client whose replies have calls that can be read, stored and sent again.
 
-    Its `chat` raises an `LLMResponseError` if the provider refused to reply, or if the reply is empty.
-
     Args:
         client: the client to call.
         offered: the offered names of the tools.
@@ -53,11 +51,9 @@ class ReadableClient(ClientThrough):
         self._offered = offered
 
     def _ask(self, send: Send, messages: list[dict[str, Any]], options: dict[str, Any]) -> dict[str, Any]:
-        response = send(messages, options)
-        if isinstance(response, dict):
-            response = readable(response, used_ids(messages), self._offered)
-            check_said_something(response)
-        return response
+        response: Any = send(messages, options)
+        is_dict = isinstance(response, dict)  # a user's client may return anything
+        return readable(response, used_ids(messages), self._offered) if is_dict else response
 
 
 def used_ids(messages: list[dict[str, Any]]) -> set[str]:
@@ -74,7 +70,7 @@ def readable(response: dict[str, Any], ids: set[str], offered: Collection[str]) 
         ids: the ids of earlier calls; new ones are added.
         offered: the names of the tools. A changed name is never one of them.
     """
-    choice = _first_choice(response)
+    choice = first_choice(response)
     message = choice.get("message")
     given = message.get("tool_calls") if isinstance(message, dict) else None
     if not isinstance(given, list) or not all(isinstance(call, dict) for call in given):
@@ -99,41 +95,7 @@ def why_unreadable(arguments: Mapping[str, Any]) -> str:
     return str(arguments[REASON]) if set(arguments) == {INVALID_JSON, REASON} else ""
 
 
-def check_said_something(response: dict[str, Any]) -> None:
-    """Check that a reply has a text or calls something.
-
-    Raises:
-        LLMResponseError: the provider's filter ended it, or it is empty.
-    """
-    choice = _first_choice(response)
-    message = choice.get("message")
-    if not isinstance(message, dict) or message.get("tool_calls"):
-        return
-    if finish_of_reply(response) == "pause":
-        return
-    content = message.get("content") or message.get("refusal")
-    if content and not (isinstance(content, str) and not content.strip()):
-        return
-    finish = finish_of_reply(response)
-    if finish in REFUSED:
-        raise LLMResponseError(
-            f"the provider's content filter blocked the reply (finish_reason {brief_repr(finish)}), so there is no "
-            "text and nothing was committed. Rephrase the message, or use another model"
-        )
-    cut = ": it reached its token limit; set a larger max_tokens" if finish == "length" else ""
-    raise LLMResponseError(
-        f"the reply is empty: it has no text and no tool call (finish_reason {brief_repr(finish)}){cut}; nothing was "
-        "committed. Try again"
-    )
-
-
 # ---
-
-
-def _first_choice(response: dict[str, Any]) -> dict[str, Any]:
-    choices = response.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    return first if isinstance(first, dict) else {}
 
 
 def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool) -> dict[str, Any]:
@@ -146,7 +108,7 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
         return _unread("", _CUT.format(reason=finish))  # even if the tool needs no arguments
     try:
         # RawCall.values ignores duplicate keys and accepts NaN, which has no JSON form
-        arguments = json.loads(raw.arguments, parse_constant=_no_constant)
+        arguments = read_strict_json(raw.arguments)
     except (ValueError, RecursionError) as error:
         cut = finish in CUT_REASONS and is_last
         why = _CUT.format(reason=finish) if cut else f"the arguments are not JSON: {_brief(error)}"
@@ -157,10 +119,6 @@ def _arguments(call: dict[str, Any], raw: RawCall, finish: str, *, is_last: bool
         return _storable(arguments)
     except ContentError as error:
         return _unread(raw.arguments, f"the arguments cannot be stored: {error}")
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _brief(error: Exception) -> str:

@@ -15,8 +15,8 @@ from tract_jupyter.llm.messages import (
     REASONING_FIELDS,
     REFUSED,
     Usage,
-    dicts,
     finish_of,
+    first_choice,
     is_unfinished,
 )
 from tract_jupyter.llm.thinking import split_thought
@@ -211,7 +211,7 @@ class Reply:
     @property
     def _word(self) -> str:
         """The provider's word for the end; empty if it has none."""
-        first = next(iter(dicts(self.response.get("choices"))), {})
+        first = first_choice(self.response)
         word = first.get("provider_finish_reason") or first.get("finish_reason")
         return word.encode(errors="replace").decode() if isinstance(word, str) else ""
 
@@ -290,7 +290,7 @@ def _message(response: Any) -> Mapping[str, Any]:
 
 def finish_of_reply(response: dict[str, Any]) -> str:
     """Return why a reply ended; empty if the client does not say."""
-    first = next(iter(dicts(response.get("choices"))), {})
+    first = first_choice(response)
     reason, message = first.get("finish_reason"), first.get("message")
     message = message if isinstance(message, dict) else {}
     if not isinstance(reason, str) or not reason:

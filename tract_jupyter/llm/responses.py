@@ -169,7 +169,7 @@ def _translated(messages: Sequence[dict[str, Any]], blocks: SentBlocks) -> dict[
                 new_items = [{"role": "developer", "content": text_of(content)}]
         elif role == "tool":
             call_id = message["tool_call_id"]
-            new_items = [{"type": "function_call_output", "call_id": call_id, "output": _output(content)}]
+            new_items = [{"type": "function_call_output", "call_id": call_id, "output": _content(content)}]
         elif role == "assistant":
             new_items = _items(message, blocks)
         else:
@@ -217,10 +217,6 @@ def _as_sent(items: Sequence[dict[str, Any]], calls: list[RawCall]) -> list[dict
 
 def _named(item: dict[str, Any], call: RawCall) -> dict[str, Any]:
     return {**item, "call_id": call.id, "name": provider_name(call.name)}
-
-
-def _output(content: object) -> Any:
-    return content if isinstance(content, str) else _content(content)
 
 
 def _content(content: object) -> Any:

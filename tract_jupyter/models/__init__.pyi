@@ -33,6 +33,7 @@ from .budget import usd_text as usd_text
 from .canonical import canonical_json as canonical_json
 from .canonical import digest as digest
 from .canonical import plain as plain
+from .canonical import read_strict_json as read_strict_json
 from .canonical import sha256 as sha256
 from .checks import LONGEST_YAML as LONGEST_YAML
 from .checks import check_budget as check_budget

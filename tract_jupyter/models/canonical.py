@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from json.encoder import encode_basestring
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from tract_jupyter.exceptions import ContentError
 
@@ -80,6 +80,20 @@ def plain(value: Any) -> Any:
     if type(value) is str and value.isascii():  # nothing in it can be wrong
         return value
     return json.loads(canonical_json(value))
+
+
+def read_strict_json(text: str) -> Any:
+    """Read a JSON text. Unlike `json.loads`, refuse NaN and infinities.
+
+    Raises:
+        ValueError: the text is not JSON.
+        RecursionError: it is nested too deeply.
+    """
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
 
 
 def digest(value: Any) -> str:

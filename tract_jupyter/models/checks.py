@@ -68,29 +68,29 @@ def check_choice(value: object, choices: Collection[str], what: str) -> None:
         raise ContentError(f"{what} must be {' or '.join(map(repr, choices))}, not {brief_repr(value)}")
 
 
-def several(values: object, what: str, *, error: type[TractError] = ContentError) -> list[Any]:
+def several(values: object, what: str) -> list[Any]:
     """Return the items as a list. A single text counts as a list of one.
 
     Raises:
-        TractError: the value is not iterable. The type is `error`.
+        ContentError: the value is not iterable.
     """
     if isinstance(values, str):
         return [values]
     if not isinstance(values, Iterable):
-        raise error(f"{what} must be a list of strings, not {brief_repr(values)}")
+        raise ContentError(f"{what} must be a list of strings, not {brief_repr(values)}")
     return list(values)
 
 
-def listed(values: object, what: str, *, error: type[TractError] = ContentError) -> list[str]:
+def listed(values: object, what: str) -> list[str]:
     """Return the texts as a list. A single text counts as a list of one.
 
     Raises:
-        TractError: the value is not a list of texts. The type is `error`.
+        ContentError: the value is not a list of texts.
     """
-    texts = several(values, what, error=error)
+    texts = several(values, what)
     for text in texts:
         if not isinstance(text, str):
-            raise error(f"{what} must be a list of strings, but it contains {brief_repr(text)}")
+            raise ContentError(f"{what} must be a list of strings, but it contains {brief_repr(text)}")
     return texts
 
 

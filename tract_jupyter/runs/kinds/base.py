@@ -49,6 +49,14 @@ def read_params(kind: type[P], params: Mapping[str, Any]) -> P:
         raise OperationFailed.invalid("; ".join(message for _, message in _problems(error, {}))) from None
 
 
+def valid_params(kind: type[P], params: Mapping[str, Any]) -> P | None:
+    """Return an operation's parameters as their class; None if they are invalid."""
+    try:
+        return read_params(kind, params)
+    except OperationFailed:
+        return None
+
+
 def check_params(
     kind: type[P],
     params: Mapping[str, Any],

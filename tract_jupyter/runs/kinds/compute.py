@@ -6,7 +6,7 @@ value, or one or several effects.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field
@@ -29,7 +29,7 @@ from tract_jupyter.runs.terms import Data, Tagged
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Services
+    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Runner, Services
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -50,7 +50,7 @@ class ComputeKind:
         """Return all problems of the parameters. The function may be registered later."""
         return check_filled(ComputeParams, operation)
 
-    def prepare(self, operation: Operation, services: Services) -> Computation:
+    def prepare(self, operation: Operation, services: Services) -> Runner:
         """Return the call of the function."""
         params = read_params(ComputeParams, operation.config.params)
         known = {**FUNCTIONS, **services.functions}
@@ -60,27 +60,18 @@ class ComputeKind:
                 f"There is no function {params.function!r}.{nearest(params.function, known)} Register it with "
                 "@t.functions.register, or @run_function in a module, before the run."
             )
-        return Computation(function, params.arguments)
+        return partial(_compute, function, params.arguments)
 
 
-@dataclass(frozen=True, slots=True)
-class Computation:
-    """A call of one function."""
-
-    function: Callable[..., Any]
-    arguments: dict[str, Any]
-
-    def __call__(self, context: OperationContext) -> KindOutcome:
-        """Call the function. Its exceptions become errors of the operation."""
-        arguments = filled(self.arguments, context)
-        debug = {
-            "arguments": quoted(arguments, context.snapshot_characters)
-        }  # the function may change the arguments
-        returned = self.function(context, arguments)
-        if isinstance(returned, OperationOutput | Skipped | Waits):
-            return returned
-        several = returned if isinstance(returned, list | tuple) and returned else [returned]
-        if all(isinstance(one, Tagged) for one in several):
-            return OperationOutput(effects=tuple(several), debug=debug)
-        name = getattr(self.function, "__name__", "the function")
-        return OperationOutput(json_result(returned, name), debug=debug)
+def _compute(function: Callable[..., Any], given: dict[str, Any], context: OperationContext) -> KindOutcome:
+    """Call a function. Its exceptions become errors of the operation."""
+    arguments = filled(given, context)
+    debug = {"arguments": quoted(arguments, context.snapshot_characters)}  # the function may change them
+    returned = function(context, arguments)
+    if isinstance(returned, OperationOutput | Skipped | Waits):
+        return returned
+    several = returned if isinstance(returned, list | tuple) and returned else [returned]
+    if all(isinstance(one, Tagged) for one in several):
+        return OperationOutput(effects=tuple(several), debug=debug)
+    name = getattr(function, "__name__", "the function")
+    return OperationOutput(json_result(returned, name), debug=debug)

@@ -14,6 +14,7 @@ from tract_jupyter.runs.kinds.base import (
     check_params,
     check_template,
     read_params,
+    valid_params,
 )
 from tract_jupyter.runs.kinds.json_output import read_json
 from tract_jupyter.runs.kinds.llm import NO_MODEL, RULES, CallParams, ask, engine_config
@@ -103,10 +104,7 @@ class _Judge:
             raise OperationFailed.invalid(NO_MODEL)
         options = {"response_format": _response_format(params.keys)} if params.json_mode else {}
         answer = ask(params, self.services, context, options)
-        value = _answers(answer.text, params.keys)
-        return OperationOutput(
-            value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs, debug=answer.debug
-        )
+        return answer.output(_answers(answer.text, params.keys))
 
 
 def _answers(text: str, keys: tuple[str, ...]) -> dict[str, bool]:
@@ -151,18 +149,12 @@ class GuardKind:
 
     def configured(self, config: OperationConfig) -> OperationConfig:
         """Apply `retry` and `timeoutMs` of the parameters; invalid parameters change nothing."""
-        try:
-            params = read_params(_kind_of(config.params), config.params)
-        except OperationFailed:
-            return config
+        params = valid_params(_kind_of(config.params), config.params)
         return engine_config(config, params) if isinstance(params, CallParams) else config
 
     def model_ref(self, operation: Operation) -> ModelRef | None:
         """Return the named model; None if it asks none, or if the parameters are invalid."""
-        try:
-            params = read_params(_kind_of(operation.config.params), operation.config.params)
-        except OperationFailed:
-            return None
+        params = valid_params(_kind_of(operation.config.params), operation.config.params)
         return params.model_ref if isinstance(params, CallParams) else None
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
@@ -175,10 +167,8 @@ class GuardKind:
 
     def outputs(self, operation: Operation) -> tuple[str, ...]:
         """Return the keys for conditions; empty if the parameters are invalid."""
-        try:
-            return read_params(_kind_of(operation.config.params), operation.config.params).keys
-        except OperationFailed:
-            return ()
+        params = valid_params(_kind_of(operation.config.params), operation.config.params)
+        return () if params is None else params.keys
 
 
 def _kind_of(params: Mapping[str, Any]) -> type[LiquidGuardParams | LlmGuardParams]:
@@ -188,8 +178,7 @@ def _kind_of(params: Mapping[str, Any]) -> type[LiquidGuardParams | LlmGuardPara
 def _check(params: GuardParams) -> list[Problem]:
     if isinstance(params, LiquidGuardParams):
         return _keys_twice(params) + check_template(params.template, "template")
-    templates = check_template(params.prompt, "prompt") + check_template(params.system or "", "system")
-    return _keys_twice(params) + templates
+    return _keys_twice(params) + params.template_problems()
 
 
 def _keys_twice(params: GuardParams) -> list[Problem]:

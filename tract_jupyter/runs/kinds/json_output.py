@@ -7,11 +7,11 @@ A list with one element describes all elements. Any other literal is an example,
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import nearest
+from tract_jupyter.models import read_strict_json
 from tract_jupyter.runs.kinds.base import OperationFailed, first_match
 from tract_jupyter.runs.reading import message_of
 from tract_jupyter.runs.terms import ErrorCode
@@ -162,7 +162,7 @@ def read_json(text: str, mode: ParseMode = "raw", pattern: str | None = None) ->
     """
     source = _extracted(text, mode, pattern)
     try:
-        return json.loads(source, parse_constant=_no_constant)
+        return read_strict_json(source)
     except (ValueError, RecursionError) as error:
         raise _unreadable(f"The reply is not JSON: {error}", text) from None
 
@@ -192,10 +192,6 @@ def _searched(text: str, pattern: str) -> str:
     if match is None:
         raise _unreadable("The pattern does not match the reply.", text)
     return match
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _unreadable(message: str, text: str) -> OperationFailed:

@@ -19,6 +19,7 @@ from tract_jupyter.runs.kinds.base import (
     check_params,
     check_template,
     read_params,
+    valid_params,
 )
 from tract_jupyter.runs.kinds.json_output import (
     ParseMode,  # pydantic reads it
@@ -98,6 +99,10 @@ class CallParams(Data):
         """The named model and credential; None if neither is set."""
         named = self.provider_ref is not None or self.credential_ref is not None
         return ModelRef(self.provider_ref, self.credential_ref) if named else None
+
+    def template_problems(self) -> list[Problem]:
+        """Return the problems of the templates."""
+        return check_template(self.prompt, "prompt") + check_template(self.system or "", "system")
 
     @model_validator(mode="after")
     def _has_prompt(self) -> CallParams:
@@ -183,6 +188,12 @@ class ModelAnswer:
     inputs: Mapping[str, Any]
     outputs: Mapping[str, Any]
     debug: Mapping[str, Any]
+
+    def output(self, value: Any) -> OperationOutput:
+        """Return the output of an operation that read a value from the answer."""
+        return OperationOutput(
+            value=value, usage=self.usage, inputs=self.inputs, outputs=self.outputs, debug=self.debug
+        )
 
 
 def ask(
@@ -342,9 +353,7 @@ class _Ask:
             value = self._value(answer.text)
         except OperationFailed as failed:
             raise _with_log(failed, answer) from None
-        return OperationOutput(
-            value=value, usage=answer.usage, inputs=answer.inputs, outputs=answer.outputs, debug=answer.debug
-        )
+        return answer.output(value)
 
     def _value(self, text: str) -> Any:
         params = self.params
@@ -369,17 +378,13 @@ class LlmKind:
 
     def configured(self, config: OperationConfig) -> OperationConfig:
         """Apply `retry` and `timeoutMs` of the parameters; invalid parameters change nothing."""
-        try:
-            return engine_config(config, read_params(LlmParams, config.params))
-        except OperationFailed:
-            return config
+        params = valid_params(LlmParams, config.params)
+        return config if params is None else engine_config(config, params)
 
     def model_ref(self, operation: Operation) -> ModelRef | None:
         """Return the named model; None if there is none, or if the parameters are invalid."""
-        try:
-            return read_params(LlmParams, operation.config.params).model_ref
-        except OperationFailed:
-            return None
+        params = valid_params(LlmParams, operation.config.params)
+        return None if params is None else params.model_ref
 
     def prepare(self, operation: Operation, services: Services) -> Runner:
         """Return the function that asks and reads the reply."""
@@ -391,8 +396,7 @@ class LlmKind:
 
 
 def _check(params: LlmParams) -> list[Problem]:
-    templates = check_template(params.prompt, "prompt") + check_template(params.system or "", "system")
-    return params.problems() + templates
+    return params.problems() + params.template_problems()
 
 
 def _with_log(failed: OperationFailed, answer: ModelAnswer) -> OperationFailed:

@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import weakref
 from collections import OrderedDict
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import VersionedContext
     from tract_jupyter.models import Message
-    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Services
+    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Runner, Services
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -201,28 +201,21 @@ class RagKind:
         """Return all problems of the parameters."""
         return check_filled(RagParams, operation)
 
-    def prepare(self, operation: Operation, services: Services) -> Retrieval:
+    def prepare(self, operation: Operation, services: Services) -> Runner:
         """Return the search; its query is rendered when it runs."""
         if services.search is None:
             raise OperationFailed.invalid("There is no history to search. Run it within a tract.")
-        return Retrieval(read_params(RagParams, operation.config.params), services.search)
+        return partial(_search, read_params(RagParams, operation.config.params), services.search)
 
 
-@dataclass(frozen=True, slots=True)
-class Retrieval:
-    """One search."""
-
-    params: RagParams
-    search: Callable[..., Any]
-
-    def __call__(self, context: OperationContext) -> KindOutcome:
-        """Search. A query without words finds nothing, which is not an error."""
-        params, query = self.params, render(self.params.query, context)
-        matches = self.search(
-            query, k=params.k, min_score=params.min_score, roles=params.roles, skip_last=params.skip_last,
-            branch=context.branch, exclude=[one for one in (context.user_key, context.turn_id) if one],
-        )  # fmt: skip
-        return OperationOutput(
-            matches, inputs={"queryChars": len(query)}, outputs={"found": len(matches)},
-            debug={"query": quoted(query, context.snapshot_characters)},
-        )  # fmt: skip
+def _search(params: RagParams, search: Callable[..., Any], context: OperationContext) -> KindOutcome:
+    """Search. A query without words finds nothing, which is not an error."""
+    query = render(params.query, context)
+    matches = search(
+        query, k=params.k, min_score=params.min_score, roles=params.roles, skip_last=params.skip_last,
+        branch=context.branch, exclude=[one for one in (context.user_key, context.turn_id) if one],
+    )  # fmt: skip
+    return OperationOutput(
+        matches, inputs={"queryChars": len(query)}, outputs={"found": len(matches)},
+        debug={"query": quoted(query, context.snapshot_characters)},
+    )  # fmt: skip

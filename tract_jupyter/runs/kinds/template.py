@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 
 from pydantic import Field
@@ -33,17 +33,13 @@ class TemplateParams(Data):
 _RULES: Final = {"template": "template_required"}
 
 
-@dataclass(frozen=True, slots=True)
-class _Render:
-    params: TemplateParams
-
-    def __call__(self, context: OperationContext) -> OperationOutput:
-        text = render(self.params.template, context, strict=self.params.strict_variables)
-        return OperationOutput(
-            value=text,
-            debug={"rendered": text[: context.snapshot_characters]},
-            outputs={"characters": len(text)},
-        )
+def _rendered(params: TemplateParams, context: OperationContext) -> OperationOutput:
+    text = render(params.template, context, strict=params.strict_variables)
+    return OperationOutput(
+        value=text,
+        debug={"rendered": text[: context.snapshot_characters]},
+        outputs={"characters": len(text)},
+    )
 
 
 class TemplateKind:
@@ -64,4 +60,4 @@ class TemplateKind:
 
     def prepare(self, operation: Operation, services: Services) -> Runner:  # noqa: ARG002 # the protocol's
         """Return the function that renders the text."""
-        return _Render(read_params(TemplateParams, operation.config.params))
+        return partial(_rendered, read_params(TemplateParams, operation.config.params))

@@ -6,16 +6,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import Field, model_validator
 from typing_extensions import override
 
 from tract_jupyter.context import ApproximateCounter
-from tract_jupyter.models import MAX_PATTERN, problem_of
+from tract_jupyter.models import MAX_PATTERN, problem_of, read_strict_json
 from tract_jupyter.runs.kinds.base import (
     OperationFailed,
     OperationOutput,
@@ -32,7 +31,7 @@ from tract_jupyter.runs.templates.values import MISSING, as_json, item_of, text_
 from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode, Tagged
 
 if TYPE_CHECKING:
-    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Services
+    from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Runner, Services
     from tract_jupyter.runs.model import Operation, OperationContext
 
 
@@ -49,34 +48,17 @@ class _Step(Tagged):
         raise NotImplementedError
 
 
-class Trim(_Step):
-    """Removes the white space around a text."""
-
-    type: Literal["trim"] = "trim"
-
-    @override
-    def apply(self, value: Any, fill: Render) -> str:
-        return _text(value, self.type).strip()
+_CHANGES: Final[dict[str, Callable[[str], str]]] = {"trim": str.strip, "lower": str.lower, "upper": str.upper}
 
 
-class Lower(_Step):
-    """Changes a text to lower case."""
+class ChangeText(_Step):
+    """Removes the white space around a text, or changes its case."""
 
-    type: Literal["lower"] = "lower"
+    type: Literal["trim", "lower", "upper"]
 
     @override
     def apply(self, value: Any, fill: Render) -> str:
-        return _text(value, self.type).lower()
-
-
-class Upper(_Step):
-    """Changes a text to upper case."""
-
-    type: Literal["upper"] = "upper"
-
-    @override
-    def apply(self, value: Any, fill: Render) -> str:
-        return _text(value, self.type).upper()
+        return _CHANGES[self.type](_text(value, self.type))
 
 
 class Replace(_Step):
@@ -194,7 +176,7 @@ class ParseJson(_Step):
     @override
     def apply(self, value: Any, fill: Render) -> Any:
         try:
-            return json.loads(_text(value, self.type), parse_constant=_refuse)
+            return read_strict_json(_text(value, self.type))
         except (ValueError, RecursionError) as error:
             raise OperationFailed(
                 ErrorCode.OUTPUT_PARSE, f"parse_json: the text is not JSON: {error}"
@@ -223,7 +205,7 @@ class FillIn(_Step):
 
 
 Step = Annotated[
-    Trim | Lower | Upper | Replace | Extract | Pick | Join | Truncate | ParseJson | ToJson | FillIn,
+    ChangeText | Replace | Extract | Pick | Join | Truncate | ParseJson | ToJson | FillIn,
     Field(discriminator="type"),
 ]
 
@@ -267,10 +249,6 @@ def _check_size(characters: int) -> None:
         )
 
 
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not JSON")
-
-
 class TransformParams(Data):
     """The input, and the steps."""
 
@@ -293,23 +271,17 @@ class TransformKind:
         templates = {place: one.template for place, one in enumerate(steps) if isinstance(one, FillIn)}
         return check_templates(templates, "params.steps")
 
-    def prepare(self, operation: Operation, services: Services) -> Transformation:  # noqa: ARG002
+    def prepare(self, operation: Operation, services: Services) -> Runner:  # noqa: ARG002
         """Return the steps as a function of the context."""
-        return Transformation(read_params(TransformParams, operation.config.params))
+        return partial(_transform, read_params(TransformParams, operation.config.params))
 
 
-@dataclass(frozen=True, slots=True)
-class Transformation:
-    """The transformation of one value."""
+def _transform(params: TransformParams, context: OperationContext) -> KindOutcome:
+    """Render the input from the context, and transform it."""
 
-    params: TransformParams
+    def fill(template: str, value: Any) -> str:
+        return render(template, context, value=value)
 
-    def __call__(self, context: OperationContext) -> KindOutcome:
-        """Render the input from the context, and transform it."""
-
-        def fill(template: str, value: Any) -> str:
-            return render(template, context, value=value)
-
-        rendered = filled(self.params.input, context)
-        debug = {"input": quoted(rendered, context.snapshot_characters)}
-        return OperationOutput(transformed(rendered, self.params.steps, fill), debug=debug)
+    rendered = filled(params.input, context)
+    debug = {"input": quoted(rendered, context.snapshot_characters)}
+    return OperationOutput(transformed(rendered, params.steps, fill), debug=debug)
