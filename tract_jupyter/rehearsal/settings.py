@@ -22,7 +22,7 @@ from tract_jupyter.rehearsal.files import new_folder_mode
 from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError, check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 MISSING: Final = object()
 """The value of a setting that does not exist."""
@@ -257,22 +257,35 @@ def current(kind: str, key: str) -> Any:
 
 
 class SettingsSnapshot:
-    """The settings at one time."""
+    """The settings at one time.
 
-    def __init__(self) -> None:
-        self._before = {kind: _texts(_read(kind)) for kind in _READERS}
+    Args:
+        kinds: The kinds of settings. The default is all of them.
+    """
 
-    def frames(self) -> Iterator[tuple[dict[str, Any], list[memoryview]]]:
-        """Yield a frame for each setting that changed since."""
-        for kind in _READERS:
-            values, before = _read(kind), self._before[kind]
+    def __init__(self, kinds: Collection[str] = _READERS.keys()) -> None:
+        read = {kind: _read(kind) for kind in kinds}
+        self._before = {kind: (dict(values), _texts(values)) for kind, values in read.items()}
+
+    def changed(self) -> Iterator[tuple[ChangedSetting, ChangedSetting]]:
+        """Yield each setting that changed since, before and after."""
+        for kind, (old, before) in self._before.items():
             if kind in _LIBRARY_KINDS and not before:
                 continue  # the library was imported since
-            texts = _texts(values)
+            new = _read(kind)
+            texts = _texts(new)
             for key in sorted(before.keys() | texts.keys()):
                 is_new = key in _LIBRARY_PARTS and key not in before
                 if before.get(key) != texts.get(key) and not is_new:
-                    yield _frame(kind, key, values.get(key, MISSING))
+                    yield (
+                        ChangedSetting(kind, key, old.get(key, MISSING)),
+                        ChangedSetting(kind, key, new.get(key, MISSING)),
+                    )
+
+    def frames(self) -> Iterator[tuple[dict[str, Any], list[memoryview]]]:
+        """Yield a frame for each setting that changed since."""
+        for _, after in self.changed():
+            yield _frame(*after)
 
 
 def process_frame(name: str, value: str) -> tuple[dict[str, Any], list[memoryview]]:
@@ -422,12 +435,8 @@ def same_setting(one: Any, other: Any) -> bool:
     return type(one) is type(other) and _text(one) == _text(other)
 
 
-_SIMPLE_KINDS: Final = ("os.environ", "working folder", _WARNINGS, *_CALLS)
-
-
-def settings_now() -> dict[str, dict[str, Any]]:
-    """Return the settings that a run may change, apart from random states and the search path."""
-    return {kind: dict(_read(kind)) for kind in _SIMPLE_KINDS}
+SIMPLE_KINDS: Final = ("os.environ", "working folder", _WARNINGS, *_CALLS)
+"""The settings that a run may change, apart from random states and the search path."""
 
 
 def options_now() -> dict[str, dict[str, Any]]:
@@ -449,15 +458,3 @@ def set_options(options: Mapping[str, Mapping[str, Any]]) -> None:
 
 def _is_plain(value: Any) -> bool:
     return type(value) in _PLAIN or (type(value) is list and all(type(one) in _PLAIN for one in value))
-
-
-def changed_settings(
-    before: Mapping[str, Mapping[str, Any]],
-) -> Iterator[tuple[ChangedSetting, ChangedSetting]]:
-    """Yield each setting that changed since `settings_now`, before and after."""
-    for kind, old in before.items():
-        new = _read(kind)
-        for key in sorted(old.keys() | new.keys()) if old or kind not in _LIBRARY_KINDS else ():
-            pair = [ChangedSetting(kind, key, values.get(key, MISSING)) for values in (old, new)]
-            if not same_setting(pair[0].value, pair[1].value):
-                yield pair[0], pair[1]

@@ -591,8 +591,10 @@ def _read_text(data: str) -> str:
     return bytes.fromhex(data).decode("utf-32-le", "surrogatepass")
 
 
-def _read_delta(days: int, seconds: int, micro: int) -> timedelta:
-    return timedelta(days, seconds, micro)
+def _write_zone(value: zoneinfo.ZoneInfo) -> list[Any]:
+    if value.key not in _zones():
+        raise no_form(value, "without a known key has no safe form")
+    return [value.key]
 
 
 def _read_zone(key: str) -> zoneinfo.ZoneInfo:
@@ -610,12 +612,13 @@ _scalar(str, "str", lambda value: [value.encode("utf-32-le", "surrogatepass").he
 _scalar(complex, "complex", lambda value: [value.real, value.imag], complex, float, float)
 _scalar(Decimal, "Decimal", lambda value: [str(value)], _read_decimal, str)
 _scalar(UUID, "UUID", lambda value: [value.hex], UUID, str)
+_scalar(zoneinfo.ZoneInfo, "ZoneInfo", _write_zone, _read_zone, str)
 _scalar(date, "date", lambda value: [value.isoformat()], date.fromisoformat, str)
 _scalar(
     timedelta,
     "timedelta",
     lambda value: [value.days, value.seconds, value.microseconds],
-    _read_delta,
+    timedelta,
     int,
     int,
     int,
@@ -624,19 +627,6 @@ _scalar(type(...), "Ellipsis", lambda _: [], lambda: ...)
 _scalar(type(NotImplemented), "NotImplemented", lambda _: [], lambda: NotImplemented)
 for _kind in (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath):
     _scalar(_kind, _kind.__name__, lambda value: [str(value)], _kind, str)
-
-
-@encodes(zoneinfo.ZoneInfo)
-def _zone(_: Encoder, value: zoneinfo.ZoneInfo) -> Node:
-    if value.key not in _zones():
-        raise no_form(value, "without a known key has no safe form")
-    return ["ZoneInfo", [], value.key]
-
-
-@builds("ZoneInfo")
-def _build_zone(_: Frame, parts: list[Any], rest: list[Any]) -> zoneinfo.ZoneInfo:
-    take(parts)
-    return _read_zone(*take(rest, str))
 
 
 @encodes(timezone)
