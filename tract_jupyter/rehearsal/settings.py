@@ -58,7 +58,7 @@ _TRUSTED: Final = re.compile(
     r"|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|PATH|HOME|BROWSER|SHELL",
     re.IGNORECASE | re.DOTALL,
 )  # variables of the environment: other programs, other servers, other certificates
-_CALLS: Final = {"plt.rcParams": "matplotlib", "pd.options": "pandas", "np.printoptions": "numpy"}
+_OPTIONS: Final = ("plt.rcParams", "pd.options", "np.printoptions")
 
 
 class ChangedSetting(NamedTuple):
@@ -239,7 +239,7 @@ _READERS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     _NUMPY_RANDOM: _numpy_random,
 }
 _LIBRARY_PARTS: Final = frozenset({"decimal context", "locale", "timeout of sockets", "np.geterr()"})
-_LIBRARY_KINDS: Final = frozenset({"plt.rcParams", "pd.options", "np.printoptions", _NUMPY_RANDOM})
+_LIBRARY_KINDS: Final = frozenset({*_OPTIONS, _NUMPY_RANDOM})
 
 
 def _read(kind: str) -> dict[str, Any]:
@@ -354,7 +354,7 @@ def check_setting(kind: Any, key: Any) -> None:
         check(bool(key) and "=" not in key and "\0" not in key, "the name of an environment variable")
     elif kind == _PROCESS:
         check(bool(key), "a setting of the process")
-    elif kind in _CALLS:
+    elif kind in _OPTIONS:
         check(key in _READERS[kind](), "the name of an option")
     else:
         check(key == "", "a setting")
@@ -379,8 +379,8 @@ def _problem(setting: ChangedSetting) -> str:
         )
     if kind == "plt.rcParams" and any(word in key for word in _UNSAFE_PARAMETERS):
         return "this parameter is set only by a run in the kernel"
-    if kind in _CALLS or kind == _WARNINGS:
-        is_safe = _is_plain(value) if kind in _CALLS else _are_filters(value)
+    if kind in _OPTIONS or kind == _WARNINGS:
+        is_safe = _is_plain(value) if kind in _OPTIONS else _are_filters(value)
         return "" if is_safe else "its value is not plain"
     return _problem_of_random(kind, value)
 
@@ -435,21 +435,21 @@ def same_setting(one: Any, other: Any) -> bool:
     return type(one) is type(other) and _text(one) == _text(other)
 
 
-SIMPLE_KINDS: Final = ("os.environ", "working folder", _WARNINGS, *_CALLS)
+SIMPLE_KINDS: Final = ("os.environ", "working folder", _WARNINGS, *_OPTIONS)
 """The settings that a run may change, apart from random states and the search path."""
 
 
 def options_now() -> dict[str, dict[str, Any]]:
     """Return the options of loaded libraries as JSON, for another process."""
     return {
-        kind: {key: value for key, value in _READERS[kind]().items() if _is_plain(value)} for kind in _CALLS
+        kind: {key: value for key, value in _READERS[kind]().items() if _is_plain(value)} for kind in _OPTIONS
     }
 
 
 def set_options(options: Mapping[str, Mapping[str, Any]]) -> None:
     """Set options of `options_now` in this process, if the libraries are loaded and accept them."""
     for kind, values in options.items():
-        now = _READERS[kind]() if kind in _CALLS else {}
+        now = _READERS[kind]() if kind in _OPTIONS else {}
         for key, value in values.items():
             if key in now and now[key] != value:
                 with suppress(Exception):

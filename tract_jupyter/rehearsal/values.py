@@ -561,7 +561,7 @@ def _build_known(frame: Frame, parts: list[Any], rest: list[Any]) -> Any:
 # ---- scalars
 
 
-def _scalar(
+def scalar(
     kind: type, tag: str, write: Callable[[Any], list[Any]], read: Callable[..., Any], *fields: Any
 ) -> None:
     """Add a type that is made from JSON scalars of fixed types."""
@@ -607,14 +607,14 @@ def _zones() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
 
 
-_scalar(int, "int", lambda value: [hex(value)], _read_int, str)
-_scalar(str, "str", lambda value: [value.encode("utf-32-le", "surrogatepass").hex()], _read_text, str)
-_scalar(complex, "complex", lambda value: [value.real, value.imag], complex, float, float)
-_scalar(Decimal, "Decimal", lambda value: [str(value)], _read_decimal, str)
-_scalar(UUID, "UUID", lambda value: [value.hex], UUID, str)
-_scalar(zoneinfo.ZoneInfo, "ZoneInfo", _write_zone, _read_zone, str)
-_scalar(date, "date", lambda value: [value.isoformat()], date.fromisoformat, str)
-_scalar(
+scalar(int, "int", lambda value: [hex(value)], _read_int, str)
+scalar(str, "str", lambda value: [value.encode("utf-32-le", "surrogatepass").hex()], _read_text, str)
+scalar(complex, "complex", lambda value: [value.real, value.imag], complex, float, float)
+scalar(Decimal, "Decimal", lambda value: [str(value)], _read_decimal, str)
+scalar(UUID, "UUID", lambda value: [value.hex], UUID, str)
+scalar(zoneinfo.ZoneInfo, "ZoneInfo", _write_zone, _read_zone, str)
+scalar(date, "date", lambda value: [value.isoformat()], date.fromisoformat, str)
+scalar(
     timedelta,
     "timedelta",
     lambda value: [value.days, value.seconds, value.microseconds],
@@ -623,10 +623,10 @@ _scalar(
     int,
     int,
 )
-_scalar(type(...), "Ellipsis", lambda _: [], lambda: ...)
-_scalar(type(NotImplemented), "NotImplemented", lambda _: [], lambda: NotImplemented)
+scalar(type(...), "Ellipsis", lambda _: [], lambda: ...)
+scalar(type(NotImplemented), "NotImplemented", lambda _: [], lambda: NotImplemented)
 for _kind in (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath):
-    _scalar(_kind, _kind.__name__, lambda value: [str(value)], _kind, str)
+    scalar(_kind, _kind.__name__, lambda value: [str(value)], _kind, str)
 
 
 @encodes(timezone)
