@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
@@ -258,6 +259,15 @@ def test_table_files_are_compared_by_rows(upper, workspace, name, before, after,
     effect = effects_of(upper, workspace)[name]
     assert effect.detail == detail
     assert effect.table is not None
+
+
+def test_without_numpy_changed_table_files_are_compared_by_lines(upper, workspace, monkeypatch):
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    write_files(workspace, {"a.csv": "a,b\n1,2\n"})
+    write_files(upper, {"a.csv": "a,b\n1,3\n", "new.csv": "a,b\n1,2\n"})
+    effects = effects_of(upper, workspace)
+    assert (effects["a.csv"].table, effects["a.csv"].detail) == (None, "1 line added, 1 line removed")
+    assert effects["new.csv"].detail == "1 row × 2 columns"
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,6 @@ class AgentSettings:
             program writes them.
         asks: the actions that it asks about, verified.
         never_asks: the actions that it never asks about.
-        switched_off: what these settings switch off.
         project_file: a file of a project that makes it run programs without a question, and that cannot be switched
             off. A folder with it is refused.
         hosts: the hosts that it may reach besides the host of its model.
@@ -111,7 +110,6 @@ class AgentSettings:
     title_is_tool: bool = False
     asks: tuple[str, ...] = ()
     never_asks: tuple[str, ...] = ()
-    switched_off: tuple[str, ...] = ()
     project_file: str = ""
     hosts: str = ""
     verified: str = ""
@@ -230,7 +228,6 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         session_meta=_CLAUDE,
         asks=("file changes", "shell commands", "web requests", "MCP tools", "reads outside the folder"),
         never_asks=("reads in the folder",),
-        switched_off=("project settings and hooks", "MCP servers of .mcp.json", "telemetry and updates"),
         hosts="the host of its model",
         verified="claude-agent-acp 0.101.0 on 2026-11-27",
     ),
@@ -252,7 +249,6 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         ),
         asks=("file changes", "commands that leave its sandbox", "MCP tools that write"),
         never_asks=("commands inside its read-only sandbox", "reads", "MCP tools that only read"),
-        switched_off=("plugins", "apps"),
         project_file=".codex/config.toml",
         hosts="the host of its model, and with another command line chatgpt.com and github.com at its start",
         verified="codex-acp 2.6.0 on 2026-11-27",
@@ -274,11 +270,6 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         title_is_command=True,
         asks=("file changes", "shell commands", "MCP tools"),
         never_asks=("reads in the folder",),
-        switched_off=(
-            "trust in a folder with settings of a project, and so project settings, hooks and MCP servers",
-            "other MCP servers, if it gets the kernel",
-            "usage statistics",
-        ),
         hosts="the host of its model",
         verified="gemini-cli 0.61.0 on 2026-11-28",
     ),
@@ -297,12 +288,6 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
         },
         title_is_tool=True,
         asks=("file changes", "shell commands", "reads", "MCP tools, without their arguments"),
-        switched_off=(
-            "project settings, plugins and MCP servers",
-            "permissions of the user",
-            "subagents, because it does not pass their questions on",
-            "updates, and the installation of its package for plugins",
-        ),
         hosts="the host of its model",
         verified="opencode-ai 1.18.33 on 2026-11-27",
     ),

@@ -71,7 +71,6 @@ class SeenCall:
     """A call with all that the agent said about it so far.
 
     Attributes:
-        acp_id: the agent's id of the call.
         number: its place in the turn.
         prefix: makes our id unique.
         call_id: our id of the call.
@@ -86,7 +85,6 @@ class SeenCall:
         approved: its parts when the user approved it. None without an approval, and after a difference is reported.
     """
 
-    acp_id: str
     number: int
     prefix: str
     data: dict[str, Any] = field(default_factory=dict)
@@ -239,17 +237,12 @@ def sound(text: str) -> str:
     return text.encode("utf-8", "replace").decode().replace("\0", "")
 
 
-def sound_data(value: Any) -> Any:
-    """Return JSON data whose texts can be stored."""
-    return json.loads(sound(json.dumps(value, ensure_ascii=False)))
-
-
 def bounded(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments that can be stored. If they are too large, return their beginning as one text."""
     text = canonical_or_repr(arguments)
     if len(text) > _LONGEST_ARGUMENTS:
         return {CUT: f"{text[:_LONGEST_ARGUMENTS]} … ({len(text):,} characters)"}
-    data = dict(sound_data(dict(arguments)))
+    data = dict(json.loads(sound(json.dumps(dict(arguments), ensure_ascii=False))))
     try:
         canonical_json(data)
     except ContentError:  # such as NaN, which some agents send

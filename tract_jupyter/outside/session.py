@@ -71,7 +71,6 @@ class AgentSession:
         inbox: the agent's messages, and our notes.
         session_id: the agent's id of the session.
         mode: the current mode, as the agent reports it.
-        commands: the slash commands that the agent announced.
         is_prompting: True while a prompt has no response.
         has_left: True if the agent has ended by itself.
         stop: ends the wait for a response.
@@ -95,7 +94,6 @@ class AgentSession:
         self.inbox = MessageQueue()
         self.session_id = ""
         self.mode = ""
-        self.commands: tuple[str, ...] = ()
         self.is_prompting = False
         self.has_left = False
         self.stop = StopSignal()
@@ -320,16 +318,13 @@ class AgentSession:
         self.process.send(message)
 
     def note(self, item: object) -> None:
-        """Take over the mode and the commands that a message reports."""
+        """Take over the mode that a message reports."""
         update = update_of(item, self.session_id)
         kind = update.get("sessionUpdate")
         if kind == "current_mode_update":
             self.mode = str(update.get("currentModeId"))
         elif kind == "config_option_update":
             self._note_modes(update)
-        elif kind == "available_commands_update":
-            names = [one.get("name") for one in dicts(update.get("availableCommands"))]
-            self.commands = tuple(str(name) for name in names if name)[:200]
 
     def spend(self, cost: Any) -> float:
         """Take the total cost that the agent claims for the session. Return the part that is new, in US dollars."""

@@ -424,7 +424,7 @@ class OutsideTurn:
             if self._work.seen >= _MOST_CALLS:
                 raise self._too_much(f"more than {_MOST_CALLS:,} calls")
             self._work.seen += 1
-            known = self._calls[acp_id] = SeenCall(acp_id, self._work.seen, self._prefix)
+            known = self._calls[acp_id] = SeenCall(self._work.seen, self._prefix)
         return known
 
     def _too_much(self, what: str) -> OutsideAgentError:

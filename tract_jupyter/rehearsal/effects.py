@@ -7,14 +7,11 @@ a request.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from functools import cache
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, NamedTuple
 
-from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.exceptions import ContentError, RehearsalError
 from tract_jupyter.models import counted, cut, size_text
 
 if TYPE_CHECKING:
@@ -30,6 +27,8 @@ RANDOM_STATES: Final = ("random state of random", "random state of numpy")
 
 _MOST_NAMES: Final = 4  # of one sentence
 _LONGEST_NAME: Final = 60
+_KNOWN_FIELDS: Final = {"extra": "forbid"}
+"""The configuration of pydantic for reading: an unknown field is an error."""
 
 
 class RowChange(NamedTuple):
@@ -66,6 +65,7 @@ class TableChange:
         is_reordered: The rows that exist before and after have another order.
     """
 
+    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     rows_before: int | None = None
     rows_after: int | None = None
     columns: tuple[str, ...] = ()
@@ -126,6 +126,7 @@ class VariableEffect:
             effect to keep.
     """
 
+    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     name: str
     action: Action
     before: str = ""
@@ -152,6 +153,7 @@ class FileEffect:
         problem: The reason why the file cannot be kept. Empty if it can.
     """
 
+    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     path: str
     action: Action
     size_before: int | None = None
@@ -172,6 +174,7 @@ class Output:
         data: The MIME bundle of a rich output. The values of binary types are bytes.
     """
 
+    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     kind: OutputKind
     text: str = ""
     data: Mapping[str, str | bytes] = field(default_factory=dict)
@@ -187,6 +190,7 @@ class RehearsedCall:
         is_answered: False if the call needs approval. The rehearsal ended there.
     """
 
+    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     tool: str
     arguments: str = ""
     is_answered: bool = True
@@ -202,6 +206,7 @@ class RefusedAttempt:
         line: The line of the code, from 1. None if unknown.
     """
 
+    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     action: str
     times: int = 1
     line: int | None = None
@@ -223,6 +228,7 @@ class SettingEffect:
         problem: The reason why the setting cannot be kept. Empty if it can.
     """
 
+    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     name: str
     before: str = ""
     after: str = ""
@@ -249,6 +255,7 @@ class Effects:
         digest: SHA-256 over the code and all received data. An approval binds it.
     """
 
+    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     level: Literal["full", "basic"] = "full"
     engine: Literal["fork", "worker"] = "fork"
     ending: Ending = "finished"
@@ -401,7 +408,7 @@ def _mime_text(output: Output) -> str:
     return f"[{output.kind}: {'; '.join(kinds) or 'empty'}]\n"
 
 
-# The JSON form. Each class writes its fields by name; reading follows the type hints of the fields.
+# The JSON form. Each class has its fields by name. Bytes are an object with their Base64.
 
 
 def _as_data(value: Any) -> Any:
@@ -411,14 +418,9 @@ def _as_data(value: Any) -> Any:
         return {key: _as_data(item) for key, item in value.items()}
     if isinstance(value, tuple):
         return [_as_data(item) for item in value]
-    if type(value) in _CLASSES:
+    if is_dataclass(value):
         return {each.name: _as_data(getattr(value, each.name)) for each in fields(value)}
     return value
-
-
-_CLASSES: Final[tuple[type, ...]] = (
-    TableChange, VariableEffect, FileEffect, Output, RehearsedCall, RefusedAttempt, SettingEffect, Effects,
-)  # fmt: skip
 
 
 def effects_from_data(data: Any) -> Effects:
@@ -428,66 +430,28 @@ def effects_from_data(data: Any) -> Effects:
         RehearsalError: the data does not have this form.
     """
     try:
-        effects: Effects = _read(data, Effects)
-    except (TypeError, ValueError, KeyError, binascii.Error) as error:
+        outputs = [_read_output(output) for output in data.get("outputs", ())]
+        effects: Effects = _read(Effects, {**data, "outputs": []})
+    except (AttributeError, TypeError, ValueError, KeyError, ContentError) as error:
         raise RehearsalError(
             f"The stored effects cannot be read: {error}. Another version may have written them. Rehearse again."
         ) from None
-    return effects
+    return replace(effects, outputs=tuple(outputs))
 
 
-@cache
-def _hints(kind: type) -> Mapping[str, Any]:
-    return get_type_hints(kind)
+def _read_output(data: Any) -> Output:
+    bundle = data.get("data", {})
+    texts = {mime: value for mime, value in bundle.items() if isinstance(value, str)}
+    output: Output = _read(Output, {**data, "data": texts})
+    contents = {mime: texts[mime] if mime in texts else _read_bytes(value) for mime, value in bundle.items()}
+    return replace(output, data=contents)
 
 
-def _read(data: Any, kind: Any) -> Any:
-    origin = get_origin(kind)
-    if origin is not None or isinstance(kind, UnionType):
-        return _read_generic(data, kind, origin)
-    if kind is RowChange:
-        hints = _hints(RowChange)
-        _checked(data, isinstance(data, list) and len(data) == len(hints), kind)
-        return RowChange(*(_read(item, hint) for item, hint in zip(data, hints.values(), strict=True)))
-    if kind in _CLASSES:
-        _checked(data, isinstance(data, dict), kind)
-        hints = _hints(kind)
-        return kind(**{name: _read(value, hints[name]) for name, value in data.items()})
-    if kind is bytes:
-        _checked(data, isinstance(data, dict) and set(data) == {"base64"}, kind)
-        return base64.b64decode(data["base64"], validate=True)
-    is_number = kind is float and type(data) is int
-    return float(data) if is_number else _checked(data, type(data) is kind, kind)
+def _read(kind: type, data: dict[str, Any]) -> Any:
+    from tract_jupyter.models import read_as  # it loads pydantic
+
+    return read_as(kind, data, ContentError)
 
 
-def _read_generic(data: Any, kind: Any, origin: Any) -> Any:
-    if origin is Literal:
-        return _checked(data, data in get_args(kind), kind)
-    if origin in {Union, UnionType}:
-        return _read_union(data, get_args(kind))
-    if origin is tuple:
-        return _read_tuple(data, get_args(kind))
-    _checked(data, isinstance(data, dict), kind)  # the only mapping is a MIME bundle
-    return {_read(key, str): _read(value, str | bytes) for key, value in data.items()}
-
-
-def _read_union(data: Any, kinds: Sequence[Any]) -> Any:
-    if data is None:
-        return _checked(data, type(None) in kinds, kinds)
-    kinds = [kind for kind in kinds if kind is not type(None)]
-    if set(kinds) == {str, bytes}:
-        return _read(data, str if isinstance(data, str) else bytes)
-    return _read(data, kinds[0])
-
-
-def _read_tuple(data: Any, kinds: Sequence[Any]) -> tuple[Any, ...]:
-    _checked(data, isinstance(data, list), tuple)
-    if kinds[-1] is Ellipsis:
-        return tuple(_read(item, kinds[0]) for item in data)
-    return tuple(_read(item, kind) for item, kind in zip(data, kinds, strict=True))
-
-
-def _checked(data: Any, is_valid: bool, kind: Any) -> Any:  # noqa: FBT001 # the condition
-    if not is_valid:
-        raise ValueError(f"expected {getattr(kind, '__name__', kind)}, got {cut(repr(data), 40)}")
-    return data
+def _read_bytes(data: Any) -> bytes:
+    return base64.b64decode(data["base64"], validate=True)

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from tract_jupyter.rehearsal import arrays as arrays  # noqa: PLC0414 # registers numpy's forms
-from tract_jupyter.rehearsal.values import Encoder, Frame, Node, builds, check, encodes, take
+from tract_jupyter.rehearsal.values import Encoder, Frame, Node, builds, check, encodes, scalar, take
 
 _MASKED: Final = {
     **{f"{sign}Int{bits}": pd.arrays.IntegerArray for sign in ("", "U") for bits in (8, 16, 32, 64)},
@@ -339,33 +339,15 @@ def _build_timedelta(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
     return pd.Timedelta(data[()])
 
 
-@encodes(type(pd.NaT), type(pd.NA))
-def _missing(_: Encoder, value: Any) -> Node:
-    return ["pd.nat" if value is pd.NaT else "pd.na", []]
+scalar(type(pd.NaT), "pd.nat", lambda _: [], lambda: pd.NaT)
+scalar(type(pd.NA), "pd.na", lambda _: [], lambda: pd.NA)
 
 
-@builds("pd.nat")
-def _build_nat(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    take([*parts, *rest])
-    return pd.NaT
-
-
-@builds("pd.na")
-def _build_na(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    take([*parts, *rest])
-    return pd.NA
-
-
-@encodes(pd.Period)
-def _period(_: Encoder, value: pd.Period) -> Node:
-    return ["pd.period", [], int(value.ordinal), value.freqstr]
-
-
-@builds("pd.period")
-def _build_period(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    take(parts)
-    ordinal, text = take(rest, int, str)
+def _read_period(ordinal: int, text: str) -> pd.Period:
     return pd.Period(ordinal=ordinal, freq=_frequency(text))
+
+
+scalar(pd.Period, "pd.period", lambda value: [int(value.ordinal), value.freqstr], _read_period, int, str)
 
 
 @encodes(pd.Interval)

@@ -22,7 +22,7 @@ from tract_jupyter.rehearsal.files import new_folder_mode
 from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError, check
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
 
 MISSING: Final = object()
 """The value of a setting that does not exist."""
@@ -58,7 +58,7 @@ _TRUSTED: Final = re.compile(
     r"|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|PATH|HOME|BROWSER|SHELL",
     re.IGNORECASE | re.DOTALL,
 )  # variables of the environment: other programs, other servers, other certificates
-_CALLS: Final = {"plt.rcParams": "matplotlib", "pd.options": "pandas", "np.printoptions": "numpy"}
+_OPTIONS: Final = ("plt.rcParams", "pd.options", "np.printoptions")
 
 
 class ChangedSetting(NamedTuple):
@@ -239,7 +239,7 @@ _READERS: Final[dict[str, Callable[[], dict[str, Any]]]] = {
     _NUMPY_RANDOM: _numpy_random,
 }
 _LIBRARY_PARTS: Final = frozenset({"decimal context", "locale", "timeout of sockets", "np.geterr()"})
-_LIBRARY_KINDS: Final = frozenset({"plt.rcParams", "pd.options", "np.printoptions", _NUMPY_RANDOM})
+_LIBRARY_KINDS: Final = frozenset({*_OPTIONS, _NUMPY_RANDOM})
 
 
 def _read(kind: str) -> dict[str, Any]:
@@ -257,22 +257,35 @@ def current(kind: str, key: str) -> Any:
 
 
 class SettingsSnapshot:
-    """The settings at one time."""
+    """The settings at one time.
 
-    def __init__(self) -> None:
-        self._before = {kind: _texts(_read(kind)) for kind in _READERS}
+    Args:
+        kinds: The kinds of settings. The default is all of them.
+    """
 
-    def frames(self) -> Iterator[tuple[dict[str, Any], list[memoryview]]]:
-        """Yield a frame for each setting that changed since."""
-        for kind in _READERS:
-            values, before = _read(kind), self._before[kind]
+    def __init__(self, kinds: Collection[str] = _READERS.keys()) -> None:
+        read = {kind: _read(kind) for kind in kinds}
+        self._before = {kind: (dict(values), _texts(values)) for kind, values in read.items()}
+
+    def changed(self) -> Iterator[tuple[ChangedSetting, ChangedSetting]]:
+        """Yield each setting that changed since, before and after."""
+        for kind, (old, before) in self._before.items():
             if kind in _LIBRARY_KINDS and not before:
                 continue  # the library was imported since
-            texts = _texts(values)
+            new = _read(kind)
+            texts = _texts(new)
             for key in sorted(before.keys() | texts.keys()):
                 is_new = key in _LIBRARY_PARTS and key not in before
                 if before.get(key) != texts.get(key) and not is_new:
-                    yield _frame(kind, key, values.get(key, MISSING))
+                    yield (
+                        ChangedSetting(kind, key, old.get(key, MISSING)),
+                        ChangedSetting(kind, key, new.get(key, MISSING)),
+                    )
+
+    def frames(self) -> Iterator[tuple[dict[str, Any], list[memoryview]]]:
+        """Yield a frame for each setting that changed since."""
+        for _, after in self.changed():
+            yield _frame(*after)
 
 
 def process_frame(name: str, value: str) -> tuple[dict[str, Any], list[memoryview]]:
@@ -341,7 +354,7 @@ def check_setting(kind: Any, key: Any) -> None:
         check(bool(key) and "=" not in key and "\0" not in key, "the name of an environment variable")
     elif kind == _PROCESS:
         check(bool(key), "a setting of the process")
-    elif kind in _CALLS:
+    elif kind in _OPTIONS:
         check(key in _READERS[kind](), "the name of an option")
     else:
         check(key == "", "a setting")
@@ -366,8 +379,8 @@ def _problem(setting: ChangedSetting) -> str:
         )
     if kind == "plt.rcParams" and any(word in key for word in _UNSAFE_PARAMETERS):
         return "this parameter is set only by a run in the kernel"
-    if kind in _CALLS or kind == _WARNINGS:
-        is_safe = _is_plain(value) if kind in _CALLS else _are_filters(value)
+    if kind in _OPTIONS or kind == _WARNINGS:
+        is_safe = _is_plain(value) if kind in _OPTIONS else _are_filters(value)
         return "" if is_safe else "its value is not plain"
     return _problem_of_random(kind, value)
 
@@ -422,25 +435,21 @@ def same_setting(one: Any, other: Any) -> bool:
     return type(one) is type(other) and _text(one) == _text(other)
 
 
-_SIMPLE_KINDS: Final = ("os.environ", "working folder", _WARNINGS, *_CALLS)
-
-
-def settings_now() -> dict[str, dict[str, Any]]:
-    """Return the settings that a run may change, apart from random states and the search path."""
-    return {kind: dict(_read(kind)) for kind in _SIMPLE_KINDS}
+SIMPLE_KINDS: Final = ("os.environ", "working folder", _WARNINGS, *_OPTIONS)
+"""The settings that a run may change, apart from random states and the search path."""
 
 
 def options_now() -> dict[str, dict[str, Any]]:
     """Return the options of loaded libraries as JSON, for another process."""
     return {
-        kind: {key: value for key, value in _READERS[kind]().items() if _is_plain(value)} for kind in _CALLS
+        kind: {key: value for key, value in _READERS[kind]().items() if _is_plain(value)} for kind in _OPTIONS
     }
 
 
 def set_options(options: Mapping[str, Mapping[str, Any]]) -> None:
     """Set options of `options_now` in this process, if the libraries are loaded and accept them."""
     for kind, values in options.items():
-        now = _READERS[kind]() if kind in _CALLS else {}
+        now = _READERS[kind]() if kind in _OPTIONS else {}
         for key, value in values.items():
             if key in now and now[key] != value:
                 with suppress(Exception):
@@ -449,15 +458,3 @@ def set_options(options: Mapping[str, Mapping[str, Any]]) -> None:
 
 def _is_plain(value: Any) -> bool:
     return type(value) in _PLAIN or (type(value) is list and all(type(one) in _PLAIN for one in value))
-
-
-def changed_settings(
-    before: Mapping[str, Mapping[str, Any]],
-) -> Iterator[tuple[ChangedSetting, ChangedSetting]]:
-    """Yield each setting that changed since `settings_now`, before and after."""
-    for kind, old in before.items():
-        new = _read(kind)
-        for key in sorted(old.keys() | new.keys()) if old or kind not in _LIBRARY_KINDS else ():
-            pair = [ChangedSetting(kind, key, values.get(key, MISSING)) for values in (old, new)]
-            if not same_setting(pair[0].value, pair[1].value):
-                yield pair[0], pair[1]

@@ -63,11 +63,15 @@ class TextTable(NamedTuple):
 
 
 def compare_texts(before: TextTable | None, after: TextTable | None) -> TableChange:
-    """Return the difference between two tables of text. None is a missing table."""
-    import numpy as np
+    """Return the difference between two tables of text. None is a missing table.
 
+    Raises:
+        ImportError: numpy is missing, and both tables are there.
+    """
     if before is None or after is None:
         return _alone(before, after)
+    import numpy as np
+
     common = [column for column in after.columns if column in before.columns]
     picks = [_picks(table, common) for table in (before, after)]
     keys = [

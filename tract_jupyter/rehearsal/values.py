@@ -561,7 +561,7 @@ def _build_known(frame: Frame, parts: list[Any], rest: list[Any]) -> Any:
 # ---- scalars
 
 
-def _scalar(
+def scalar(
     kind: type, tag: str, write: Callable[[Any], list[Any]], read: Callable[..., Any], *fields: Any
 ) -> None:
     """Add a type that is made from JSON scalars of fixed types."""
@@ -591,8 +591,10 @@ def _read_text(data: str) -> str:
     return bytes.fromhex(data).decode("utf-32-le", "surrogatepass")
 
 
-def _read_delta(days: int, seconds: int, micro: int) -> timedelta:
-    return timedelta(days, seconds, micro)
+def _write_zone(value: zoneinfo.ZoneInfo) -> list[Any]:
+    if value.key not in _zones():
+        raise no_form(value, "without a known key has no safe form")
+    return [value.key]
 
 
 def _read_zone(key: str) -> zoneinfo.ZoneInfo:
@@ -605,38 +607,26 @@ def _zones() -> frozenset[str]:
     return frozenset(zoneinfo.available_timezones())
 
 
-_scalar(int, "int", lambda value: [hex(value)], _read_int, str)
-_scalar(str, "str", lambda value: [value.encode("utf-32-le", "surrogatepass").hex()], _read_text, str)
-_scalar(complex, "complex", lambda value: [value.real, value.imag], complex, float, float)
-_scalar(Decimal, "Decimal", lambda value: [str(value)], _read_decimal, str)
-_scalar(UUID, "UUID", lambda value: [value.hex], UUID, str)
-_scalar(date, "date", lambda value: [value.isoformat()], date.fromisoformat, str)
-_scalar(
+scalar(int, "int", lambda value: [hex(value)], _read_int, str)
+scalar(str, "str", lambda value: [value.encode("utf-32-le", "surrogatepass").hex()], _read_text, str)
+scalar(complex, "complex", lambda value: [value.real, value.imag], complex, float, float)
+scalar(Decimal, "Decimal", lambda value: [str(value)], _read_decimal, str)
+scalar(UUID, "UUID", lambda value: [value.hex], UUID, str)
+scalar(zoneinfo.ZoneInfo, "ZoneInfo", _write_zone, _read_zone, str)
+scalar(date, "date", lambda value: [value.isoformat()], date.fromisoformat, str)
+scalar(
     timedelta,
     "timedelta",
     lambda value: [value.days, value.seconds, value.microseconds],
-    _read_delta,
+    timedelta,
     int,
     int,
     int,
 )
-_scalar(type(...), "Ellipsis", lambda _: [], lambda: ...)
-_scalar(type(NotImplemented), "NotImplemented", lambda _: [], lambda: NotImplemented)
+scalar(type(...), "Ellipsis", lambda _: [], lambda: ...)
+scalar(type(NotImplemented), "NotImplemented", lambda _: [], lambda: NotImplemented)
 for _kind in (PosixPath, WindowsPath, PurePosixPath, PureWindowsPath):
-    _scalar(_kind, _kind.__name__, lambda value: [str(value)], _kind, str)
-
-
-@encodes(zoneinfo.ZoneInfo)
-def _zone(_: Encoder, value: zoneinfo.ZoneInfo) -> Node:
-    if value.key not in _zones():
-        raise no_form(value, "without a known key has no safe form")
-    return ["ZoneInfo", [], value.key]
-
-
-@builds("ZoneInfo")
-def _build_zone(_: Frame, parts: list[Any], rest: list[Any]) -> zoneinfo.ZoneInfo:
-    take(parts)
-    return _read_zone(*take(rest, str))
+    scalar(_kind, _kind.__name__, lambda value: [str(value)], _kind, str)
 
 
 @encodes(timezone)

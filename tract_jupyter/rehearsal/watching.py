@@ -19,7 +19,7 @@ from tract_jupyter.rehearsal.backups import FileRecord
 from tract_jupyter.rehearsal.baseline import digest, touched, tree_of, variables_of
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, UndoItem, VariableRecord
 from tract_jupyter.rehearsal.files import LARGEST, shown_path, state_below
-from tract_jupyter.rehearsal.settings import changed_settings, settings_now
+from tract_jupyter.rehearsal.settings import SIMPLE_KINDS, SettingsSnapshot
 from tract_jupyter.rehearsal.values import Decoder, Encoder
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class Watch:
         self._files = FileWatch(workspace, backups)
         named = {path for path in self._named_files(texts) if not self._files.is_own(path)}
         self._files.save(sorted(named)[:_MOST_NAMED])
-        self._settings = settings_now()
+        self._settings = SettingsSnapshot(SIMPLE_KINDS)
 
     def finish(self) -> Change:
         """Return the change since the start, after the code ran.
@@ -207,7 +207,7 @@ class Watch:
             RehearsalError: the journal of the change cannot be written.
         """
         record, lost = self._files.record()
-        settings = [SettingRecord(*pair) for pair in changed_settings(self._settings)]
+        settings = [SettingRecord(*pair) for pair in self._settings.changed()]
         return Change(
             self._files.change_id,
             record=record,

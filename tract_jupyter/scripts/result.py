@@ -53,8 +53,8 @@ class ScriptOutput:
 class ScriptCall(NamedTuple):
     """One tool call of a script.
 
-    Sizes are approximate characters of JSON. `seconds` include the wait for the user's decision. `line` is the line of
-    the script, 0 if unknown. `replayed` is True if an earlier run's result answered the call.
+    `result_size` is an approximate number of characters of JSON. `seconds` include the wait for the user's decision.
+    `line` is the line of the script, 0 if unknown. `replayed` is True if an earlier run's result answered the call.
     """
 
     tool: str
@@ -63,7 +63,6 @@ class ScriptCall(NamedTuple):
     success: bool
     error: str
     seconds: float
-    argument_size: int
     result_size: int
     replayed: bool = False
 

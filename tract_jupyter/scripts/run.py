@@ -369,17 +369,17 @@ class ScriptCalls:
     def _record(
         self, name: str, arguments: Mapping[str, Any], result: ToolResult, seconds: float, line: int
     ) -> None:
-        argument_size, result_size = rough_size(arguments), rough_size(result.output)
+        result_size = rough_size(result.output)
         short_arguments = _shown(arguments)
         with self._lock:  # a script may call from several threads
             self.count += 1
             self.meter.result_bytes += result_size
             # leave out replayed calls, and discovery calls, which a model with all tools does not need
             if not (result.replayed or name in DISCOVERY):
-                self.exchanged.add(name, arguments, result, argument_size + result_size)
+                self.exchanged.add(name, arguments, result, rough_size(arguments) + result_size)
             self.records.append(
                 ScriptCall(
-                    name, short_arguments, line, result.success, result.error, seconds, argument_size, result_size,
+                    name, short_arguments, line, result.success, result.error, seconds, result_size,
                     result.replayed,
                 )
             )  # fmt: skip

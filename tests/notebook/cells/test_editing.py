@@ -296,7 +296,7 @@ def test_a_cassette_replays_edits_without_a_page(bare_shell, page):
 
 
 def test_the_effects_of_new_code_follow_the_diffs(page, tract, ask, read, decided, monkeypatch):
-    monkeypatch.setattr("tract_jupyter.notebook.cells.effects.DELAY", 0)
+    monkeypatch.setattr("tract_jupyter.notebook.cells.review.DELAY", 0)
     rehearser = rehearse_in(tract)
     rehearser.values["y = 2\n\nz = 3"] = {"y": 2, "z": 3}
     seen, told = read(), threading.Event()

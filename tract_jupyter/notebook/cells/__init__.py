@@ -5,12 +5,10 @@
 * `notebook_file` reads the notebook's file if no page answers, and tells a save of the open notebook from another
   change of its file.
 * `edits` checks proposed edits against the texts that the model read, and compares the texts.
-* `effects` rehearses new code after its diffs are on display.
-* `outputs` makes bounded data for a model of cells and their outputs.
-* `review` shows a request at its cells, and turns clicks there into answers.
+* `review` shows a request at its cells with the effects of its code, and turns clicks there into answers.
 * `reply` proposes the cells of a reply.
 * `origin` looks up why a cell is there.
-* `tools` has the tools for models.
+* `tools` has the tools for models, with bounded data of cells and their outputs.
 
 docs/cells.md describes the protocol.
 """

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import secrets
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-from tract_jupyter.exceptions import OperationError, TractError
-from tract_jupyter.models import canonical_json, counted, one_line
+from tract_jupyter.exceptions import AttachmentError, OperationError, TractError
+from tract_jupyter.llm import why_not_sent
+from tract_jupyter.models import AttachedFile, canonical_json, counted, cut_middle, one_line
 from tract_jupyter.notebook.cells.edits import (
+    LONGEST_SOURCE,
     CellEdit,
     Edit,
     KnownTexts,
     check_edits,
     diff_text,
 )
-from tract_jupyter.notebook.cells.effects import EditEffects
 from tract_jupyter.notebook.cells.messages import source_hash
 from tract_jupyter.notebook.cells.origin import turn_of_cause
-from tract_jupyter.notebook.cells.outputs import cell_data, output_data, output_images
 from tract_jupyter.notebook.cells.pages import CellPages, Snapshot
-from tract_jupyter.notebook.cells.review import EDIT_TOOL, CellRequests
+from tract_jupyter.notebook.cells.review import EDIT_TOOL, CellRequests, EditEffects
 from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
 from tract_jupyter.storage import what_triggered
 from tract_jupyter.toolkit import (
@@ -36,7 +39,7 @@ from tract_jupyter.toolkit import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tract_jupyter.analysis import Finding
     from tract_jupyter.notebook.session import NotebookSession
@@ -46,6 +49,12 @@ _MOST_CELLS: Final = 200
 _MOST_CHARACTERS: Final = 15_000
 """Characters of one answer. A longer one would be cut. A single cell may have more."""
 _MOST_IMAGES: Final = 8
+_LONGEST_OUTPUT: Final = 6_000
+_LONGEST_CHECKED: Final = 200_000
+_MOST_OUTPUTS: Final = 20
+_LARGEST_IMAGE: Final = 1_000_000
+"""Bytes."""
+_ANSI: Final = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)")
 _FROM_FILE: Final = (
     "This is the saved file, so unsaved changes are not seen. Cells cannot be changed now. Code can be inserted in a "
     "new cell."
@@ -158,13 +167,13 @@ class NotebookCells:
         shown: list[dict[str, Any]] = []
         size = 0
         for cell in chosen:
-            texts = output_data(cell) if outputs else []
-            data = {**cell_data(cell, self._known), **({"outputs": texts} if texts else {})}
+            texts = _output_data(cell) if outputs else []
+            data = {**_cell_data(cell, self._known), **({"outputs": texts} if texts else {})}
             size += len(json.dumps(data))
             if shown and size > _MOST_CHARACTERS:
                 break
             shown.append(data)
-        images = [image for cell in chosen[: len(shown)] if outputs for image in output_images(cell)]
+        images = [image for cell in chosen[: len(shown)] if outputs for image in _output_images(cell)]
         notes = [
             note,
             _FROM_FILE if found.page is None else "",
@@ -403,3 +412,77 @@ def _reverse(edit: Edit, before: str | None) -> Edit:
     }.get(edit.action, ("move", before))
     old, new = (edit.old, edit.old) if edit.action == "move" else (edit.new, edit.old)
     return replace(edit, action=action, after=after, old=old, new=new)  # type: ignore[arg-type] # a literal of the dict
+
+
+# ---- cells and their outputs for a model: bounded, without keys
+
+
+def _cell_data(cell: Mapping[str, Any], known: KnownTexts) -> dict[str, Any]:
+    """Return a cell for a model.
+
+    Only a cell with its whole source has a hash, so only such a cell can be edited. In JSON with sorted keys, the hash
+    follows the source, so the beginning of a long answer does not have it.
+    """
+    data: dict[str, Any] = {"id": cell["id"], "number": cell["number"], "kind": cell["kind"]}
+    if cell["execution_count"] is not None:
+        data["execution_count"] = cell["execution_count"]
+    source = cell["source"]
+    if len(source) > LONGEST_SOURCE or cell["hash"] != source_hash(source):  # the page cut it
+        return {**data, "source": _sendable(source, LONGEST_SOURCE // 10), "note": "too long to edit here"}
+    why = why_not_sent(source)
+    if why:
+        return {**data, "note": f"not shown, because it {why}"}
+    return {**data, "source": source, **({"source_hash": known.add(cell)} if cell["id"] else {})}
+
+
+def _output_data(cell: Mapping[str, Any]) -> list[str]:
+    """Return the texts of a cell's outputs."""
+    outputs = cell.get("outputs") or []
+    texts = [_sendable(text, _LONGEST_OUTPUT) for text in map(_text_of, outputs[:_MOST_OUTPUTS]) if text]
+    more = len(outputs) - _MOST_OUTPUTS
+    return [*texts, *([f"[{more:,} more outputs]"] if more > 0 else [])]
+
+
+def _output_images(cell: Mapping[str, Any]) -> Iterator[AttachedFile]:
+    """Yield the PNG images of a cell's outputs. Only their headers are read."""
+    for output in (cell.get("outputs") or [])[:_MOST_OUTPUTS]:
+        encoded = _joined(_data(output).get("image/png"))
+        if 0 < len(encoded) <= _LARGEST_IMAGE * 4 // 3:
+            with suppress(AttachmentError, ValueError):
+                yield AttachedFile.of(f"cell {cell['number']}.png", base64.b64decode(encoded))
+
+
+def _text_of(output: Mapping[str, Any]) -> str:
+    kind, data = output.get("output_type"), _data(output)
+    if kind == "stream":
+        return _joined(output.get("text"))
+    if kind == "error":
+        head = f"{_joined(output.get('ename'))}: {_joined(output.get('evalue'))}"
+        traceback = output.get("traceback")
+        return "\n".join(
+            [
+                *filter(lambda line: isinstance(line, str), traceback if isinstance(traceback, list) else ()),
+                head,
+            ]
+        )
+    others = sorted(str(name)[:60] for name in data if name != "text/plain")
+    note = f"[also as {', '.join(others[:5])}]" if others else ""
+    return "\n".join(filter(None, [_joined(data.get("text/plain")), note]))
+
+
+def _data(output: Mapping[str, Any]) -> dict[str, Any]:
+    data = output.get("data")
+    return data if isinstance(data, dict) else {}
+
+
+def _joined(value: object) -> str:
+    if isinstance(value, list):
+        return "".join(part for part in value if isinstance(part, str))
+    return value if isinstance(value, str) else ""
+
+
+def _sendable(text: str, limit: int) -> str:
+    """Return a text without escapes for a terminal, cut in the middle; without it, if it may have a key."""
+    plain = _ANSI.sub("", text[:_LONGEST_CHECKED])
+    why = why_not_sent(plain)
+    return f"[not shown, because it {why}]" if why else cut_middle(plain, limit)
