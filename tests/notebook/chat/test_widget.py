@@ -191,7 +191,7 @@ def test_the_end_is_a_static_page_and_the_live_one_knows_it(live, page, outputs)
     live.draw(StubView(prose("The")))
     live.close(view)
     assert page.rest["over"]
-    assert outputs[-1] == ("static", {"text/html": view.html(), "text/plain": view.text()})
+    assert outputs[-1] == ("static", {"text/html": view.to_html(), "text/plain": view.to_text()})
     assert [kind for kind, _ in outputs] == ["live", "static"]
 
 

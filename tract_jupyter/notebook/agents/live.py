@@ -12,7 +12,6 @@ from IPython.display import display, update_display
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.notebook.agents.tree import GO_ON, SHOW, drawn_tree
-from tract_jupyter.notebook.chat.view import bundle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +51,7 @@ class LiveTree:
         view = self._view()
         with self._lock:
             if view.is_over:
-                display(bundle(view), raw=True, display_id=self._display_id)
+                display(view, display_id=self._display_id)
             else:
                 self._begin(view, is_new=True)
         self._watch.on_change.append(self._changed)
@@ -116,7 +115,7 @@ class LiveTree:
         if live is not None:
             live.close(view)
         else:
-            self._context.copy().run(update_display, bundle(view), raw=True, display_id=self._display_id)
+            self._context.copy().run(update_display, view, display_id=self._display_id)
 
     def _view(self) -> DrawnTree:
         return drawn_tree(self._watch, f"agents-{self._display_id[:8]}")

@@ -241,7 +241,7 @@ class LiveTurn:
         view = self._view
         if view is None:  # for a notebook that is saved now, or after a reload
             return {"text/html": str(element("p", self._begun)), "text/plain": self._begun}
-        return {"text/html": str(view.html()), "text/plain": view.text()}
+        return {"text/html": str(view.to_html()), "text/plain": view.to_text()}
 
     def _send(self) -> None:
         with self._lock:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import AgentError, OperationError, nearest
-from tract_jupyter.notebook.commands.chat import TurnPage
 from tract_jupyter.notebook.commands.command import Command, arguments
 from tract_jupyter.notebook.views.html import GridView
 
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tract_jupyter.agents import Agent, Agents
+    from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.session import NotebookSession
 
 _USAGE = "agents [NAME | show NAME [N] | stop [NAME] | resume NAME [N] | retire NAME | adopt PATH | promote NAME PATH]"
@@ -55,7 +55,7 @@ def _page(notebook: NotebookSession, name: str) -> Any:
     return AgentPage(notebook.agent_watch, agent, agents.calls_of(name), is_past=is_past)
 
 
-def _show(notebook: NotebookSession, words: list[str]) -> TurnPage:
+def _show(notebook: NotebookSession, words: list[str]) -> DrawnTurn:
     from tract_jupyter.notebook.chat.source import agent_turn
 
     name, number = _name_and_number("agents show NAME [N]", words)
@@ -71,7 +71,7 @@ def _show(notebook: NotebookSession, words: list[str]) -> TurnPage:
     turn = agent_turn(notebook.tract, matches[-1])
     if turn is None:
         raise OperationError(f"{matches[-1].branch} of {name!r} ended before a request to its model")
-    return TurnPage(turn)
+    return turn
 
 
 def _stop(notebook: NotebookSession, words: list[str]) -> GridView:

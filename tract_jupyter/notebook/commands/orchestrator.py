@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import one_line
-from tract_jupyter.notebook.commands.chat import TurnPage
 from tract_jupyter.notebook.commands.command import Command
 from tract_jupyter.notebook.views.html import Grid, GridView, ago
 
@@ -25,7 +24,7 @@ def _orchestrator(notebook: NotebookSession, words: list[str]) -> Any:
     if what == "show" and len(rest) <= 1:
         from tract_jupyter.notebook.orchestration.source import stored_run
 
-        return TurnPage(stored_run(notebook.tract, *rest))
+        return stored_run(notebook.tract, *rest)
     if words:
         raise OperationError(f"usage: %tract {_USAGE}; got orchestrator {' '.join(words)}")
     return _runs(notebook.tract)

@@ -62,7 +62,7 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
         Exception: the run failed, or waits for decisions; its display shows the reason.
     """
     orchestrator = _orchestrator(notebook, options)
-    log = _new_log(notebook, orchestrator, options).log
+    log = _new_log(notebook, orchestrator, options)
     notebook.lend_variables()
     acts = _Actions(orchestrator)
     board = TurnBoard(log, display_for(notebook, acts, log))
@@ -102,7 +102,7 @@ def _show_unasked(
         return
     with conversation(orchestrator, result.run) as (conversation_tract, turn):
         if turn is not None:
-            board.log = run_log(notebook.tract, conversation_tract, turn).log
+            board.log = run_log(notebook.tract, conversation_tract, turn)
             board.close()
 
 
@@ -136,10 +136,13 @@ def _new_log(
             run = None if turn is None else run_log(tract, conversation_tract, turn, to_go_on=True)
     is_new = run is None
     if run is None:
-        source = TractSource(tract)
-        run = OrchestrationLog.of(source, tract, model=options.model or "", replayed=replayed_from(tract))
-        run.reason, run.branch = options.reason, tract.current_branch or ""
-        run.tokens_before, run.head = tract.status().token_count, tract.head
+        run = OrchestrationLog(
+            source=TractSource(tract), tract=tract, reason=options.reason, head=tract.head,
+            branch=tract.current_branch or "",
+        )  # fmt: skip
+        run.set(
+            model=options.model or "", replayed=replayed_from(tract), tokens_before=tract.status().token_count
+        )
     run.named_tract = notebook.config.tract_name
     run.now = lambda: tract.autonomy.effective(orchestrator.config.autonomy_ceiling, level)
     if is_new:

@@ -54,14 +54,15 @@ def run_log(
     """
     about = about_run(conversation_tract) or {}
     tokens, head = about.get("tokens"), about.get("head")
-    run = OrchestrationLog.of(TractSource(tract), tract, replayed=replayed_from(tract))
-    run.reason, run.branch = str(about.get("reason") or ""), str(about.get("branch") or "")
-    run.level = _level(about.get("effective") or about.get("autonomy"))
-    run.tokens_before = tokens if isinstance(tokens, int) else None
-    run.head = head if isinstance(head, str) else None
+    run = OrchestrationLog(
+        source=TractSource(tract), tract=tract, reason=str(about.get("reason") or ""),
+        level=_level(about.get("effective") or about.get("autonomy")), head=head if isinstance(head, str) else None,
+        branch=str(about.get("branch") or ""),
+    )  # fmt: skip
+    run.set(replayed=replayed_from(tract), tokens_before=tokens if isinstance(tokens, int) else None)
     for event in conversation_tract.loop.events_of(turn):
         if not (to_go_on and isinstance(event, TurnEnded)):
-            run.log.add(event)
+            run.add(event)
     return run
 
 
