@@ -164,7 +164,7 @@ def test_any_number_has_its_place(count):
     )
     assert len(set(boxes)) == len(boxes) == count + 1  # none lies on another, nor on the main call
     assert max(float(y) for _, y in boxes) < 600
-    assert ('data-testid="tract-run-timeline" open' in html) == (count <= 30)
+    assert ('data-testid="tract-run-operations" open' in html) == (count <= 30)
     assert len(html) < 4_000 * (count + 5)
     assert len(RunView(many(count)).to_text().splitlines()) < 60
 
