@@ -16,6 +16,7 @@ from tract_jupyter.notebook.runs.graph import profile_svg
 from tract_jupyter.notebook.runs.page import (
     facts_html,
     head_html,
+    mark,
     operations_html,
     reason_html,
     reasons_html,
@@ -23,7 +24,6 @@ from tract_jupyter.notebook.runs.page import (
     section,
 )
 from tract_jupyter.notebook.runs.pictures import NodeState, planned
-from tract_jupyter.notebook.runs.stages import mark
 from tract_jupyter.notebook.views.html import Grid, GridView, View, element
 from tract_jupyter.notebook.views.styles import styled
 
@@ -282,7 +282,7 @@ class ProfileView(View):
         nodes = planned(self.operations)
         if not nodes:
             return element("p", "It has no operations.", class_="tract-dim")
-        return operations_html(nodes, None, lambda: profile_svg(nodes), "tract-profile-graph", "tract-plan")
+        return operations_html(nodes, lambda: profile_svg(nodes), "tract-profile-graph", "tract-plan")
 
     def _warnings_html(self) -> Html | None:
         sign = mark(NodeState.WAITING, "!")

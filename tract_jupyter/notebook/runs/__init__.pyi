@@ -11,5 +11,4 @@ from .pictures import why as why
 from .prompt import MessageChange as MessageChange
 from .prompt import PromptView as PromptView
 from .prompt import inspect_prompt as inspect_prompt
-from .stages import stages_of as stages_of
 from .view import RunView as RunView

@@ -30,8 +30,6 @@ class NodePosition:
     node: OperationNode
     column: int
     row: int
-    level: int = 0
-    """One more than the highest level of its dependencies; 0 without dependencies."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def _band(hook: Hook, nodes: list[OperationNode]) -> Band:
             (n for n in nodes if levels[n.id] == level), key=lambda n: (_wanted(n, places), n.order, n.id)
         )
         for number, node in enumerate(ordered):
-            places[node.id] = NodePosition(node, column + number // ROWS, number % ROWS, level)
+            places[node.id] = NodePosition(node, column + number // ROWS, number % ROWS)
         column += -(-len(ordered) // ROWS)
     edges = [
         (places[dependency], place)
@@ -98,7 +96,7 @@ _BETWEEN = 16
 _MAIN = 104
 _SMALLEST = 0.7  # the smallest scale; below it, the drawing scrolls
 NAMED_AT_MOST = 60
-"""The most operations in a graph with names. More operations are drawn as `stages`."""
+"""The most operations in a graph. There is no room for the names of more."""
 
 
 class _Size(NamedTuple):

@@ -12,6 +12,7 @@ from tract_jupyter.notebook.runs.graph import gantt, gantt_html, gantt_text, gra
 from tract_jupyter.notebook.runs.page import (
     facts_html,
     head_html,
+    mark,
     operations_html,
     reason_html,
     reasons_html,
@@ -29,7 +30,6 @@ from tract_jupyter.notebook.runs.pictures import (
     picture,
 )
 from tract_jupyter.notebook.runs.prompt import PromptView
-from tract_jupyter.notebook.runs.stages import mark
 from tract_jupyter.notebook.views.html import View, cell, element, join_names, table, text_width
 from tract_jupyter.notebook.views.svg import short
 from tract_jupyter.runs import EffectStatus, Hook, RunStatus
@@ -331,7 +331,7 @@ def _progress_html(picture: Picture, instead: str) -> HtmlPart:
 def _graph_html(picture: Picture) -> HtmlPart:
     if not picture.nodes:
         return element("p", "No operations: the context was sent without changes.", class_="tract-dim")
-    return operations_html(picture.nodes, picture.main, lambda: graph_svg(picture), "tract-run-graph")
+    return operations_html(picture.nodes, lambda: graph_svg(picture), "tract-run-graph")
 
 
 def _reasons_html(entries: list[StatusReason]) -> HtmlPart:
