@@ -89,7 +89,7 @@ def _stop(notebook: NotebookSession, words: list[str]) -> GridView:
 
 def _resume(notebook: NotebookSession, words: list[str]) -> Coroutine[Any, Any, None]:
     """Resume a call. `extension.await_waiting_cells` awaits the line."""
-    from tract_jupyter.notebook.agents.resume import left_call, resume
+    from tract_jupyter.notebook.agents.live import left_call, resume
 
     name, number = _name_and_number("agents resume NAME [N]", words)
     agents = notebook.tract.agents

@@ -221,7 +221,7 @@ _SAID = 60
 def _orchestrator(notebook: NotebookSession, words: list[str]) -> Any:
     what, *rest = words or [""]
     if what == "show" and len(rest) <= 1:
-        from tract_jupyter.notebook.orchestration.source import stored_run
+        from tract_jupyter.notebook.orchestration.log import stored_run
 
         return stored_run(notebook.tract, *rest)
     if words:
@@ -247,8 +247,8 @@ def _runs(tract: Tract) -> GridView:
 
 
 def _run_row(tract: Tract, name: str, now: datetime) -> tuple[str, ...]:
+    from tract_jupyter.notebook.orchestration.log import conversation, run_log
     from tract_jupyter.notebook.orchestration.parts import StepPart
-    from tract_jupyter.notebook.orchestration.source import conversation, run_log
 
     with conversation(tract.orchestrator, name) as (conversation_tract, turn):
         if turn is None:

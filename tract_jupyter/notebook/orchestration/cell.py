@@ -12,8 +12,13 @@ from tract_jupyter.models import AutonomyLevel
 from tract_jupyter.notebook.chat.board import TurnBoard, check_ended, display_for, ended, gathering
 from tract_jupyter.notebook.chat.source import TractSource, replayed_from
 from tract_jupyter.notebook.options import OrchestrateOptions
-from tract_jupyter.notebook.orchestration.log import OrchestrationLog
-from tract_jupyter.notebook.orchestration.source import asked_level, conversation, run_log, run_name
+from tract_jupyter.notebook.orchestration.log import (
+    OrchestrationLog,
+    asked_level,
+    conversation,
+    run_log,
+    run_name,
+)
 from tract_jupyter.notebook.views.html import GridView
 from tract_jupyter.orchestrator import Orchestrator
 

@@ -33,6 +33,7 @@ from tract_jupyter.notebook.panels.render import (
     value_css,
 )
 from tract_jupyter.notebook.views.html import asset
+from tract_jupyter.notebook.views.styles import LOOK
 from tract_jupyter.review import (
     Answer,
     decided_text,
@@ -339,6 +340,39 @@ class WaitingButton(ReviewWidget):
     def take(self, content: dict[str, Any]) -> None:  # noqa: ARG002 # a click has no further content
         """Open the inbox."""
         self._open_inbox()
+
+
+_SIDE_ACTIONS = frozenset({"stop", "open", "queue", "remove"})
+
+
+class StatePanel(ReviewWidget):
+    """A widget with the running turn and its Stop, a field for follow-ups, and the state of the tract.
+
+    Synced state: `view` is drawn.
+
+    Args:
+        act: performs an action, in any thread.
+        view: `is_open` and `has_store`; `running` (the message of the turn, or None) and its `foot` as HTML; `queue`;
+            `facts` as HTML.
+    """
+
+    _esm = "".join(map(asset, ("panels/common.js", "panels/side.js")))
+    _css = "".join(map(asset, (LOOK, "panels/side.css")))
+    view = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, act: Callable[[str, dict[str, Any]], None], view: dict[str, Any]) -> None:
+        self._act = act
+        super().__init__(view=view)
+
+    def take(self, content: dict[str, Any]) -> None:
+        """Perform an action once."""
+        action = content.get("action")
+        if action in _SIDE_ACTIONS and self.acknowledge(content):
+            self._act(str(action), content)
+
+    def fallback(self) -> dict[str, str]:
+        """Return nothing. The widget is never part of a notebook."""
+        return {"text/plain": ""}
 
 
 def is_answer(content: dict[str, Any]) -> bool:
