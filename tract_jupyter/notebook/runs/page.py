@@ -26,7 +26,7 @@ def run_page(body: HtmlPart, label: str, name: str, **attributes: Attribute) -> 
 
 def head_html(title: str, word: str, look: str = "") -> Html:
     """Return a title with a word on a color."""
-    return element("header", heading(title, 3), element("span", word, class_=("tract-badge", look)))
+    return element("header", heading(title), element("span", word, class_=("tract-badge", look)))
 
 
 def facts_html(facts: Iterable[tuple[str, HtmlPart]]) -> Html:
