@@ -351,6 +351,10 @@ class TurnLog:
             )
             self.note("Resumed where it stopped.", repeats, icon="i-back")
 
+    def _enter(self, phase: str) -> None:
+        if phase != self.turn.phase:  # each piece of a reply names its phase
+            self.set(phase=phase)
+
     def _take_request(self, event: RequestBegan) -> None:
         self.set(step=event.step, phase="Asking the model")
 
@@ -361,13 +365,13 @@ class TurnLog:
                 self._stream = MarkdownStream()
             self._stream.append(delta.text)
             self._streamed.append(delta.text)
-            self.set(phase="Answering")
+            self._enter("Answering")
         elif delta.kind == "reasoning":
             self._thought.append(delta.text)
-            self.set(phase="Thinking")
+            self._enter("Thinking")
         elif delta.name:
             is_script = delta.name == RUNS_SCRIPTS
-            self.set(phase="Writing a script" if is_script else f"Calling {one_line(delta.name, 60)}")
+            self._enter("Writing a script" if is_script else f"Calling {one_line(delta.name, 60)}")
 
     def _take_reply(self, event: ReplyStored) -> None:
         number = self._replies
