@@ -11,7 +11,6 @@ from tract_jupyter.exceptions import OperationError, TractError, nearest
 from tract_jupyter.models import AutonomyLevel, Trigger, canonical_json, cut, one_line
 from tract_jupyter.notebook.commands.command import Command, arguments, no_arguments
 from tract_jupyter.notebook.views.html import Grid, GridView, ago
-from tract_jupyter.policy import policy_types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -125,6 +124,8 @@ def _remove(notebook: NotebookSession, words: list[str]) -> GridView:
 
 
 def _add(notebook: NotebookSession, words: list[str]) -> GridView:
+    from tract_jupyter.policy import policy_types  # `%tract autonomy` does not need it
+
     if not words:
         raise OperationError(
             f"usage: %tract policies add TYPE KEY=VALUE...; the types are {', '.join(policy_types())}"
@@ -192,6 +193,8 @@ _POLICY_VERBS: dict[str, Callable[[NotebookSession, list[str]], GridView]] = {
 
 
 def _policy_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    from tract_jupyter.policy import policy_types
+
     if not typed:
         return [(verb, "verb") for verb in _POLICY_VERBS]
     if typed[0] == "add":

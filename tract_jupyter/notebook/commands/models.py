@@ -338,15 +338,15 @@ _FORK_OPTIONS: Final = {"--model": "model", "--agent": "agent", "--name": "name"
 
 def _fork(notebook: NotebookSession, words: list[str]) -> ForkTable:
     """Make a fork, and list all forks. Without arguments, only list them."""
-    arguments: dict[str, Any] = {}
+    given: dict[str, Any] = {}
     rest = words
     for word, name in _FORK_OPTIONS.items():
         value, rest = option_value(rest, word)
-        arguments |= {} if value is None else {name: value}
-    if len(rest) > 1 or not all(arguments.values()):
+        given |= {} if value is None else {name: value}
+    if len(rest) > 1 or not all(given.values()):
         raise OperationError(f"usage: %tract {_FORK_USAGE}; got fork {' '.join(words)}")
     if words:
-        notebook.tract.fork(*rest, **arguments)
+        notebook.tract.fork(*rest, **given)
     return notebook.tract.forks()
 
 
