@@ -64,10 +64,10 @@ def _tree() -> Iterator[Row]:
             _made(tract, number)
             tract.agents.call(f"agent_{number}", "1 + 2")
         watch = AgentWatch(tract)
-        first = time_call(lambda: drawn_tree(watch).html())
+        first = time_call(lambda: drawn_tree(watch).to_html())
         yield Row(f"tree of {MANY} agents, the first time", first, "ms", target=200)
         yield Row(
-            f"tree of {MANY} agents, again", best_of(lambda: drawn_tree(watch).html()), "ms", target=200
+            f"tree of {MANY} agents, again", best_of(lambda: drawn_tree(watch).to_html()), "ms", target=200
         )
 
 

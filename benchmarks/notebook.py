@@ -68,10 +68,10 @@ class _Growing:
     def foot(self) -> Foot:
         return Foot(element("span", "Answering"), ("stop",))
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         return "".join(block.html for block in self.blocks())
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         return ""
 
 
@@ -108,7 +108,7 @@ def _draw(text: str) -> tuple[int, int, float]:
         started = perf_counter()
         live.draw(view, at_once=True)
         seconds += perf_counter() - started
-        whole += len(json.dumps(view.html()))
+        whole += len(json.dumps(view.to_html()))
     return sent, whole, seconds
 
 
@@ -141,9 +141,9 @@ def _saved() -> Iterator[Row]:
         log = TurnLog(TractSource(tract))
         tract.chat("Look at all.", tools="full", on_turn=log.add)
         made = log.view()
-        size = len(json.dumps([made.html(), made.text()])) / 1e3
+        size = len(json.dumps([made.to_html(), made.to_text()])) / 1e3
         yield Row(f"a turn of {CALLS:,} calls, saved", size, "kB", target=270)
-        view = best_of(lambda: log.view().html())
+        view = best_of(lambda: log.view().to_html())
         yield Row(f"a turn of {CALLS:,} calls, drawn as a static page", view, "ms")
 
 

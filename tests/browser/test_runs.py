@@ -61,7 +61,7 @@ def test_a_run_is_seen_and_stays_in_the_notebook(open_lab, screenshot):
         "summary, done",
     ):
         graph.locator(f'[role=listitem][aria-label^="{label}"]').wait_for()
-    assert shown.locator("[data-testid=tract-run-gantt]").get_by_role("listitem").count() == 5
+    assert shown.locator("[data-testid=tract-run-operations] .tract-when").count() == 5
     shown.get_by_text("Committed before the main call: question → style → hint").wait_for()
     reasons = shown.locator("[data-testid=tract-run-reasons]")
     assert "praise Its condition does not hold: question.is_question is true" in reasons.inner_text()

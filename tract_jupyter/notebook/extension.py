@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
@@ -250,11 +250,13 @@ def make_matcher(notebook: NotebookSession) -> Callable[[Any], Any]:
     @context_matcher(identifier="tract_jupyter")
     def match(context: Any) -> Any:
         line = context.line_with_cursor[: context.cursor_position]
-        words_here = _in_cell(notebook, context.full_text, context.cursor_line, line)
-        token, words = words_here or _attributes(notebook, line) or _arguments(notebook, line) or ("", [])
-        completions = [
-            SimpleCompletion(text=word, type=kind) for word, kind in words if word.startswith(token)
-        ]
+        token, completions = "", []
+        with suppress(TractError):  # a store that cannot be opened is reported when it is used, not at Tab
+            words_here = _in_cell(notebook, context.full_text, context.cursor_line, line)
+            token, words = words_here or _attributes(notebook, line) or _arguments(notebook, line) or ("", [])
+            completions = [
+                SimpleCompletion(text=word, type=kind) for word, kind in words if word.startswith(token)
+            ]
         return {
             "completions": completions,
             "matched_fragment": token,
@@ -282,10 +284,7 @@ def _in_cell(notebook: NotebookSession, text: str, number: int, line: str) -> _F
     body_words = import_module(f"tract_jupyter.notebook.{module}").body_words
     above = text.splitlines()[1:number]
     token = _LAST_WORD.search(line)
-    try:
-        return "" if token is None else token[0], body_words(notebook, above, line)
-    except TractError:  # a store that cannot be opened is reported when the cell runs, not at Tab
-        return None
+    return "" if token is None else token[0], body_words(notebook, above, line)
 
 
 def _attributes(notebook: NotebookSession, line: str) -> _Found | None:
@@ -299,18 +298,12 @@ def _attributes(notebook: NotebookSession, line: str) -> _Found | None:
     value = notebook.shell.user_ns.get(match["name"])
     if not isinstance(value, LazyTools if match["space"] else LazyTract | LazyTools):
         return None
-    try:
-        return match["token"], [
-            (name, "function") for name in _attributes_of(notebook, value, match["space"])
-        ]
-    except TractError:  # a store that cannot be opened is reported when it is used, not at Tab
-        return None
-
-
-def _attributes_of(notebook: NotebookSession, value: object, space: str | None) -> Iterable[str]:
+    space, names = match["space"], list[str]()
     if space is None:
-        return dir(value)
-    return dir(getattr(value, space)) if space in notebook.tract.executor.namespaces() else ()
+        names = dir(value)
+    elif space in notebook.tract.executor.namespaces():
+        names = dir(getattr(value, space))
+    return match["token"], [(name, "function") for name in names]
 
 
 def _arguments(notebook: NotebookSession, line: str) -> _Found | None:
@@ -336,24 +329,10 @@ def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[
         return ()
     from tract_jupyter.notebook.fire_line import FIRE_OPTIONS
 
+    registry = notebook.tract.operations.registry
     if len(parts) == 1:
-        return [(name, "operation") for name in _operations(notebook)]
+        return [(name, "operation") for name in sorted(registry.operation_names)]
+    spec = registry.get_spec(parts[0])
     given_fields = {part.partition("=")[0] for part in parts[1:-1]}
-    fields = [(f"{name}=", "field") for name in _fields(notebook, parts[0]) if name not in given_fields]
+    fields = [(f"{name}=", "field") for name in (spec.fields if spec else ()) if name not in given_fields]
     return [*fields, *((name, "option") for name in FIRE_OPTIONS)]
-
-
-def _operations(notebook: NotebookSession) -> list[str]:
-    try:
-        operations = notebook.tract.operations
-    except TractError:
-        return []
-    return sorted(operations.registry.operation_names)
-
-
-def _fields(notebook: NotebookSession, operation: str) -> list[str]:
-    try:
-        spec = notebook.tract.operations.registry.get_spec(operation)
-    except TractError:
-        return []
-    return list(spec.fields) if spec else []

@@ -63,10 +63,7 @@ class Option(NamedTuple):
         """Return the words that complete a value; None if there are none."""
         if self.choices is not None:
             return [(choice, "value") for choice in self.choices()]
-        try:
-            return None if self.words is None else list(self.words(notebook, typed))
-        except TractError:  # a store that cannot be opened is reported when the magic runs, not at Tab
-            return []
+        return None if self.words is None else self.words(notebook, typed)
 
 
 def option(

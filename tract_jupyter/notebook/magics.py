@@ -46,7 +46,6 @@ from tract_jupyter.notebook.options import (
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
-    from tract_jupyter.notebook.operation_cell import Checker
     from tract_jupyter.notebook.session import NotebookSession
 
 P = ParamSpec("P")
@@ -146,7 +145,6 @@ class TractMagics(Magics):
     def __init__(self, notebook: NotebookSession) -> None:
         super().__init__(notebook.shell)
         self._notebook = notebook
-        self._checker: Checker | None = None
 
     @property
     def taken_names(self) -> set[str]:
@@ -405,9 +403,8 @@ class TractMagics(Magics):
 
         The analysis knows the names of earlier cells. Findings are advice, not containment.
         """
-        from tract_jupyter.notebook.operation_cell import Checker
+        from tract_jupyter.notebook.operation_cell import check
 
         if not options.code.strip():
             raise UsageError("%tract_check needs code: in its line, or below %%tract_check")
-        self._checker = self._checker or Checker(self._notebook)
-        display(self._checker.check(options.code, options.blocking_mode))
+        display(check(self._notebook, options.code, options.blocking_mode))

@@ -107,24 +107,18 @@ def _finding_rows(parsed: ParsedCell, advice: Advice) -> Iterator[tuple[str, ...
 _TITLE = "Checked, not run"
 
 
-class Checker:
-    """Analyses cells. It knows the names of the cells that ran in this kernel."""
-
-    def __init__(self, notebook: NotebookSession) -> None:
-        self._notebook = notebook
-
-    def check(self, code: str, mode: SandboxMode | None = None) -> CheckView:
-        """Analyse code. With a mode, also report if the mode would block the code."""
-        advice = self._notebook.advice
-        try:
-            parts = _definition_parts(code, advice)
-        except OperationError as error:
-            return CheckView((), advice.note, mode, f"Defining it would fail: {error}")
-        if parts is None:
-            tools = self._notebook.tract.executor.tools() if self._notebook.is_open else ()
-            result = advice.analyze(code, tools=tools, cells_before=self._notebook.ran_code())
-            parts = (CheckedCode("Code", code, result),)
-        return CheckView(parts, advice.note, mode)
+def check(notebook: NotebookSession, code: str, mode: SandboxMode | None = None) -> CheckView:
+    """Analyse code after the cells that ran in this kernel. With a mode, also report if it would block the code."""
+    advice = notebook.advice
+    try:
+        parts = _definition_parts(code, advice)
+    except OperationError as error:
+        return CheckView((), advice.note, mode, f"Defining it would fail: {error}")
+    if parts is None:
+        tools = notebook.tract.executor.tools() if notebook.is_open else ()
+        result = advice.analyze(code, tools=tools, cells_before=notebook.ran_code())
+        parts = (CheckedCode("Code", code, result),)
+    return CheckView(parts, advice.note, mode)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from IPython.display import display
@@ -58,18 +57,22 @@ class LiveView:
     def __init__(self, run: ScriptRun) -> None:
         self._run = run
         self._shown = ""
+        self._beats = 0
         self._output = CellOutput()
 
-    def refresh(self) -> None:
-        """Show the current state."""
+    def beat(self) -> None:
+        """Show the current state every few heartbeats."""
+        self._beats += 1
+        if self._beats % _REFRESHED_EVERY:
+            return
         text = _progress(self._run)
         if text != self._shown:
             self._output.put(GridView(text))
             self._shown = text
 
-    def end(self, view: ResultView) -> None:
-        """Show the result instead."""
-        self._output.put(view)
+    def end(self, result: ScriptResult, note: str) -> None:
+        """Show the result instead, with the note of the analysis."""
+        self._output.put(_result_view(result, note))
 
 
 def _progress(run: ScriptRun) -> str:
@@ -83,39 +86,26 @@ def _progress(run: ScriptRun) -> str:
     return f"{doing}: {calls}, {seconds} s"
 
 
-@dataclass(frozen=True)
-class ResultView:
-    """The result of a script with the note of the analysis."""
-
-    result: ScriptResult
-    note: str = ""
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return self._view()._repr_mimebundle_()  # IPython's protocol
-
-    def _view(self) -> GridView:
-        result = self.result
-        title = (
-            f"{_ENDINGS[result.status]}: {counted(result.call_count, 'tool call')} in {result.seconds:.2f} s"
-        )
-        savings = result.savings
-        lines = [f"{savings.verdict}: {savings.arithmetic}"] if savings.calls else []
-        lines += result.notes
-        lines += ["%%tract_script --anew repeats all calls."] if result.replayed_count else []
-        lines += [self.note] if self.note else []
-        calls = Grid(
-            ("Tool", "Calls", "Failed", "Seconds"),
-            tuple(_by_tool(result.calls)),
-            code=frozenset({"Tool"}),
-            right=frozenset({"Calls", "Failed", "Seconds"}),
-        )
-        failures = Grid(
-            ("Line", "Tool", "Error"),
-            tuple(_failures(result.calls)),
-            "Calls that failed",
-            code=frozenset({"Tool"}),
-        )
-        return GridView(title, tuple(lines), (calls, failures))
+def _result_view(result: ScriptResult, note: str) -> GridView:
+    title = f"{_ENDINGS[result.status]}: {counted(result.call_count, 'tool call')} in {result.seconds:.2f} s"
+    savings = result.savings
+    lines = [f"{savings.verdict}: {savings.arithmetic}"] if savings.calls else []
+    lines += result.notes
+    lines += ["%%tract_script --anew repeats all calls."] if result.replayed_count else []
+    lines += [note] if note else []
+    calls = Grid(
+        ("Tool", "Calls", "Failed", "Seconds"),
+        tuple(_by_tool(result.calls)),
+        code=frozenset({"Tool"}),
+        right=frozenset({"Calls", "Failed", "Seconds"}),
+    )
+    failures = Grid(
+        ("Line", "Tool", "Error"),
+        tuple(_failures(result.calls)),
+        "Calls that failed",
+        code=frozenset({"Tool"}),
+    )
+    return GridView(title, tuple(lines), (calls, failures))
 
 
 def _by_tool(calls: tuple[ScriptCall, ...]) -> Iterator[tuple[str, ...]]:
@@ -172,18 +162,18 @@ async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions)
     view = LiveView(run)
     worker = Worker(lambda: _executed(notebook, run, fresh=options.fresh), "tract-script")
     try:
-        result = await worker.wait(_Beats(view))
+        result = await worker.wait(view.beat)
     except asyncio.CancelledError as error:
         in_one_line(error, "Interrupted: the script was stopped.")
         run.stopper.signal.set("interrupted")
         await worker.ended()
         if worker.result is not None:
-            view.end(ResultView(worker.result, note))
+            view.end(worker.result, note)
         raise
     _show_rest(run)
     if result.value is not None:
         display(result.value)
-    view.end(ResultView(result, note))
+    view.end(result, note)
     if options.out:
         notebook.shell.user_ns[options.out] = result
     result.check()
@@ -212,19 +202,6 @@ def _findings(notebook: NotebookSession, run: ScriptRun) -> str:
     )
     text = findings_text([block])
     return f"{text} %%tract_check shows more." if text else ""
-
-
-class _Beats:
-    """Refreshes a view every few heartbeats."""
-
-    def __init__(self, view: LiveView) -> None:
-        self._view = view
-        self._count = 0
-
-    def __call__(self) -> None:
-        self._count += 1
-        if not self._count % _REFRESHED_EVERY:
-            self._view.refresh()
 
 
 def _executed(notebook: NotebookSession, run: ScriptRun, *, fresh: bool) -> ScriptResult:

@@ -483,7 +483,7 @@ class NotebookSession:
         return f"Continues the conversation of {whose}: {messages}, the last one {last}."
 
     def take_continued(self) -> str | None:
-        """Return `TurnLog.continues` for the next turn. It is None after the first turn of this kernel."""
+        """Return the sentence about the earlier conversation. It is None after the first turn of this kernel."""
         continued, self._continued = self._continued, None
         return continued
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.notebook.cells.pages import Page
     from tract_jupyter.notebook.chat.board import TurnBoard
     from tract_jupyter.notebook.panels.inbox import LiveInbox
-    from tract_jupyter.notebook.panels.panel import ReviewWidget
-    from tract_jupyter.notebook.panels.side import StatePanel
+    from tract_jupyter.notebook.panels.panel import ReviewWidget, StatePanel
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.review import Ticket
     from tract_jupyter.tract import Tract
@@ -182,7 +181,7 @@ class SidePanel:
 
     def _draw(self) -> None:
         from tract_jupyter.notebook.panels.inbox import LiveInbox
-        from tract_jupyter.notebook.panels.side import StatePanel
+        from tract_jupyter.notebook.panels.panel import StatePanel
 
         tract, is_new = self._notebook.opened, self._state is None
         if self._state is None:

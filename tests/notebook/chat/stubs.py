@@ -27,7 +27,7 @@ class StubView:
     def foot(self):
         return self._foot
 
-    def html(self):
+    def to_html(self):
         inner, last = "", ""
         for block in self._blocks:
             css = {"row": "list", "prose": "prose"}.get(block.kind, "")
@@ -38,7 +38,7 @@ class StubView:
         foot = f'<div class="foot">{self._foot.html}<span class="end"></span></div>'
         return f'<div class="tract turn mathjax_ignore" data-turn="{self.turn_id}">{inner}{foot}</div>'
 
-    def text(self):
+    def to_text(self):
         return "\n".join(block.html for block in self._blocks)
 
 

@@ -89,4 +89,4 @@ def test_a_turn_as_the_store_has_it(tract):
     (turn,) = tract.loop.turns()
     assert (turn.text, [one.name for one in turn.attachments]) == ("Look", ["dot.png"])
     assert turn.told == "[dot.png, image/png, 68 B]\nLook"
-    assert "With dot.png image/png" in stored_view(tract).text()
+    assert "With dot.png image/png" in stored_view(tract).to_text()

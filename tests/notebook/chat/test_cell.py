@@ -500,7 +500,7 @@ def test_what_names_and_errors_say_is_inert(chat, tmp_path):
     log = stored_log(tract, find_turn(tract), to_go_on=True)
     log.ask_again(f"Hi {INERT}")
     log.fail(INERT)
-    for page in (stored_view(tract).html(), log.view().html()):
+    for page in (stored_view(tract).to_html(), log.view().to_html()):
         assert "&lt;img src=x onerror=alert(1)&gt;.txt" in page
         assert "<img" not in page
         assert "href" not in page

@@ -138,7 +138,7 @@ def test_a_table_is_its_columns_and_first_rows(monkeypatch):
     frame = pandas.DataFrame({"a": range(1_250_000), "b": range(1_250_000)})
     (sent,) = variable_context({"df": frame}, ["df"])
     assert sent.what == (
-        "DataFrame, 1,250,000 rows x 2 columns; columns and 5 rows are sent, 1,249,995 rows of 19.1 MiB are not"
+        "DataFrame, 1,250,000 rows x 2 columns; columns and 5 rows are sent, 1,249,995 rows of 20.0 MB are not"
     )
     assert "- a: int64" in sent.text
     assert len(sent.text) < 2_000
@@ -263,6 +263,6 @@ def test_of_a_wide_table_only_the_first_columns_are_sent():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame([[0] * 10_000])
     (sent,) = variable_context({"df": frame}, ["df"])
-    assert "the first 40 columns and 1 row are sent, the rest of 78 KiB are not" in sent.what
+    assert "the first 40 columns and 1 row are sent, the rest of 80.0 kB are not" in sent.what
     assert "- and 9,960 more" in sent.text
     assert len(sent.text) < 3_000

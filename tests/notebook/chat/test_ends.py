@@ -73,7 +73,7 @@ def test_the_row_of_a_script_has_a_title_and_who_decided(talk, monkeypatch, end)
     log = TurnLog(TractSource(talk))
     talk.chat("Go", on_turn=log.add)
     for view in (log.view(), stored_view(talk)):
-        shown = re.sub(r"\d\d:\d\d", "TIME", view.text().splitlines()[0])
+        shown = re.sub(r"\d\d:\d\d", "TIME", view.to_text().splitlines()[0])
         assert re.sub(r"\d+\.\d s", "SECONDS", shown) == row
 
 
@@ -107,7 +107,7 @@ def test_the_row_of_a_script_says_that_it_did_not_run_or_was_left(end):
     log = TurnLog(SimpleNamespace(asked=lambda _: asked))
     log.add(ReplyStored("", "", calls=(ToolCall("c", "notebook_execute", {"code": "x = 1"}),)))
     log.add(CallEnded("c", text, is_error=True, made=made, asked=("p",)))
-    shown = log.view().text().splitlines()[0]
+    shown = log.view().to_text().splitlines()[0]
     assert re.sub(r"\d\d:\d\d", "TIME", shown).rstrip() == row
 
 
@@ -171,7 +171,7 @@ def test_the_next_turn_runs_its_script_while_a_stopped_one_is_in_a_blocking_call
     log = TurnLog(TractSource(blocked.talk))
     with ThreadPoolExecutor(1) as pool:
         pool.submit(blocked.chat, "c = 3", log).result(10)
-    assert log.view().text().splitlines()[0].startswith("✓ Ran a script c = 3")
+    assert log.view().to_text().splitlines()[0].startswith("✓ Ran a script c = 3")
     assert blocked.names["c"] == 3
 
 
@@ -185,7 +185,7 @@ def test_a_script_that_was_left_does_nothing_when_its_call_returns(blocked, done
 
 
 def test_a_script_that_was_left_is_named_and_waits_for_nothing(blocked):
-    row = blocked.log.view().text().splitlines()[0]
+    row = blocked.log.view().to_text().splitlines()[0]
     assert row.startswith("■ Script stopped; its last call may still be running")
     review = blocked.talk.review
     assert (review.inbox(), review.ledger.count_waiting()) == ([], 0)
@@ -194,7 +194,8 @@ def test_a_script_that_was_left_is_named_and_waits_for_nothing(blocked):
 
 
 def test_a_turn_that_failed_before_any_work_does_not_say_that_work_stays(chat, talk):
-    log = TurnLog(TractSource(talk), go_on="%%tract_chat")
+    log = TurnLog(TractSource(talk))
+    log.set(go_on="%%tract_chat")
     log.add(TurnEnded(TurnOutcome.ERROR, "The program 'claude-agent-acp' was not found."))
     (note,) = log.view().parts
     assert note.said == "The program 'claude-agent-acp' was not found. %%tract_chat continues the turn."

@@ -30,7 +30,7 @@ def draw(talk):
 
 def views(talk, log):
     """The live and the stored form of the turn."""
-    return [(view.text(), view.html()) for view in (log.view(), stored_view(talk))]
+    return [(view.to_text(), view.to_html()) for view in (log.view(), stored_view(talk))]
 
 
 def test_the_row_shows_the_sent_images(chat, talk, draw):
@@ -68,9 +68,9 @@ def test_the_model_receives_the_displays_of_its_script(turn, tract):  # noqa: F8
     parts = tract.llm.last_messages[-1]["content"]
     sent = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
     assert sent == [f"data:image/png;base64,{one}" for one in (SENT, OTHER)]
-    assert "2 figures sent to the model" in log.view().text()
-    assert "2 figures sent to the model" in stored_view(tract).text()
-    assert stored_view(tract).html().count("<img") == 2
+    assert "2 figures sent to the model" in log.view().to_text()
+    assert "2 figures sent to the model" in stored_view(tract).to_text()
+    assert stored_view(tract).to_html().count("<img") == 2
 
 
 def test_the_setting_of_the_notebook(shell, tract):

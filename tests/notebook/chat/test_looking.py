@@ -82,7 +82,7 @@ def test_the_foot_of_the_turn_has_a_button_that_ends_it(shell, ask):
     log = TurnLog(TractSource(tract))
     tract.chat("Look", on_turn=log.add, tools="code")
     assert "ask" in log.view().foot().actions
-    log.asks_again = True
+    log.set(asks_again=True)
     assert "ask" not in log.view().foot().actions
 
 

@@ -95,14 +95,14 @@ def test_an_output_stands_under_its_row(turn, code):
     view = log.view()
     (html,) = results(view)
     assert SHOWN[code] in html
-    assert html in view.html()
+    assert html in view.to_html()
     assert not turn.publisher.sent
     kinds = [block.id.partition(".o")[0] for block in view.blocks()]
     assert kinds.index("c0.0") + 1 == [block.html for block in view.blocks()].index(html)
 
 
 def test_the_text_of_a_turn_has_them_too(turn):
-    text = turn("print('one\\ntwo')\n'three'").view().text()
+    text = turn("print('one\\ntwo')\n'three'").view().to_text()
     assert "    one\n    two\n    'three'" in text
 
 

@@ -78,8 +78,8 @@ def test_a_turn_looks_the_same_from_its_events_and_from_the_store(chat, talk):
         answers=("Not him.", "approve"),
     )
     live, kept = log.view(), stored_view(talk)
-    assert kept.html() == live.html()
-    assert kept.text() == live.text()
+    assert kept.to_html() == live.to_html()
+    assert kept.to_text() == live.to_text()
     assert kept.blocks() == [one for one in live.blocks() if one.ticket is None]
     assert kept.foot() == live.foot()
 
@@ -89,7 +89,7 @@ def test_a_call_is_a_row_that_unfolds(chat):
     row = next(block for block in log.view().blocks() if block.kind == "row")
     assert row.html.startswith('<details class="row">')
     assert "sunny in Ulm" in row.html
-    assert '✓ look city="Ulm"' in log.view().text()
+    assert '✓ look city="Ulm"' in log.view().to_text()
 
 
 def test_what_a_person_decided_stands_in_the_row(chat):
@@ -97,16 +97,16 @@ def test_what_a_person_decided_stands_in_the_row(chat):
         "Send", reply(None, call("send", {"to": "A"}, "a"), call("send", {"to": "B"}, "b")), "Ok.",
         answers=("approve", "Not her."),
     )  # fmt: skip
-    text = log.view().text()
+    text = log.view().to_text()
     assert '✓ Ran send to="A"  you, ' in text
     assert "✗ Rejected send “Not her.”  you, " in text
 
 
 def test_a_call_that_a_person_changed_says_what_it_was_made_with(chat, talk):
     log = chat("Send", reply(None, call("send", {"to": "A"}, "a")), "Ok.", answers=({"to": "Ann"},))
-    text = log.view().text()
+    text = log.view().to_text()
     assert '✓ Ran send to="Ann"  changed · you, ' in text
-    assert stored_view(talk).text() == text
+    assert stored_view(talk).to_text() == text
 
 
 def test_a_script_for_the_kernel_is_one_row_with_what_ran_and_who_decided(chat, talk):
@@ -117,7 +117,7 @@ def test_a_script_for_the_kernel_is_one_row_with_what_ran_and_who_decided(chat, 
         "Go", script("x = 1", "a"), script("y = 1", "b"), script("z = 1", "c"), "Done.", tools="code",
         answers=("approve", "Not that.", {"code": "z = 7"}),
     )  # fmt: skip
-    text, html = log.view().text(), log.view().html()
+    text, html = log.view().to_text(), log.view().to_html()
     rows = [line for line in text.splitlines() if "a script" in line]
     assert [re.sub(r", [0-9:]+|\d\.\d(?= s)", "", row) for row in rows] == [
         "✓ Ran a script x = 1  you ·  s",
@@ -129,22 +129,22 @@ def test_a_script_for_the_kernel_is_one_row_with_what_ran_and_who_decided(chat, 
     assert [one.role for one in talk.compile().messages].count(
         "user"
     ) == 1  # the answer of the call has the reason
-    assert stored_view(talk).html() == html
+    assert stored_view(talk).to_html() == html
 
 
 def test_a_script_says_what_it_called_and_what_it_saved(chat):
     code = "for city in ['Ulm', 'Bern', 'Rom']:\n    tools.look(city=city)"
     log = chat("Go", reply(None, call("notebook_execute", {"code": code}, "c")), "Done.", tools="code")
-    text = log.view().text()
+    text = log.view().to_text()
     assert "Ran 3 tool calls in one script look ×3" in text
     assert "fewer tokens" in text
-    assert "With direct calls, about" in log.view().html()
-    assert "3 calls · " in log.view().html()
+    assert "With direct calls, about" in log.view().to_html()
+    assert "3 calls · " in log.view().to_html()
 
 
 def test_a_script_that_fails_says_so(chat):
     log = chat("Go", reply(None, call("notebook_execute", {"code": "1 / 0"}, "c")), "Oh.", tools="code")
-    assert "✗ Script failed: ZeroDivisionError: division by zero" in log.view().text()
+    assert "✗ Script failed: ZeroDivisionError: division by zero" in log.view().to_text()
 
 
 @pytest.mark.parametrize(
@@ -156,14 +156,14 @@ def test_a_script_that_fails_says_so(chat):
     ],
 )
 def test_what_went_wrong_is_a_state_of_the_row(chat, made, state):
-    assert state in chat("Weather?", reply(None, made), "Hm.").view().text()
+    assert state in chat("Weather?", reply(None, made), "Hm.").view().to_text()
 
 
 def test_thoughts_are_folded(chat):
     message = {"role": "assistant", "content": "Yes.", "reasoning": "Let me think."}
     log = chat("Well?", {"choices": [{"message": message}], "model": "m"})
-    assert "Let me think." in log.view().html()
-    assert "Let me think." not in log.view().text()
+    assert "Let me think." in log.view().to_html()
+    assert "Let me think." not in log.view().to_text()
 
 
 def test_tokens_cost_and_time_are_told(chat):
@@ -204,7 +204,7 @@ def test_reading_is_no_time_of_the_model(talk):
     script = {"status": "completed", "calls": 1, "by_tool": {}, "by_line": {}}
     log.add(CallEnded("c", "1", seconds=55.8, asked=("p", "q"), script=script))
     log.add(TurnEnded(TurnOutcome.ANSWER, seconds=63.0))
-    assert re.search(r"Ran 1 tool call in one script .*0\.8 s", log.view().text())
+    assert re.search(r"Ran 1 tool call in one script .*0\.8 s", log.view().to_text())
     assert log.view().foot_text().endswith("8.0 s, and 55.0 s waiting for you")
 
 
@@ -215,7 +215,7 @@ def test_the_foot_repeats_nothing_that_a_row_says(talk):
     log.add(ReplyStored("r", "", calls=(ToolCall("c", "notebook_execute", {"code": "1"}),)))
     assert "Carrying out its calls" in log.view().foot_text()
     log.add(CallBegan("c"))
-    assert "Running a script" in log.view().text()
+    assert "Running a script" in log.view().to_text()
     assert "unning" not in log.view().foot_text()
     log.show(asked_about_a_script(talk))
     log.view()
@@ -271,8 +271,8 @@ def test_a_failure_is_told_with_what_to_do(chat, talk):
     with pytest.raises(LLMError):
         chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), LLMError("no connection"))
     page = stored_view(talk)
-    assert "no connection" in page.text()
-    assert "%tract chat resume continues the turn" in page.text()
+    assert "no connection" in page.to_text()
+    assert "%tract chat resume continues the turn" in page.to_text()
     assert "Failed" in page.foot_text()
     assert re.search(r"price unknown  [\d.]+ s  10 tokens in  2 out$", page.foot_text())
 
@@ -291,7 +291,7 @@ def test_a_stop_is_told_and_what_had_come_is_kept(talk):
     for page in (log.view(), stored_view(talk)):
         assert "You stopped this turn" in page.foot_text()
         assert "the partial reply stays here" in page.foot_text()
-        assert "Three great tits" in page.text()
+        assert "Three great tits" in page.to_text()
 
 
 def test_a_turn_that_was_resumed_says_so(chat, talk):
@@ -299,8 +299,8 @@ def test_a_turn_that_was_resumed_says_so(chat, talk):
     log = stored_log(talk, find_turn(talk), to_go_on=True)
     talk.configure_llm(type("Model", (), {"chat": lambda self, messages, **options: reply("Sunny.")})())
     talk.chat(None, on_turn=log.add)
-    assert "Resumed where it stopped. 1 finished call was not repeated." in log.view().text()
-    assert stored_view(talk).html() == log.view().html()
+    assert "Resumed where it stopped. 1 finished call was not repeated." in log.view().to_text()
+    assert stored_view(talk).to_html() == log.view().to_html()
 
 
 def test_calls_that_nobody_could_decide_wait(talk):
@@ -310,7 +310,7 @@ def test_calls_that_nobody_could_decide_wait(talk):
     )
     talk.chat("Send", on_turn=log.add)
     assert "Waits for decisions" in log.view().foot_text()
-    assert '? send to="A"' in log.view().text()
+    assert '? send to="A"' in log.view().to_text()
 
 
 def test_a_turn_that_was_left_says_how_to_go_on(talk):
@@ -319,7 +319,8 @@ def test_a_turn_that_was_left_says_how_to_go_on(talk):
 
 
 def test_a_cassette_is_named(talk):
-    log = TurnLog(TractSource(talk), replayed="june.cassette")
+    log = TurnLog(TractSource(talk))
+    log.set(replayed="june.cassette")
     talk.configure_llm(type("Model", (), {"chat": lambda self, m, **o: reply("Hello.")})())
     talk.chat("Hi", on_turn=log.add)
     assert "Replayed from june.cassette" in log.view().foot_text()
@@ -358,17 +359,17 @@ def test_whatever_a_model_writes_is_inert(chat, talk, payload):
         answers=(payload,),
     )
     for page in (log.view(), stored_view(talk)):
-        assert_inert(page.html())
+        assert_inert(page.to_html())
         assert_inert("".join(block.html for block in page.blocks()))
         assert_inert(page.foot().html)
-        assert "\x1b" not in page.text()
+        assert "\x1b" not in page.to_text()
 
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_an_error_is_inert(chat, talk, payload):
     with pytest.raises(LLMError):
         chat("Hi", LLMError(payload))
-    assert_inert(stored_view(talk).html())
+    assert_inert(stored_view(talk).to_html())
 
 
 def test_two_hundred_calls_stay_small(chat, talk):
@@ -380,7 +381,7 @@ def test_two_hundred_calls_stay_small(chat, talk):
     made = [call("big", {"number": number}, f"c{number}") for number in range(200)]
     log = chat("Go", reply(None, *made), "Done.", limits=Allowance(steps=5))
     page = log.view()
-    assert len(page.html()) + len(page.text()) < 300_000
+    assert len(page.to_html()) + len(page.to_text()) < 300_000
 
 
 # --- finding turns
@@ -418,7 +419,7 @@ def test_no_turn_yet(talk):
 
 def test_arguments_that_the_line_says_in_full_are_not_said_again(chat):
     calls = reply(None, call("look", {"city": "Ulm"}, "a"), call("look", {"city": "Ulm\nor Bern"}, "b"))
-    assert chat("Weather?", calls, "Sunny.").view().html().count("Called with") == 1
+    assert chat("Weather?", calls, "Sunny.").view().to_html().count("Called with") == 1
 
 
 @pytest.mark.parametrize(
@@ -437,7 +438,7 @@ def test_the_foot_says_that_a_reply_is_not_whole(chat, talk, finish, words):
     log = chat("Hi", cut)
     for page in (log.view(), stored_view(talk)):
         assert words in page.foot_text()
-        assert "Half of" in page.text()
+        assert "Half of" in page.to_text()
 
 
 @pytest.mark.parametrize(

@@ -191,7 +191,7 @@ def test_the_end_is_a_static_page_and_the_live_one_knows_it(live, page, outputs)
     live.draw(StubView(prose("The")))
     live.close(view)
     assert page.rest["over"]
-    assert outputs[-1] == ("static", {"text/html": view.html(), "text/plain": view.text()})
+    assert outputs[-1] == ("static", {"text/html": view.to_html(), "text/plain": view.to_text()})
     assert [kind for kind, _ in outputs] == ["live", "static"]
 
 
@@ -296,9 +296,9 @@ def test_an_answer_that_came_too_late_is_told_who_was_faster(live, page, ticket)
 
 def test_a_question_is_drawn_once_until_it_changes(live, page, ticket, monkeypatch):
     made = []
-    place = "tract_jupyter.notebook.chat.widget.panel_data"
+    place = "tract_jupyter.notebook.panels.panel.panel_data"
     monkeypatch.setattr(
-        place, lambda one: made.append(1) or {"pending_id": one.pending.pending_id, "made": len(made)}
+        place, lambda one, **_: made.append(1) or {"pending_id": one.pending.pending_id, "made": len(made)}
     )
     for _ in range(5):
         live.draw(asking(ticket), at_once=True)

@@ -1,5 +1,7 @@
 """The live display of a run: the rate of drawing, and the last state."""
 
+from functools import partial
+
 import pytest
 from IPython.utils.capture import capture_output
 
@@ -8,35 +10,41 @@ from tract_jupyter.notebook.runs import RunDisplay, RunView
 
 
 class Time:
-    """A clock that the test sets, with scheduled calls."""
+    """A clock that the test sets, with timers that it fires."""
 
     def __init__(self):
         self.now = 100.0
-        self.waiting = []
-
-    def clock(self):
-        return self.now
-
-    def later(self, seconds, action):
-        entry = [self.now + seconds, action]
-        self.waiting.append(entry)
-        return Cancelling(self, entry)
+        self.timers = []
 
     def go_on(self, seconds):
         self.now += seconds
-        due = [entry for entry in self.waiting if entry[0] <= self.now + 1e-9]
-        self.waiting = [entry for entry in self.waiting if entry not in due]
-        for _, action in due:
-            action()
+        due = [timer for timer in self.timers if timer.at <= self.now + 1e-9]
+        self.timers = [timer for timer in self.timers if timer not in due]
+        for timer in due:
+            timer.fire()
 
 
-class Cancelling:
-    def __init__(self, time, entry):
-        self.time, self.entry = time, entry
+@pytest.fixture
+def time(monkeypatch):
+    time = Time()
 
-    def cancel(self):
-        if self.entry in self.time.waiting:
-            self.time.waiting.remove(self.entry)
+    class Timer:
+        def __init__(self, seconds, run, args):
+            self.at, self.fire = time.now + seconds, partial(run, *args)
+
+        def start(self):
+            time.timers.append(self)
+
+        def cancel(self):
+            if self in time.timers:
+                time.timers.remove(self)
+
+    place = "tract_jupyter.notebook.runs.cell"
+    monkeypatch.setattr(f"{place}.project", project)
+    monkeypatch.setattr(f"{place}.time.monotonic", lambda: time.now)
+    monkeypatch.setattr(f"{place}.time.time", lambda: ZERO)
+    monkeypatch.setattr(f"{place}.threading.Timer", Timer)
+    return time
 
 
 def project(events):
@@ -58,25 +66,20 @@ def drawn(bare_shell, monkeypatch):  # displays need a shell
     return put
 
 
-def making(time, **parts):
-    return RunDisplay(project, seconds=0.5, clock=time.clock, now=lambda: ZERO, later=time.later, **parts)
-
-
 def last(drawn):
     return drawn[-1][0].run.operations[0].operation_id
 
 
-def test_it_is_drawn_now_and_then_and_the_last_state_always(drawn):
-    time = Time()
-    shown = making(time)
+def test_it_is_drawn_now_and_then_and_the_last_state_always(drawn, time):
+    shown = RunDisplay()
     for _ in range(50):
         shown(event("operation.started"))
     assert len(drawn) == 1
-    assert len(time.waiting) == 1
-    time.go_on(0.5)
+    assert len(time.timers) == 1
+    time.go_on(0.3)
     assert len(drawn) == 2
     assert last(drawn) == "after 50 events"
-    assert not time.waiting
+    assert not time.timers
     time.go_on(10)
     assert len(drawn) == 2
     shown(event("operation.finished"))
@@ -85,22 +88,20 @@ def test_it_is_drawn_now_and_then_and_the_last_state_always(drawn):
     assert len({display_id for _, display_id, _ in drawn}) == 1
 
 
-def test_the_end_is_drawn_at_once(drawn):
-    time = Time()
-    shown = making(time)
+def test_the_end_is_drawn_at_once(drawn, time):
+    shown = RunDisplay()
     shown(event("run.started"))
     shown(event("operation.started"))
     shown(event("run.finished"))
     assert last(drawn) == "after 3 events"
-    assert not time.waiting
+    assert not time.timers
 
 
-def test_nothing_is_drawn_after_it_is_closed(drawn):
-    time = Time()
-    shown = making(time)
+def test_nothing_is_drawn_after_it_is_closed(drawn, time):
+    shown = RunDisplay()
     shown(event("run.started"))
     shown(event("operation.started"))
-    overdue = time.waiting[0][1]
+    overdue = time.timers[0].fire
     shown.close()
     assert last(drawn) == "after 2 events"
     overdue()
@@ -110,21 +111,20 @@ def test_nothing_is_drawn_after_it_is_closed(drawn):
     assert len(drawn) == 2
 
 
-def test_it_ends_with_the_view_that_it_is_given(drawn):
-    shown = making(Time())
+def test_it_ends_with_the_view_that_it_is_given(drawn, time):
+    shown = RunDisplay()
     view = RunView(run())
     shown.close(view)
     assert [one for one, _, _ in drawn] == [view]
 
 
-def test_a_run_without_events_draws_nothing(drawn):
-    making(Time()).close()
+def test_a_run_without_events_draws_nothing(drawn, time):
+    RunDisplay().close()
     assert drawn == []
 
 
-def test_its_time_goes_on(drawn):
-    time = Time()
-    shown = making(time)
+def test_its_time_goes_on(drawn, time):
+    shown = RunDisplay()
     shown.refresh()
     assert drawn == []
     shown(event("run.started"))
@@ -136,9 +136,8 @@ def test_its_time_goes_on(drawn):
     assert drawn[-1][0].now == ZERO
 
 
-def test_a_terminal_sees_the_end_only(drawn):
-    time = Time()
-    shown = making(time, shows_all=False)
+def test_a_terminal_sees_the_end_only(drawn, time):
+    shown = RunDisplay(shows_all=False)
     shown(event("run.started"))
     shown(event("operation.started"))
     shown.refresh()
@@ -147,9 +146,10 @@ def test_a_terminal_sees_the_end_only(drawn):
     assert len(drawn) == 1
 
 
-def test_in_a_shell(bare_shell):  # displays need a shell
+def test_in_a_shell(bare_shell, monkeypatch):  # displays need a shell
+    monkeypatch.setattr("tract_jupyter.notebook.runs.cell.project", project)
     with capture_output() as captured:
-        shown = RunDisplay(project)
+        shown = RunDisplay()
         shown(event("run.started", operations=()))
         shown(event("run.finished"))
         shown.close()

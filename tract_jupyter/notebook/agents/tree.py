@@ -136,7 +136,7 @@ class AgentLine:
 
 @dataclass(frozen=True)
 class DrawnTree(View):
-    """The state of all agents: a `chat.view.TurnView`, and a view for IPython.
+    """The state of all agents. Implements `chat.view.TurnView`.
 
     Attributes:
         turn_id: the id of the display.
@@ -181,24 +181,16 @@ class DrawnTree(View):
         hint = "%tract agents NAME shows one agent" if self.lines or self.past else ""
         return Foot(element("span", hint, class_="dim"), actions)
 
-    def html(self) -> Html:
+    def to_html(self) -> Html:
         """Return self-contained static HTML."""
         return turn_page(self.blocks(), self.foot(), self.turn_id, "Agents", "tract-agents")
 
-    def to_html(self) -> Html:
-        """Return self-contained static HTML."""
-        return self.html()
-
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the same as plain text."""
         lines = [self.head, self.told, *(line.text() for line in self.lines)]
         if self.past:
             lines += ["Earlier sessions:", *(f"{line.text()}  ({typed})" for line, typed in self.past)]
         return printable("\n".join(filter(None, lines)))
-
-    def to_text(self) -> str:
-        """Return the same as plain text."""
-        return self.text()
 
     def _past_html(self) -> Html:
         unfinished = sum("resume" in typed for _, typed in self.past)

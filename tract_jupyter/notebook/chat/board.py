@@ -218,7 +218,7 @@ def display_for(notebook: NotebookSession, act: Act, log: TurnLog) -> TurnDispla
     from tract_jupyter.notebook.chat.widget import LiveTurn
 
     channel: NotebookChannel = notebook.tract.reviewer.channel  # type: ignore[assignment] # a notebook's
-    return LiveTurn(act, channel.soon, (log.show_again, log.go_on))
+    return LiveTurn(act, channel.soon, (log.show_again, log.turn.go_on))
 
 
 @contextmanager

@@ -34,6 +34,7 @@ from tract_jupyter.notebook.chat.source import (
     start_conversation,
     stored_log,
 )
+from tract_jupyter.notebook.chat.turn import DrawnTurn
 from tract_jupyter.notebook.chat.undo import UndoCard, carry_out, plan_undo, undo_conversation
 from tract_jupyter.notebook.options import CHAT_PROFILES, ChatOptions
 from tract_jupyter.prompts import EDIT, EXPLAIN, PLAN, SCHEMA_ONLY, SCHEMA_ONLY_CONTEXT
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 
     from tract_jupyter.loop import PastTurn, TurnEvent
     from tract_jupyter.models import AttachedFile
-    from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.chat.view import Action
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.runs import RunResponse
@@ -97,16 +97,14 @@ async def _send(
     tools = [] if agent else _tools(options)
     if not agent:
         check_model(notebook.tract, options.model)
-    log = TurnLog(
-        TractSource(notebook.tract),
-        replayed=replayed_from(notebook.tract),
-        continues=notebook.take_continued(),
-    )
+    continued = notebook.take_continued()
+    turn = DrawnTurn(replayed=replayed_from(notebook.tract), continues=continued is not None)
+    log = TurnLog(TractSource(notebook.tract), turn, continues=continued or "")
     if is_follow_up:  # the cell has another message
         log.begin(message)
         log.note("Follow-up", f"“{one_line(message, _SAID)}”", icon="i-info")
     if agent:
-        log.go_on, log.model = _ANOTHER, agent
+        log.set(go_on=_ANOTHER, model=agent)
         notebook.tract.outside.server = notebook.serve_turn if notebook.front_end.has_kernel else None
         notebook.tract.outside.watch_saves = notebook.watch_saves
     await _carry_out(notebook, message, log, options, tools, hidden, attachments=files, agent=agent)
@@ -156,7 +154,7 @@ async def _retry(notebook: NotebookSession, options: ChatOptions) -> None:
         return
     check_model(tract, options.model)
     tools = _tools_again(tract, turn, options)
-    log = TurnLog(TractSource(tract), replayed=replayed_from(tract), has_earlier=True)
+    log = TurnLog(TractSource(tract), DrawnTurn(replayed=replayed_from(tract)), has_earlier=True)
     log.begin(turn.text, turn.attachments)
     log.ask_again(turn.text)
     hidden = _hidden_again(notebook, turn)
@@ -338,9 +336,11 @@ async def _carry_out(
     tract = notebook.tract
     notebook.lend_variables()
     limits = tract.loop.limits
-    log.most_steps = None if agent else limits.steps
-    log.model = options.model or log.model or _model_name(tract)
-    log.can_insert = notebook.has_pages and bool(notebook.front_end.cell_id)
+    log.set(
+        most_steps=None if agent else limits.steps,
+        model=options.model or log.turn.model or _model_name(tract),
+        can_insert=notebook.has_pages and bool(notebook.front_end.cell_id),
+    )
     with tract.loop.signal() as stop:
         acts = _Actions(notebook, log, stop, notebook.front_end.cell_id)
         board = TurnBoard(log, display_for(notebook, acts, log))
@@ -469,7 +469,7 @@ class _Actions:
     def _ask_again(self, _view: DrawnTurn) -> DrawnTurn:
         """Ask the user again about each script."""
         self.tract.review.grants.end_rules()
-        self.log.asks_again = True
+        self.log.set(asks_again=True)
         return self.log.view()
 
     def _start_new_soon(self, view: DrawnTurn) -> DrawnTurn | None:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AttachmentError, OperationError, nearest
 from tract_jupyter.llm import find_secrets, why_not_sent
-from tract_jupyter.models import SentContext, counted, left_out, printable, safe_repr, shortened
+from tract_jupyter.models import SentContext, counted, left_out, printable, safe_repr, shortened, size_text
+from tract_jupyter.notebook.views.streams import without_codes
 from tract_jupyter.storage import raise_in
 
 if TYPE_CHECKING:
@@ -35,7 +36,6 @@ _CELL: Final = 80
 _FEW: Final = 20
 _FIRST: Final = "the first"
 """The beginning of the line before the values of a table or an array."""
-_KIB: Final = 1024
 _LONGEST_SECRET: Final = 8_000
 _LONGEST_NAME: Final = 100  # of a secret, with its separator
 
@@ -251,11 +251,7 @@ def _sent_text(rows: int, columns: int, size: int) -> str:
     if rows <= _HEAD and columns <= _MOST_COLUMNS:
         return sent
     omitted = f"{counted(rows - _HEAD, 'row')}" if rows > _HEAD else "the rest"
-    return f"{sent}, {omitted} of {_size_text(size)} are not"
-
-
-def _size_text(size: int) -> str:
-    return f"{size / _KIB:,.0f} KiB" if size < _KIB**2 else f"{size / _KIB**2:,.1f} MiB"
+    return f"{sent}, {omitted} of {size_text(size)} are not"
 
 
 def _shape(rows: int, columns: int) -> str:
@@ -309,7 +305,6 @@ def _text_of(file: AttachedFile) -> SentContext:
 
 # --- cells
 
-_ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 _ERROR_LINE: Final = re.compile(r"^([A-Za-z_][\w.]*)(?::|$)", re.MULTILINE)
 _BY_NUMBER: Final = re.compile(r"\[(\d{1,6})(?:-(\d{1,6}))?\]")
 
@@ -399,7 +394,7 @@ def _cell_of(shell: InteractiveShell, sources: list[str], number: int) -> SentCo
 def _error_of(shell: InteractiveShell, number: int) -> str:
     """Return the traceback of a cell as text; empty if the cell did not fail, or IPython does not keep it."""
     stored = (getattr(shell.history_manager, "exceptions", None) or {}).get(number) or {}
-    return _ANSI.sub("", "\n".join(map(str, stored.get("traceback", ()))))
+    return without_codes("\n".join(map(str, stored.get("traceback", ()))))
 
 
 def _error_name(traceback: str) -> str:

@@ -6,7 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field, replace
 from operator import is_
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from tract_jupyter.loop import (
     CallAsked,
@@ -31,12 +31,12 @@ from tract_jupyter.notebook.chat.parts import (
     Prose,
     Thought,
 )
-from tract_jupyter.notebook.chat.turn import GO_ON, SHOW, STAYS, DrawnTurn
+from tract_jupyter.notebook.chat.turn import SHOW, STAYS, DrawnTurn
 from tract_jupyter.notebook.chat.work import agent_of
 from tract_jupyter.scripts import RUN_SCRIPT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from tract_jupyter.loop import TurnEvent
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Ticket
 
 
-E = TypeVar("E")
 _SAID: Final = 120  # characters of a repeated message
 
 
@@ -59,40 +58,20 @@ class TurnLog:
 
     Args:
         source: the data that events lack.
-        model: the model, until a reply names it.
-        most_steps: the limit of requests; None for no limit.
-        replayed: the cassette that is replayed; empty for none.
-        is_last: no message follows this turn.
+        turn: the turn so far, without its parts, times and requests. At first, it has the known fields, such as the
+            model.
         has_earlier: the turn has an earlier answer, which stays valid until a new one arrives.
-        continues: a sentence about the earlier conversation, in the first turn of a kernel; empty if the notebook
-            shows it already, None if the turn continues no earlier conversation.
-        asks_again: the user no longer lets the model look without asking.
-        can_insert: the page can insert the reply as cells.
+        continues: a sentence about the earlier conversation, shown above the turn; empty for none.
         clock: returns seconds.
-        go_on: the command that resumes the turn.
         show_again: the command that shows the turn.
-        named: the user's word for the turn.
-        make_opening: makes the parts before the first event from the text. A chat's parts are the default.
-        make_call: makes the part of a call from an id and the call.
-        finish: completes what `view` returns.
     """
 
     source: TractSource
-    model: str = ""
-    most_steps: int | None = None
-    replayed: str = ""
-    is_last: bool = True
+    turn: DrawnTurn = field(default_factory=DrawnTurn)
     has_earlier: bool = False
-    continues: str | None = None
-    asks_again: bool = False
-    can_insert: bool = False
+    continues: str = ""
     clock: Callable[[], float] = time.monotonic
-    go_on: str = GO_ON
     show_again: str = SHOW
-    named: str = "turn"
-    make_opening: Callable[[str], list[Part]] | None = None
-    make_call: Callable[[str, ToolCall], CallPart] = CallPart
-    finish: Callable[[DrawnTurn], DrawnTurn] = lambda turn: turn
     _parts: list[Part] = field(default_factory=list)
     _calls: dict[str, int] = field(default_factory=dict)
     """The place of each call's part."""
@@ -102,15 +81,10 @@ class TurnLog:
     """The outputs of scripts, by call."""
     _asked: dict[str, str] = field(default_factory=dict)
     """The calls with a request, by pending."""
-    _turn_id: str = ""
-    _phase: str = "Asking the model"
-    _usages: list[Mapping[str, Any]] = field(default_factory=list)
     _replies: int = 0
-    _step: int = 0
     _stream: MarkdownStream | None = None
     _streamed: list[str] = field(default_factory=list)
     _thought: list[str] = field(default_factory=list)
-    _ended: TurnEnded | None = None
     _began: float | None = None
     _waits: list[tuple[datetime, datetime]] = field(default_factory=list)
     """The times that finished calls waited for the user."""
@@ -118,28 +92,11 @@ class TurnLog:
     """Seconds with an open request, without the current one."""
     _open_since: float | None = None
     _lock: threading.RLock = field(default_factory=threading.RLock)
-    _handlers: dict[type, list[Callable[[Any], object]]] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self._handlers = {
-            TurnBegan: [self._take_beginning],
-            RequestBegan: [self._take_request],
-            ReplyPiece: [self._take_piece],
-            ReplyStored: [self._take_reply],
-            CallAsked: [self._take_asked],
-            CallBegan: [self._take_call],
-            CallEnded: [self._take_answer],
-            TurnNoted: [self._take_note],
-            TurnEnded: [self._take_end],
-        }
-
-    def on(self, kind: type[E], handler: Callable[[E], object], *, first: bool = False) -> None:
-        """Call a handler with each event of a kind, after the other handlers or `first`.
-
-        The kind may be one that chat turns do not have.
-        """
-        handlers = self._handlers.setdefault(kind, [])
-        handlers.insert(0 if first else len(handlers), handler)
+    def set(self, **fields: Any) -> None:
+        """Change fields of the turn."""
+        with self._lock:
+            self.turn = replace(self.turn, **fields)
 
     def note(self, title: str, text: str = "", look: str = "", icon: str = "") -> None:
         """Append a note."""
@@ -150,19 +107,8 @@ class TurnLog:
         """Show the context of a message before it is sent, and start the clock."""
         with self._lock:
             self._began = self.clock()
-            if self._parts:
-                return
-            if self.make_opening is not None:
-                self._parts += self.make_opening(text)
-                return
-            if self.continues:
-                self.note(self.continues, icon="i-back")
-            sent = parse_message(text)[0]
-            self._parts += [
-                ContextPart(f"x{number}", item, self.source.count(item.text))
-                for number, item in enumerate(sent)
-            ]
-            self._parts += [AttachedPart(f"a{number}", item) for number, item in enumerate(attachments)]
+            if not self._parts:
+                self._parts += self._opening(text, attachments)
 
     def ask_again(self, text: str) -> None:
         """Add a note that names the repeated message."""
@@ -171,8 +117,7 @@ class TurnLog:
     def add(self, event: TurnEvent) -> None:
         """Add the next event."""
         with self._lock:
-            for handle in self._handlers[type(event)]:
-                handle(event)
+            self._handlers[type(event)](self, event)
 
     def show(self, ticket: Ticket) -> None:
         """Show a request in the row of its call, or under the script that asks."""
@@ -235,13 +180,13 @@ class TurnLog:
     def fail(self, error: str) -> None:
         """Record an error as the end of the turn, unless it has ended."""
         with self._lock:
-            if self._ended is None:
+            if self.turn.ended is None:
                 self.add(TurnEnded(TurnOutcome.ERROR, error, self._seconds()))
 
     @property
     def has_ended(self) -> bool:
         """True if the turn is over."""
-        return self._ended is not None
+        return self.turn.is_over
 
     def view(self) -> DrawnTurn:
         """Return the current state of the turn."""
@@ -251,16 +196,27 @@ class TurnLog:
             self._update_outputs()
             parts = [*self._parts, *self._growing()]
             waiting = sum(ticket.status.is_open for ticket in self.tickets())
-            seconds = self._seconds() if self._ended is None else self._ended.seconds
-            turn = DrawnTurn(
-                self._turn_id, tuple(parts), self._phase, waiting, self._ended, self.model, tuple(self._usages),
-                self._step, self.most_steps, seconds, self.replayed, is_last=self.is_last, waited=self._wait(),
-                go_on=self.go_on, named=self.named, stays=self._keeps_answer,
-                continues=self.continues is not None, asks_again=self.asks_again, can_insert=self.can_insert,
+            ended = self.turn.ended
+            return replace(
+                self.turn, parts=tuple(parts), waiting=waiting, waited=self._wait(), stays=self._keeps_answer,
+                seconds=self._seconds() if ended is None else ended.seconds,
             )  # fmt: skip
-            return self.finish(turn)
 
     # ---
+
+    def _opening(self, text: str, attachments: Sequence[Attachment]) -> list[Part]:
+        """Return the parts before the first event."""
+        parts: list[Part] = []
+        if self.continues:
+            parts.append(NotePart("n0", self.continues, icon="i-back"))
+        parts += [
+            ContextPart(f"x{number}", item, self.source.count(item.text))
+            for number, item in enumerate(parse_message(text)[0])
+        ]
+        return [*parts, *(AttachedPart(f"a{number}", item) for number, item in enumerate(attachments))]
+
+    def _make_call(self, part_id: str, call: ToolCall) -> CallPart:
+        return CallPart(part_id, call)
 
     @property
     def _keeps_answer(self) -> bool:
@@ -300,7 +256,7 @@ class TurnLog:
 
     def _wait(self) -> float:
         """Return how long the turn waited for the user. At the end, use the stored times."""
-        if self._ended is None:
+        if self.turn.ended is None:
             return self._waited + (0.0 if self._open_since is None else self.clock() - self._open_since)
         return _covered(self._waits)
 
@@ -382,10 +338,9 @@ class TurnLog:
     # --- what happened
 
     def _take_beginning(self, event: TurnBegan) -> None:
-        if not self._turn_id:
+        if not self.turn.turn_id:
             self.begin(event.text, event.attachments) if self._began is None else None
-        self._turn_id = event.question
-        self._ended = None
+        self.set(turn_id=event.question, ended=None)
         self._waits.clear()  # the time counts from here on
         if event.is_resumed:
             done = sum(isinstance(part, CallPart) and part.ended is not None for part in self._parts)
@@ -396,9 +351,12 @@ class TurnLog:
             )
             self.note("Resumed where it stopped.", repeats, icon="i-back")
 
+    def _enter(self, phase: str) -> None:
+        if phase != self.turn.phase:  # each piece of a reply names its phase
+            self.set(phase=phase)
+
     def _take_request(self, event: RequestBegan) -> None:
-        self._step = event.step
-        self._phase = "Asking the model"
+        self.set(step=event.step, phase="Asking the model")
 
     def _take_piece(self, event: ReplyPiece) -> None:
         delta = event.delta
@@ -407,13 +365,13 @@ class TurnLog:
                 self._stream = MarkdownStream()
             self._stream.append(delta.text)
             self._streamed.append(delta.text)
-            self._phase = "Answering"
+            self._enter("Answering")
         elif delta.kind == "reasoning":
             self._thought.append(delta.text)
-            self._phase = "Thinking"
+            self._enter("Thinking")
         elif delta.name:
             is_script = delta.name == RUNS_SCRIPTS
-            self._phase = "Writing a script" if is_script else f"Calling {one_line(delta.name, 60)}"
+            self._enter("Writing a script" if is_script else f"Calling {one_line(delta.name, 60)}")
 
     def _take_reply(self, event: ReplyStored) -> None:
         number = self._replies
@@ -431,10 +389,12 @@ class TurnLog:
             self._parts.append(Prose.of(f"r{number}", event.text, is_cut=bool(event.cut)))
         for place, call in enumerate(event.calls):
             self._calls[call.id] = len(self._parts)
-            self._parts.append(self.make_call(f"c{number}.{place}", call))
-        self.model = event.model or self.model
-        self._usages.append(event.usage)
-        self._phase = "Carrying out its calls" if event.calls else "Answered"
+            self._parts.append(self._make_call(f"c{number}.{place}", call))
+        self.set(
+            model=event.model or self.turn.model,
+            usages=(*self.turn.usages, event.usage),
+            phase="Carrying out its calls" if event.calls else "Answered",
+        )
 
     def _take_asked(self, event: CallAsked) -> None:
         self._asked[event.pending_id] = event.call_id
@@ -444,7 +404,9 @@ class TurnLog:
         self._change(event.call_id, is_begun=True, is_open=False)
         part = self._part(event.call_id)
         if part is not None:
-            self._phase = "Running a script" if part.is_script else f"Running {one_line(part.call.name, 60)}"
+            self.set(
+                phase="Running a script" if part.is_script else f"Running {one_line(part.call.name, 60)}"
+            )
 
     def _take_answer(self, event: CallEnded) -> None:
         part = self._part(event.call_id)
@@ -479,14 +441,15 @@ class TurnLog:
 
     def _take_end(self, event: TurnEnded) -> None:
         self._keep_growing()
-        self._ended = event
+        self.set(ended=event)
         if event.outcome is TurnOutcome.ERROR:
+            named, done = self.turn.named, "Completed work stays. " if self._has_work else ""
             remedy = (
                 f"{STAYS[:1].upper()}{STAYS[1:]}."
                 if self._keeps_answer
-                else f"{'Completed work stays. ' if self._has_work else ''}{self.go_on} continues the {self.named}."
+                else f"{done}{self.turn.go_on} continues the {named}."
             )
-            title = f"The {self.named} did not finish."
+            title = f"The {named} did not finish."
             self.note(title, f"{event.note.rstrip('.')}. {remedy}", "no")
 
     @property
@@ -502,6 +465,18 @@ class TurnLog:
         self._stream = None
         self._streamed.clear()
         self._thought.clear()
+
+    _handlers: ClassVar[dict[type, Callable[[Any, Any], None]]] = {
+        TurnBegan: _take_beginning,
+        RequestBegan: _take_request,
+        ReplyPiece: _take_piece,
+        ReplyStored: _take_reply,
+        CallAsked: _take_asked,
+        CallBegan: _take_call,
+        CallEnded: _take_answer,
+        TurnNoted: _take_note,
+        TurnEnded: _take_end,
+    }
 
 
 def _are_same(now: Sequence[object], before: Sequence[object]) -> bool:

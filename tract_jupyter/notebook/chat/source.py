@@ -9,6 +9,7 @@ from tract_jupyter.loop import TurnEnded
 from tract_jupyter.models import AttachedFile, counted
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.rows import AskedQuestion
+from tract_jupyter.notebook.chat.turn import DrawnTurn
 from tract_jupyter.notebook.chat.work import AgentWork, WorkSource, number_in
 from tract_jupyter.rehearsal import effects_from_data
 from tract_jupyter.review import Decision, asker_words
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from tract_jupyter.agents import AgentCall
     from tract_jupyter.loop import PastTurn
     from tract_jupyter.models import Attachment
-    from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.storage import StoredPending
     from tract_jupyter.tract import Tract
 
@@ -125,10 +125,9 @@ def agent_log(tract: Tract, call: AgentCall, *, to_go_on: bool = False) -> TurnL
 
 def new_agent_log(tract: Tract, call: AgentCall) -> TurnLog:
     """Return an empty log for an agent's call."""
-    return TurnLog(
-        TractSource(tract), replayed=replayed_from(tract), most_steps=call.limits.steps,
-        go_on=f"%tract agents resume {call.agent}", show_again=f"%tract agents show {call.agent}",
-    )  # fmt: skip
+    go_on = f"%tract agents resume {call.agent}"
+    turn = DrawnTurn(replayed=replayed_from(tract), most_steps=call.limits.steps, go_on=go_on)
+    return TurnLog(TractSource(tract), turn, show_again=f"%tract agents show {call.agent}")
 
 
 def _arguments(stored: StoredPending) -> dict[str, Any]:
@@ -187,7 +186,7 @@ def _turn_with(turns: list[PastTurn], commit: str) -> PastTurn | None:
 
 def stored_log(tract: Tract, turn: PastTurn, *, to_go_on: bool = False) -> TurnLog:
     """Return the log of a stored turn; `to_go_on` omits its end, to resume it."""
-    log = TurnLog(TractSource(tract), replayed=replayed_from(tract), is_last=turn.is_last)
+    log = TurnLog(TractSource(tract), DrawnTurn(replayed=replayed_from(tract), is_last=turn.is_last))
     for event in tract.loop.events_of(turn):
         if not (to_go_on and isinstance(event, TurnEnded)):
             log.add(event)

@@ -12,7 +12,7 @@ from tract_jupyter.notebook.chat.parts import CallPart, Prose
 from tract_jupyter.notebook.chat.rows import LONGEST_RESULT, tokens_text
 from tract_jupyter.notebook.chat.view import Action, Foot, TurnBlock, grouped_html
 from tract_jupyter.notebook.views import rows
-from tract_jupyter.notebook.views.html import element, fragment, root_html
+from tract_jupyter.notebook.views.html import View, element, fragment, root_html
 from tract_jupyter.notebook.views.rows import seconds_text
 from tract_jupyter.notebook.views.styles import styled
 
@@ -40,13 +40,13 @@ _SMALLEST: Final = Decimal("0.001")
 
 
 @dataclass(frozen=True)
-class DrawnTurn:
+class DrawnTurn(View):
     """The state of a turn at one moment. Implements `view.TurnView`.
 
     Attributes:
         turn_id: the hash of the commit with the user's message; empty until that commit exists.
         parts: in order.
-        phase: the current activity, in words; empty at the end.
+        phase: the current activity, in words.
         waiting: number of open requests.
         ended: the end of the turn; None while it runs.
         model: the model that replies.
@@ -70,7 +70,7 @@ class DrawnTurn:
 
     turn_id: str = ""
     parts: tuple[Part, ...] = ()
-    phase: str = ""
+    phase: str = "Asking the model"
     waiting: int = 0
     ended: TurnEnded | None = None
     model: str = ""
@@ -115,13 +115,13 @@ class DrawnTurn:
         took = element("span", spans, class_="took", title=" · ".join(numbers)) if spans else None
         return Foot(fragment(self._state_html(), took), self._actions())
 
-    def html(self) -> Html:
+    def to_html(self) -> Html:
         """Return self-contained static HTML. The more results there are, the shorter each is cut."""
         calls = sum(isinstance(part, CallPart) for part in self.parts)
         limit = max(_LEAST_RESULT, min(LONGEST_RESULT - 1, _ALL_RESULTS // max(calls, 1)))
         return turn_page(self._blocks(limit), self.foot(), self.turn_id, self.named.capitalize())
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the turn as plain text."""
         parts = [part.text() for part in self.parts]
         if self.undo_card is not None:

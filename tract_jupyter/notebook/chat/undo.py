@@ -174,23 +174,15 @@ class UndoPage(View):
         """Return the buttons."""
         return Foot(fragment(), self.card.actions)
 
-    def html(self) -> Html:
+    def to_html(self) -> Html:
         """Return self-contained static HTML."""
         foot = element("div", element("span", class_="end"), class_="foot")
         page = root_html(self.card.html(), foot, look="tract turn", role="group", data_turn=self.turn_id)
         return styled(page, *STYLES)
 
-    def text(self) -> str:
-        """Return the card as text."""
-        return self.card.text(self.again)
-
-    def to_html(self) -> str:
-        """Return the card as HTML."""
-        return str(self.html())
-
     def to_text(self) -> str:
         """Return the card as text."""
-        return self.text()
+        return self.card.text(self.again)
 
 
 def plan_undo(tract: Tract, turn_id: str, *, redo: bool = False) -> UndoCard:

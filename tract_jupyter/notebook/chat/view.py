@@ -115,11 +115,11 @@ class TurnView(Protocol):
         """Return the last line."""
         ...
 
-    def html(self) -> str:
+    def to_html(self) -> str:
         """Return self-contained static HTML: `<details>` rows, styles, no script."""
         ...
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the turn as plain text."""
         ...
 
@@ -167,12 +167,7 @@ class StaticDisplay:
         """Draw the final state."""
         if not self._is_closed:
             self._is_closed = True
-            display(bundle(view), raw=True)
-
-
-def bundle(view: TurnView) -> dict[str, str]:
-    """Return the turn as a MIME bundle. It has no Markdown, whose scripts would run in a live cell."""
-    return {"text/html": str(view.html()), "text/plain": view.text()}
+            display(view)
 
 
 class TextDisplay:

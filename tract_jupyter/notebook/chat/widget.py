@@ -22,10 +22,9 @@ from tract_jupyter.notebook.chat.view import label_of
 from tract_jupyter.notebook.panels.panel import (
     REQUEST_SCRIPTS,
     REQUEST_STYLES,
+    Answers,
     ReviewWidget,
     is_answer,
-    panel_data,
-    take_answer,
 )
 from tract_jupyter.notebook.views.html import asset, element
 
@@ -183,9 +182,7 @@ class LiveTurn:
         self._tickets: dict[str, Ticket] = {}
         self._drawn: dict[str, tuple[tuple[object, ...], dict[str, Any]]] = {}
         """By pending: the state of the request, and its data for the page."""
-        self._late: dict[str, tuple[str, str, int]] = {}
-        """By pending: the round of the refused answer, the reason, and its number."""
-        self._heard: set[str] = set()
+        self._answers = Answers()
         self._told = ""
         self._next = 0.0
         self._timer: threading.Timer | None = None
@@ -241,7 +238,7 @@ class LiveTurn:
         view = self._view
         if view is None:  # for a notebook that is saved now, or after a reload
             return {"text/html": str(element("p", self._begun)), "text/plain": self._begun}
-        return {"text/html": str(view.html()), "text/plain": view.text()}
+        return {"text/html": str(view.to_html()), "text/plain": view.to_text()}
 
     def _send(self) -> None:
         with self._lock:
@@ -272,34 +269,21 @@ class LiveTurn:
     def _question(self, ticket: Ticket) -> dict[str, Any]:
         """Return the data of a request for the page, cached until it changes."""
         pending_id = ticket.pending.pending_id
-        late = self._late.get(pending_id, ("", "", 0))
-        state = (ticket.round_id, ticket.status, late)
+        state = (ticket.round_id, ticket.status)
         before, data = self._drawn.get(pending_id, ((), {}))
         if before != state:
-            data = panel_data(ticket)
-            round_id, why, number = late
-            if why and (round_id == ticket.round_id or not ticket.status.is_open):
-                data |= {"late": why, "refused": number}
+            data = self._answers.data(ticket)
             self._drawn[pending_id] = (state, data)
         return data
 
     def _take(self, content: dict[str, Any]) -> None:
         """Pass an answer to its ticket, and show the reason if it is refused."""
-        pending_id, round_id = str(content.get("pending_id")), content["round_id"]
+        pending_id = str(content.get("pending_id"))
         with self._lock:
             ticket = self._tickets.get(pending_id)
-            is_again = round_id in self._heard
-            self._heard.add(round_id)
-        if ticket is None:
-            return
-        why = take_answer(ticket, content, is_again=is_again)
-        if why:
+        if ticket is not None and self._answers.take(ticket, content):
             with self._lock:
-                self._late[pending_id] = (
-                    ticket.round_id,
-                    why,
-                    self._late.get(pending_id, ("", "", 0))[2] + 1,
-                )
+                self._drawn.pop(pending_id, None)
             self.refresh()
 
     def _asked_to(self, action: Action) -> None:

@@ -1,11 +1,10 @@
 """The commands of `%tract`, one file for each subject.
 
 `history` shows the context and moves in it, `review` decides requests, `chat` lists turns, and `agents` controls
-agents. `outside` chooses and ends outside agents, and `serve` lets them use the kernel from elsewhere. `models` chooses
-language models and shows costs, `cassette` records and replays, and `forks` makes forks. `tools` lists operations and
-tools. `autonomy`, `policies` and `orchestrator` control automatic work, `runs` and `profiles` show runs, `rules`
-explains the analysis, `notify` sends messages about requests, and `doctor` checks this installation. `command` has the
-shared parts.
+agents, also of other programs. `serve` lets these use the kernel from elsewhere. `models` chooses language models,
+shows costs, records, replays and makes forks. `tools` lists operations and tools. `automatic` controls policies and the
+orchestrator, and `runs` and `profiles` show runs. `rules` explains the analysis, `notify` sends messages about
+requests, and `doctor` checks this installation. `command` has the shared parts.
 
 To add a command, write a module here with `COMMANDS`, a tuple of `Command`. The command then runs, completes and
 appears in `%tract help`. A built-in one also needs its place and its name in `_MODULES`.
@@ -28,18 +27,13 @@ if TYPE_CHECKING:
 _MODULES: Final = {
     "history": "status log compile diff branch switch merge checkout tag pin skip unpin compress undo redo",
     "chat": "chat",
-    "models": "model cost budget",
-    "cassette": "cassette",
-    "forks": "fork",
+    "models": "model cost budget cassette fork",
     "runs": "runs run prompt",
     "profiles": "profiles profile",
     "tools": "ops tools mcp",
     "serve": "serve",
-    "autonomy": "autonomy",
-    "policies": "policies",
-    "orchestrator": "orchestrator",
-    "agents": "agents",
-    "outside": "agent",
+    "automatic": "autonomy policies orchestrator",
+    "agents": "agents agent",
     "review": "inbox decide grants looking review trust record",
     "notify": "notify",
     "rules": "rules",

@@ -1,11 +1,12 @@
-"""The command of `%tract` about agents: the tree, one agent, and actions on agents."""
+"""The commands of `%tract` about agents: the tree, one agent, actions on agents, and agents of other programs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AgentError, OperationError, nearest
-from tract_jupyter.notebook.commands.chat import TurnPage
+from tract_jupyter.models import brief_repr
 from tract_jupyter.notebook.commands.command import Command, arguments
 from tract_jupyter.notebook.views.html import GridView
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tract_jupyter.agents import Agent, Agents
+    from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.session import NotebookSession
 
 _USAGE = "agents [NAME | show NAME [N] | stop [NAME] | resume NAME [N] | retire NAME | adopt PATH | promote NAME PATH]"
@@ -55,7 +57,7 @@ def _page(notebook: NotebookSession, name: str) -> Any:
     return AgentPage(notebook.agent_watch, agent, agents.calls_of(name), is_past=is_past)
 
 
-def _show(notebook: NotebookSession, words: list[str]) -> TurnPage:
+def _show(notebook: NotebookSession, words: list[str]) -> DrawnTurn:
     from tract_jupyter.notebook.chat.source import agent_turn
 
     name, number = _name_and_number("agents show NAME [N]", words)
@@ -71,7 +73,7 @@ def _show(notebook: NotebookSession, words: list[str]) -> TurnPage:
     turn = agent_turn(notebook.tract, matches[-1])
     if turn is None:
         raise OperationError(f"{matches[-1].branch} of {name!r} ended before a request to its model")
-    return TurnPage(turn)
+    return turn
 
 
 def _stop(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -87,7 +89,7 @@ def _stop(notebook: NotebookSession, words: list[str]) -> GridView:
 
 def _resume(notebook: NotebookSession, words: list[str]) -> Coroutine[Any, Any, None]:
     """Resume a call. `extension.await_waiting_cells` awaits the line."""
-    from tract_jupyter.notebook.agents.resume import left_call, resume
+    from tract_jupyter.notebook.agents.live import left_call, resume
 
     name, number = _name_and_number("agents resume NAME [N]", words)
     agents = notebook.tract.agents
@@ -208,11 +210,79 @@ def _files(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in files[:_MOST_FILES])
 
 
+# --- agents of other programs
+
+_OUTSIDE_USAGE: Final = "agent [use NAME [--command LINE] [--env VARIABLE ...] | stop]"
+
+
+def _outside(notebook: NotebookSession, words: list[str]) -> GridView:
+    match words:
+        case []:
+            return _outside_state(notebook)
+        case ["use", name, "--command", line, *rest] if _is_env(rest):
+            return _use_outside(notebook, name, _env_names(rest), line)
+        case ["use", name, *rest] if _is_env(rest):
+            return _use_outside(notebook, name, _env_names(rest))
+        case ["stop"]:
+            notebook.outside_agent = ""
+            names = notebook.tract.outside.stop()
+            ended = f"Ended: {', '.join(names)}." if names else "No outside agent was running."
+            return GridView("Outside agents", (f"{ended} %%tract_chat sends messages to the model.",))
+        case _:
+            raise OperationError(f"usage: %tract {_OUTSIDE_USAGE}; got agent {brief_repr(' '.join(words))}")
+
+
+def _is_env(words: list[str]) -> bool:
+    return not words or (words[0] == "--env" and len(words) > 1)
+
+
+def _env_names(words: list[str]) -> list[str]:
+    """Return the variables of `--env A B` or of `--env A --env B`."""
+    return [word for word in words if word != "--env"]
+
+
+def _use_outside(notebook: NotebookSession, name: str, env: list[str], command: str = "") -> GridView:
+    settings = notebook.tract.outside.use(name, env=env, command=command)
+    notebook.outside_agent = name
+    text = f"%%tract_chat sends messages to {settings.title} until %tract agent stop."
+    unset = [
+        f"{one} is not set in this kernel, so the agent does not get it."
+        for one in env
+        if one not in os.environ
+    ]
+    return GridView(
+        settings.title, tuple(filter(None, (text, settings.why_no_program, *unset, settings.about)))
+    )
+
+
+def _outside_state(notebook: NotebookSession) -> GridView:
+    from tract_jupyter.outside import AGENTS
+
+    name = notebook.outside_agent
+    lines = [f"%%tract_chat sends messages to {name or 'the model'}."]
+    lines += [f"{one.name}: {one.title}. {one.about}" for one in AGENTS]
+    return GridView("Outside agents", tuple(lines))
+
+
+def _outside_words(_: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    from tract_jupyter.outside import AGENTS
+
+    if not typed:
+        return [(word, "option") for word in ("use", "stop")]
+    return [(one.name, "agent") for one in AGENTS] if typed == ["use"] else []
+
+
 COMMANDS = (
     Command(
         _USAGE,
         "show the agents, live, with their usage and budgets; read, stop, resume, retire, adopt or promote one",
         _agents,
         (_words,),
+    ),
+    Command(
+        _OUTSIDE_USAGE,
+        "let Claude Code, Codex or another agent work on messages",
+        _outside,
+        (_outside_words,),
     ),
 )

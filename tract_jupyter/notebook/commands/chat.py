@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import one_line
 from tract_jupyter.notebook.commands.command import Command, arguments, commit_words, no_arguments, option
-from tract_jupyter.notebook.views.html import Grid, GridView, View, ago
+from tract_jupyter.notebook.views.html import Grid, GridView, ago
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from tract_jupyter.loop import PastTurn
-    from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.session import NotebookSession
 
 _USAGE = (
@@ -25,27 +24,12 @@ _MOST = 20
 _SAID = 60
 
 
-class TurnPage(View):
-    """A turn for IPython's display."""
-
-    def __init__(self, turn: DrawnTurn) -> None:
-        self._turn = turn
-
-    def to_html(self) -> str:
-        """Return the turn as static HTML."""
-        return self._turn.html()
-
-    def to_text(self) -> str:
-        """Return the turn as text."""
-        return self._turn.text()
-
-
 def _chat(notebook: NotebookSession, words: list[str]) -> Any:
     what, *rest = words or [""]
     if what == "show" and len(rest) <= 1:
         from tract_jupyter.notebook.chat.source import stored_view
 
-        return TurnPage(stored_view(notebook.tract, *rest))
+        return stored_view(notebook.tract, *rest)
     if what == "resume" and not rest:
         return _resume(notebook)
     if what == "undo":

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import OperationError, TractError, nearest
+from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.models import shortened
 
 if TYPE_CHECKING:
@@ -64,15 +64,16 @@ class Command:
                 raise OperationError(f"{has}{nearest(word, known)} Usage: %tract {self.usage}")
 
     def words(self, notebook: NotebookSession, typed: list[str]) -> Iterator[tuple[str, str]]:
-        """Yield the words that may follow; nothing if the store cannot be read."""
+        """Yield the words that may follow.
+
+        Raises:
+            TractError: the store cannot be read.
+        """
         for completion in self.completes:
             if isinstance(completion, str):
                 yield completion, "option"
-                continue
-            try:
-                yield from list(completion(notebook, typed))
-            except TractError:  # reported when the command runs, not at Tab
-                continue
+            else:
+                yield from completion(notebook, typed)
 
 
 def unquoted_words(text: str) -> list[str]:

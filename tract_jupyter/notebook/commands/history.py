@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context import diff_contexts
@@ -225,14 +226,6 @@ def _compress(notebook: NotebookSession, words: list[str]) -> Any:
     return GridView("Messages to summarize", tuple(filter(None, lines)), (grid,))
 
 
-def _undo(notebook: NotebookSession, words: list[str]) -> Any:
-    return _move(notebook, words, redo=False)
-
-
-def _redo(notebook: NotebookSession, words: list[str]) -> Any:
-    return _move(notebook, words, redo=True)
-
-
 def _move(notebook: NotebookSession, words: list[str], *, redo: bool) -> Any:
     """Show the changes of an undo or redo. With `--yes`, do it."""
     name = "redo" if redo else "undo"
@@ -321,8 +314,10 @@ COMMANDS = (
     Command(
         "undo [--yes]",
         "show what undoing the last operation would change; --yes undoes it",
-        _undo,
+        partial(_move, redo=False),
         ("--yes",),
     ),
-    Command("redo [--yes]", "show what redoing would change; --yes does it", _redo, ("--yes",)),
+    Command(
+        "redo [--yes]", "show what redoing would change; --yes does it", partial(_move, redo=True), ("--yes",)
+    ),
 )

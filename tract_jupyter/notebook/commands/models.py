@@ -1,4 +1,4 @@
-"""The commands of `%tract` about language models: the choice of models, their costs, and budgets."""
+"""The commands of `%tract` about language models: their choice, costs, budgets, cassettes and forks."""
 
 from __future__ import annotations
 
@@ -13,13 +13,20 @@ from IPython.core.error import StdinNotImplementedError
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, served_models
 from tract_jupyter.models import counted, one_line, parse_message
-from tract_jupyter.notebook.commands.command import Command, arguments, limit, option, option_value
+from tract_jupyter.notebook.commands.command import (
+    Command,
+    arguments,
+    commit_words,
+    limit,
+    option,
+    option_value,
+)
 from tract_jupyter.notebook.views.html import Grid, GridView
 
 if TYPE_CHECKING:
     from tract_jupyter.llm import CostReport, ModelConnection, Provider
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.runs import Costs
+    from tract_jupyter.runs import Costs, ForkTable
     from tract_jupyter.tract import Tract
 
 _MODEL_USAGE: Final = "model [PROVIDER/NAME | NAME --base-url URL | off] [--for PURPOSE] [--key] [--local]"
@@ -287,6 +294,62 @@ def _budget(notebook: NotebookSession, words: list[str]) -> GridView:
     return GridView("Budget", tuple(filter(None, (text, f"So far: {report}.", besides))))
 
 
+# --- cassettes
+
+_CASSETTE_USAGE: Final = "cassette [record FILE [--replace] | replay FILE | stop]"
+_REPLAYED: Final = "All replies come from the cassette. No request goes to a model, function or server."
+_NO_CASSETTE: Final = (
+    "No cassette is active. %tract cassette record talk.cassette.jsonl records all requests to models and "
+    "calls of tools from now on. %tract cassette replay talk.cassette.jsonl, in the first cell, replays them."
+)
+
+
+def _cassette(notebook: NotebookSession, words: list[str]) -> GridView:
+    replaces, rest = option(words, "--replace")
+    match rest:
+        case ["record", path]:
+            notebook.tract.cassette.record(notebook.path_of(path), replace=replaces)
+            text = "Requests to models and calls of tools are recorded until %tract cassette stop, or the kernel ends."
+            return GridView(f"Recording {path}", (text,))
+        case ["replay", path] if not replaces:
+            notebook.open_for_replay(notebook.path_of(path))
+            return GridView(
+                f"Replaying {path}",
+                (_REPLAYED,),
+            )
+        case ["stop"] if not replaces:
+            report = notebook.tract.cassette.stop()
+        case [] if not replaces:
+            report = notebook.tract.cassette.report
+        case _:
+            raise OperationError(f"usage: %tract {_CASSETTE_USAGE}; got cassette {' '.join(words)}")
+    return GridView("Cassette", (_NO_CASSETTE if report is None else str(report),))
+
+
+def _cassette_words(_: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    return [] if typed else [(word, "option") for word in ("record", "replay", "stop")]
+
+
+# --- forks
+
+_FORK_USAGE: Final = "fork [COMMIT] [--model NAME] [--agent NAME] [--name NAME] [-- PROMPT]"
+_FORK_OPTIONS: Final = {"--model": "model", "--agent": "agent", "--name": "name", "--": "prompt"}
+
+
+def _fork(notebook: NotebookSession, words: list[str]) -> ForkTable:
+    """Make a fork, and list all forks. Without arguments, only list them."""
+    given: dict[str, Any] = {}
+    rest = words
+    for word, name in _FORK_OPTIONS.items():
+        value, rest = option_value(rest, word)
+        given |= {} if value is None else {name: value}
+    if len(rest) > 1 or not all(given.values()):
+        raise OperationError(f"usage: %tract {_FORK_USAGE}; got fork {' '.join(words)}")
+    if words:
+        notebook.tract.fork(*rest, **given)
+    return notebook.tract.forks()
+
+
 COMMANDS = (
     Command(
         _MODEL_USAGE,
@@ -300,4 +363,16 @@ COMMANDS = (
         _cost,
     ),
     Command(_BUDGET_USAGE, "limit what this session may spend on models", _budget, (_OFF,)),
+    Command(
+        _CASSETTE_USAGE,
+        "record all traffic with models and tools to a file, or replay it",
+        _cassette,
+        (_cassette_words,),
+    ),
+    Command(
+        _FORK_USAGE,
+        "continue from a commit with another model, agent or prompt, on a branch; list the forks",
+        _fork,
+        (commit_words, "--model", "--agent", "--name"),
+    ),
 )

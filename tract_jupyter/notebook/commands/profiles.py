@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.exceptions import OperationError, ProfileError, UnknownProfileError, nearest
 from tract_jupyter.models import digest, one_line, printable
-from tract_jupyter.notebook.commands.command import Command, no_arguments
+from tract_jupyter.notebook.commands.command import Command, no_arguments, option, option_value
 from tract_jupyter.notebook.runs.graph import profile_svg
 from tract_jupyter.notebook.runs.page import (
     facts_html,
     head_html,
+    mark,
     operations_html,
     reason_html,
     reasons_html,
@@ -23,7 +24,6 @@ from tract_jupyter.notebook.runs.page import (
     section,
 )
 from tract_jupyter.notebook.runs.pictures import NodeState, planned
-from tract_jupyter.notebook.runs.stages import mark
 from tract_jupyter.notebook.views.html import Grid, GridView, View, element
 from tract_jupyter.notebook.views.styles import styled
 
@@ -41,9 +41,6 @@ _SHORT_NAME = 40
 _SHORT_ABOUT = 60
 _HASH = 8
 _LEAST = 8
-
-
-_WAYS = ("--activate", "--off", "--adopt")
 
 
 _USAGE = "profile [NAME] [--activate | --adopt FINGERPRINT], profile --off"
@@ -79,40 +76,24 @@ def _state(entry: ProfileEntry, profile: OperationProfile | None) -> str:
     return "" if profile.enabled else "switched off"
 
 
-@dataclass(frozen=True)
-class _ParsedLine:
-    """The request of a `%tract profile` line. `adopt` is a fingerprint, empty if the user gave none."""
-
-    name: str
-    activate: bool = False
-    off: bool = False
-    adopt: str | None = None
-
-
-def _parse(words: list[str]) -> _ParsedLine:
-    place = words.index("--adopt") if "--adopt" in words else len(words)
-    before, after = words[:place], words[place:]
-    ways = [word for word in words if word in _WAYS]
-    names = [word for word in before if word not in _WAYS]
-    adopt = "".join(after[1:2]) if after else None
-    request = _ParsedLine(" ".join(names), "--activate" in ways, "--off" in ways, adopt)
-    is_wrong = len(ways) > 1 or len(after) > 2 or request.name.startswith("-")  # noqa: PLR2004 # it and a fingerprint
-    if is_wrong or bool(names) < (request.activate or adopt is not None) or (request.off and names):
-        raise OperationError(f"usage: %tract {_USAGE}; got profile {' '.join(words)}")
-    return request
-
-
 def _profile(notebook: NotebookSession, words: list[str]) -> GridView | ProfileView:
-    request, profiles = _parse(words), notebook.tract.profiles
-    if request.off:
-        profiles.deactivate()
+    fingerprint, rest = option_value(words, "--adopt")
+    is_activated, rest = option(rest, "--activate")
+    is_off, rest = option(rest, "--off")
+    name, ways = " ".join(rest), is_activated + is_off + (fingerprint is not None)
+    has_more = fingerprint is not None and "--adopt" not in words[-2:]  # after the fingerprint
+    if ways > 1 or has_more or (ways and is_off == bool(name)):
+        raise OperationError(f"usage: %tract {_USAGE}; got profile {' '.join(words)}")
+    tract = notebook.tract
+    if is_off:
+        tract.profiles.deactivate()
         return GridView("No profile is active: the context is sent without changes")
-    entry = _entry(notebook.tract, request.name)
-    if request.adopt is not None:
-        return _adopt(notebook.tract, entry, request.adopt)
-    if request.activate:
-        profiles.activate(entry.name)
-        return _view_of(_entry(notebook.tract, entry.name), "Runs use it from now on.")
+    entry = _entry(tract, name)
+    if fingerprint is not None:
+        return _adopt(tract, entry, fingerprint)
+    if is_activated:
+        tract.profiles.activate(entry.name)
+        return _view_of(_entry(tract, entry.name), "Runs use it from now on.")
     return _view_of(entry)
 
 
@@ -282,7 +263,7 @@ class ProfileView(View):
         nodes = planned(self.operations)
         if not nodes:
             return element("p", "It has no operations.", class_="tract-dim")
-        return operations_html(nodes, None, lambda: profile_svg(nodes), "tract-profile-graph", "tract-plan")
+        return operations_html(nodes, lambda: profile_svg(nodes), "tract-profile-graph", "tract-plan")
 
     def _warnings_html(self) -> Html | None:
         sign = mark(NodeState.WAITING, "!")
@@ -349,6 +330,6 @@ COMMANDS = (
         _USAGE,
         "show the operations of a profile; activate it, or none; adopt a profile of another user",
         _profile,
-        (profile_words, *_WAYS),
+        (profile_words, "--activate", "--off", "--adopt"),
     ),
 )

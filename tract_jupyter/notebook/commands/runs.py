@@ -11,7 +11,7 @@ from tract_jupyter.models import one_line
 from tract_jupyter.notebook.commands.command import Command, limit
 from tract_jupyter.notebook.runs.cell import RunDisplay, close, inspected, view_of
 from tract_jupyter.notebook.views.html import Grid, GridView, View, ago
-from tract_jupyter.runs import OperationStatus, RunStatus, project
+from tract_jupyter.runs import OperationStatus, RunStatus
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.session import NotebookSession
@@ -126,7 +126,7 @@ def _resume(notebook: NotebookSession, run_id: str) -> None:
 
     tract = notebook.tract
     events = tract.runs.events(run_id)
-    display = RunDisplay(project, events, shows_all=notebook.front_end.has_kernel)
+    display = RunDisplay(events, shows_all=notebook.front_end.has_kernel)
     try:
         tract.runs.resume(run_id, on_event=display)
     finally:

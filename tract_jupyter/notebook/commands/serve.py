@@ -6,14 +6,12 @@ import json
 import os
 import shlex
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.models import printable
 from tract_jupyter.notebook.commands.command import Command, arguments
-from tract_jupyter.notebook.views.html import Grid, GridView, View
+from tract_jupyter.notebook.views.html import Grid, GridView
 
 if TYPE_CHECKING:
     from tract_jupyter.notebook.serving import PublishedEndpoint
@@ -25,33 +23,12 @@ _FOLDERS: Final = ("JUPYTER_RUNTIME_DIR", "JUPYTER_DATA_DIR", "XDG_DATA_HOME")
 """The variables that choose Jupyter's folder of running kernels."""
 _NAME: Final = "notebook"
 _PROGRAM: Final = "tract-jupyter"
+_WHOLE: Final = 10_000  # characters of a command
 _TITLE: Final = "This kernel serves agents on this machine"
 _BELOW: Final = "Requests appear below, and in %tract inbox. Code runs only after you approved it."
 
 
-@dataclass(frozen=True)
-class ServedView(View):
-    """The way to connect each client.
-
-    Attributes:
-        commands: the client, and the line for it.
-    """
-
-    commands: tuple[tuple[str, str], ...]
-
-    def to_html(self) -> str:
-        """Return a table."""
-        grid = Grid(("Agent", "Type in a terminal"), self.commands, code=frozenset({"Type in a terminal"}))
-        return GridView(_TITLE, (_BELOW,), (grid,)).to_html()
-
-    def to_text(self) -> str:
-        """Return one line for each client, without cuts."""
-        return printable(
-            "\n".join([_TITLE, _BELOW, *(f"{client}: {line}" for client, line in self.commands)])
-        )
-
-
-def _serve(notebook: NotebookSession, words: list[str]) -> View:
+def _serve(notebook: NotebookSession, words: list[str]) -> GridView:
     if arguments(_USAGE, words, 0, 1) == [_OFF]:
         return _stop(notebook)
     if words:
@@ -81,7 +58,7 @@ def _started(notebook: NotebookSession) -> PublishedEndpoint:
     return served
 
 
-def _view(notebook: NotebookSession, served: PublishedEndpoint) -> ServedView:
+def _view(notebook: NotebookSession, served: PublishedEndpoint) -> GridView:
     words = [
         *_variables(served),
         *_proxy_program(),
@@ -89,15 +66,16 @@ def _view(notebook: NotebookSession, served: PublishedEndpoint) -> ServedView:
     ]
     command = shlex.join(words)
     opencode = {"mcp": {_NAME: {"type": "local", "command": words, "enabled": True}}}
-    return ServedView(
-        (
-            ("Claude Code", f"claude mcp add {_NAME} -- {command}"),
-            ("Codex", f"codex mcp add {_NAME} -- {command}"),
-            ("Gemini CLI", f"gemini mcp add --scope user {_NAME} {command}"),
-            ("OpenCode, in ~/.config/opencode/opencode.json", json.dumps(opencode)),
-            ("Any client, over HTTP", f"{served.url}, with the token in {served.file}"),
-        )
+    commands = (
+        ("Claude Code", f"claude mcp add {_NAME} -- {command}"),
+        ("Codex", f"codex mcp add {_NAME} -- {command}"),
+        ("Gemini CLI", f"gemini mcp add --scope user {_NAME} {command}"),
+        ("OpenCode, in ~/.config/opencode/opencode.json", json.dumps(opencode)),
+        ("Any client, over HTTP", f"{served.url}, with the token in {served.file}"),
     )
+    typed = "Type in a terminal"
+    grid = Grid(("Agent", typed), commands, code=frozenset({typed}), width=_WHOLE)
+    return GridView(_TITLE, (_BELOW,), (grid,))
 
 
 def _variables(served: PublishedEndpoint) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.notebook.commands.command import Command, no_arguments, option, option_value
-from tract_jupyter.notebook.commands.review import code_text
+from tract_jupyter.notebook.commands.review import code_text, quarantined
 from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.notebook.views.tool_list import ToolsView
 from tract_jupyter.toolkit import python_name
@@ -26,13 +26,9 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
     operations = notebook.tract.operations
     specs = [operations.registry.get_spec(name) for name in sorted(operations.registry.operation_names)]
     active = _operation_grid([spec for spec in specs if spec is not None], operations.registry.unreviewed)
-    handlers = notebook.tract.hooks.saved.quarantined.items()
-    quarantined = (
-        *sorted(operations.quarantined.items()),
-        *sorted(
-            (f"{operation}/{name}", f"{why}. Until then, its requests come to you")
-            for (operation, name), why in handlers
-        ),
+    not_active = tuple(
+        (name, f"{why}. Until then, its requests come to you" if "/" in name else why)
+        for name, why in quarantined(notebook.tract).items()
     )
     waiting = tuple(
         (name, line)
@@ -42,11 +38,11 @@ def _ops(notebook: NotebookSession, rest: list[str]) -> GridView:
     nothing = "None yet. Define one with %%tract_operation NAME; %%tract_operation? explains how."
     return GridView(
         "Operations",
-        () if active.rows or waiting or quarantined else (nothing,),
+        () if active.rows or waiting or not_active else (nothing,),
         (
             active,
             Grid(("Name", "Look at it"), waiting, "Waiting for approval", code=frozenset({"Name", "Look at it"})),
-            Grid(("Name", "Why it is not active"), quarantined, "Quarantined: see %tract review NAME",
+            Grid(("Name", "Why it is not active"), not_active, "Quarantined: see %tract review NAME",
                  code=frozenset({"Name"})),
         ),
     )  # fmt: skip

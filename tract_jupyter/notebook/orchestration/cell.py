@@ -12,8 +12,13 @@ from tract_jupyter.models import AutonomyLevel
 from tract_jupyter.notebook.chat.board import TurnBoard, check_ended, display_for, ended, gathering
 from tract_jupyter.notebook.chat.source import TractSource, replayed_from
 from tract_jupyter.notebook.options import OrchestrateOptions
-from tract_jupyter.notebook.orchestration.log import OrchestrationLog
-from tract_jupyter.notebook.orchestration.source import asked_level, conversation, run_log, run_name
+from tract_jupyter.notebook.orchestration.log import (
+    OrchestrationLog,
+    asked_level,
+    conversation,
+    run_log,
+    run_name,
+)
 from tract_jupyter.notebook.views.html import GridView
 from tract_jupyter.orchestrator import Orchestrator
 
@@ -62,7 +67,7 @@ async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> No
         Exception: the run failed, or waits for decisions; its display shows the reason.
     """
     orchestrator = _orchestrator(notebook, options)
-    log = _new_log(notebook, orchestrator, options).log
+    log = _new_log(notebook, orchestrator, options)
     notebook.lend_variables()
     acts = _Actions(orchestrator)
     board = TurnBoard(log, display_for(notebook, acts, log))
@@ -102,7 +107,7 @@ def _show_unasked(
         return
     with conversation(orchestrator, result.run) as (conversation_tract, turn):
         if turn is not None:
-            board.log = run_log(notebook.tract, conversation_tract, turn).log
+            board.log = run_log(notebook.tract, conversation_tract, turn)
             board.close()
 
 
@@ -136,10 +141,13 @@ def _new_log(
             run = None if turn is None else run_log(tract, conversation_tract, turn, to_go_on=True)
     is_new = run is None
     if run is None:
-        source = TractSource(tract)
-        run = OrchestrationLog.of(source, tract, model=options.model or "", replayed=replayed_from(tract))
-        run.reason, run.branch = options.reason, tract.current_branch or ""
-        run.tokens_before, run.head = tract.status().token_count, tract.head
+        run = OrchestrationLog(
+            source=TractSource(tract), tract=tract, reason=options.reason, head=tract.head,
+            branch=tract.current_branch or "",
+        )  # fmt: skip
+        run.set(
+            model=options.model or "", replayed=replayed_from(tract), tokens_before=tract.status().token_count
+        )
     run.named_tract = notebook.config.tract_name
     run.now = lambda: tract.autonomy.effective(orchestrator.config.autonomy_ceiling, level)
     if is_new:

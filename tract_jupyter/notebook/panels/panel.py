@@ -33,6 +33,7 @@ from tract_jupyter.notebook.panels.render import (
     value_css,
 )
 from tract_jupyter.notebook.views.html import asset
+from tract_jupyter.notebook.views.styles import LOOK
 from tract_jupyter.review import (
     Answer,
     decided_text,
@@ -300,23 +301,19 @@ class Panel(ReviewWidget):
     view = traitlets.Dict().tag(sync=True)
 
     def __init__(self, ticket: Ticket) -> None:
-        self._ticket = ticket
-        self._refused = 0
+        self._ticket, self._answers = ticket, Answers()
         super().__init__(view=panel_data(ticket))
 
     def refresh(self) -> None:
         """Draw the current state of the ticket."""
-        self.view = panel_data(self._ticket)
+        self.view = self._answers.data(self._ticket)
 
     def take(self, content: dict[str, Any]) -> None:
         """Pass a click to the ticket. If it came too late, show who decided."""
-        if not is_answer(content):
-            return
-        is_again, self.heard = self.heard == content["round_id"], content["round_id"]
-        why = take_answer(self._ticket, content, is_again=is_again)
-        if why:
-            self._refused += 1  # so a repeated refusal also changes the view
-            self.view = {**panel_data(self._ticket), "late": why, "refused": self._refused}
+        if is_answer(content):
+            self.heard = content["round_id"]
+            if self._answers.take(self._ticket, content):
+                self.refresh()
 
     def fallback(self) -> dict[str, str]:
         """Return the record, for front ends without live views."""
@@ -345,22 +342,85 @@ class WaitingButton(ReviewWidget):
         self._open_inbox()
 
 
+_SIDE_ACTIONS = frozenset({"stop", "open", "queue", "remove"})
+
+
+class StatePanel(ReviewWidget):
+    """A widget with the running turn and its Stop, a field for follow-ups, and the state of the tract.
+
+    Synced state: `view` is drawn.
+
+    Args:
+        act: performs an action, in any thread.
+        view: `is_open` and `has_store`; `running` (the message of the turn, or None) and its `foot` as HTML; `queue`;
+            `facts` as HTML.
+    """
+
+    _esm = "".join(map(asset, ("panels/common.js", "panels/side.js")))
+    _css = "".join(map(asset, (LOOK, "panels/side.css")))
+    view = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, act: Callable[[str, dict[str, Any]], None], view: dict[str, Any]) -> None:
+        self._act = act
+        super().__init__(view=view)
+
+    def take(self, content: dict[str, Any]) -> None:
+        """Perform an action once."""
+        action = content.get("action")
+        if action in _SIDE_ACTIONS and self.acknowledge(content):
+            self._act(str(action), content)
+
+    def fallback(self) -> dict[str, str]:
+        """Return nothing. The widget is never part of a notebook."""
+        return {"text/plain": ""}
+
+
 def is_answer(content: dict[str, Any]) -> bool:
     """Return True if a message is an answer to a round."""
     return isinstance(content.get("action"), str) and isinstance(content.get("round_id"), str)
 
 
-def take_answer(ticket: Ticket, content: dict[str, Any], *, is_again: bool) -> str:
-    """Pass an answer to the ticket, and return why it was not taken; empty if it was, or for a repeated message."""
-    action, round_id = content["action"], content["round_id"]
-    arguments = read_arguments(content.get("arguments"))
-    if arguments is None:
-        return _UNREADABLE
-    answer = Answer(action, arguments, round_id, read_seen(content))
-    if ticket.submit(answer, CHANNEL_NAME):
-        return ""
-    unseen = ticket.not_seen(answer) if ticket.is_asking(round_id) else ""
-    return unseen or ("" if is_again else _late_text(ticket))
+class Answers:
+    """Passes the answers of a page to tickets, and keeps the reasons of refusals. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._heard: set[str] = set()
+        """The rounds with an answer."""
+        self._late: dict[str, tuple[str, str, int]] = {}
+        """By pending: the round of the last refused answer, the reason, and the number of refusals."""
+        self._lock = threading.Lock()
+
+    def take(self, ticket: Ticket, content: dict[str, Any]) -> bool:
+        """Pass an answer to its ticket. Return True if it was refused; a repeated message never is."""
+        pending_id, round_id = ticket.pending.pending_id, content["round_id"]
+        with self._lock:
+            is_again = round_id in self._heard
+            self._heard.add(round_id)
+        why, arguments = _UNREADABLE, read_arguments(content.get("arguments"))
+        if arguments is not None:
+            answer = Answer(content["action"], arguments, round_id, read_seen(content))
+            if ticket.submit(answer, CHANNEL_NAME):
+                self._late.pop(pending_id, None)
+                return False
+            unseen = ticket.not_seen(answer) if ticket.is_asking(round_id) else ""
+            if is_again and not unseen:
+                return False
+            why = unseen or _late_text(ticket)
+        with self._lock:
+            number = self._late.get(pending_id, ("", "", 0))[2] + 1
+            self._late[pending_id] = (ticket.round_id, why, number)
+        return True
+
+    def data(self, ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
+        """Return `panel_data` with the reason of a refusal, until the next round."""
+        data = panel_data(ticket, asked_by=asked_by)
+        round_id, why, number = self._late.get(ticket.pending.pending_id, ("", "", 0))
+        if why and (round_id == ticket.round_id or not ticket.status.is_open):
+            data |= {
+                "late": why,
+                "refused": number,
+            }  # the number, so a repeated refusal also changes the data
+        return data
 
 
 def _late_text(ticket: Ticket) -> str:

@@ -12,10 +12,9 @@ from tract_jupyter.notebook.output import CellOutput
 from tract_jupyter.notebook.panels.panel import (
     REQUEST_SCRIPTS,
     REQUEST_STYLES,
+    Answers,
     ReviewWidget,
     is_answer,
-    panel_data,
-    take_answer,
 )
 from tract_jupyter.notebook.panels.render import RECORD_STYLES, row_html
 from tract_jupyter.notebook.views.html import asset, element
@@ -43,10 +42,7 @@ class QuestionPanel(ReviewWidget):
 
     def __init__(self, tickets: Sequence[Ticket]) -> None:
         self._tickets = tuple(tickets)
-        self._late: dict[str, tuple[str, str]] = {}
-        """The round of the last answer that was not taken and the reason, by pending."""
-        self._heard: set[str] = set()
-        self._refused = 0
+        self._answers = Answers()
         self._lock = threading.RLock()
         super().__init__(view=self._view())
 
@@ -57,27 +53,12 @@ class QuestionPanel(ReviewWidget):
 
     def take(self, content: dict[str, Any]) -> None:
         """Pass a click to its ticket. If it came too late, show who decided."""
-        ticket = next(
-            (
-                candidate
-                for candidate in self._tickets
-                if candidate.pending.pending_id == content.get("pending_id")
-            ),
-            None,
-        )
-        if not is_answer(content) or ticket is None:
-            return
-        round_id = content["round_id"]
-        with self._lock:
-            is_again = round_id in self._heard
-            self._heard.add(round_id)
-        self.heard = round_id
-        why = take_answer(ticket, content, is_again=is_again)
-        if why:
-            with self._lock:
-                self._refused += 1
-                self._late[ticket.pending.pending_id] = (ticket.round_id, why)
-            self.refresh()
+        wanted = content.get("pending_id")
+        ticket = next((one for one in self._tickets if one.pending.pending_id == wanted), None)
+        if is_answer(content) and ticket is not None:
+            self.heard = content["round_id"]
+            if self._answers.take(ticket, content):
+                self.refresh()
 
     def fallback(self) -> dict[str, str]:
         """Return the records, for front ends without live views."""
@@ -94,15 +75,8 @@ class QuestionPanel(ReviewWidget):
         return waiting if count else f"{counted(len(self._tickets), 'call')} of one step"
 
     def _view(self) -> dict[str, Any]:
-        return {"title": self._title, "rows": [self._row(ticket) for ticket in self._tickets]}
-
-    def _row(self, ticket: Ticket) -> dict[str, Any]:
-        round_id, why = self._late.get(ticket.pending.pending_id, ("", ""))
-        is_told = why and (round_id == ticket.round_id or not ticket.status.is_open)
-        return {
-            **panel_data(ticket, asked_by=False),
-            **({"late": why, "refused": self._refused} if is_told else {}),
-        }
+        rows = [self._answers.data(ticket, asked_by=False) for ticket in self._tickets]
+        return {"title": self._title, "rows": rows}
 
 
 class QuestionList:

@@ -188,19 +188,20 @@ def _clock(moment: datetime) -> str:
 # --- the full request
 
 
-def body_html(ticket: Ticket, *, why: bool = True, asked_by: bool = True) -> str:
-    """Return the full request, without the line above it and the buttons.
-
-    Args:
-        ticket: the request.
-        why: include the reason. False if the page shows it elsewhere.
-        asked_by: include the calling code, which an approval does not bind. False if the page shows it elsewhere.
-    """
-    return str(full_html(view_request(ticket), why=why, asked_by=asked_by))
+def body_html(ticket: Ticket, *, why: bool = True) -> str:
+    """Return the full request, without the line above it and the buttons. `why` includes the reason."""
+    return str(full_html(view_request(ticket), why=why))
 
 
 def full_html(view: RequestView, *, why: bool = True, asked_by: bool = True, effects: bool = True) -> Html:
-    """Return the same for a view. `effects` includes the effects of a rehearsal."""
+    """Return the full request of a view.
+
+    Args:
+        view: the request.
+        why: include the reason.
+        asked_by: include the calling code, which an approval does not bind.
+        effects: include the effects of a rehearsal.
+    """
     request = view.request
     body = [piece for piece in view.body if asked_by or not _is_caller(piece)]
     shown = [piece for piece in body if isinstance(piece.content, EffectsPiece)]

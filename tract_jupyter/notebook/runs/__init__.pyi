@@ -1,7 +1,7 @@
 from .cell import RunDisplay as RunDisplay
 from .cell import inspected as inspected
 from .graph import gantt as gantt
-from .graph import gantt_svg as gantt_svg
+from .graph import gantt_html as gantt_html
 from .graph import gantt_text as gantt_text
 from .pictures import NodeState as NodeState
 from .pictures import duration as duration
@@ -11,5 +11,4 @@ from .pictures import why as why
 from .prompt import MessageChange as MessageChange
 from .prompt import PromptView as PromptView
 from .prompt import inspect_prompt as inspect_prompt
-from .stages import stages_of as stages_of
 from .view import RunView as RunView

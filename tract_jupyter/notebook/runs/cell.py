@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.concurrency import StopSignal, Worker
 from tract_jupyter.context import default_counter
@@ -102,7 +102,7 @@ async def run_cell(notebook: NotebookSession, text: str, options: RunCellOptions
             "the cell and the context are empty. Write a message below %%tract_run. Nothing was sent"
         )
     check_model(tract, options.model)
-    display = RunDisplay(project, shows_all=notebook.front_end.has_kernel)
+    display = RunDisplay(shows_all=notebook.front_end.has_kernel)
     worker = Worker(lambda: ask(tract, text, options, display, abort), "tract-run")
     try:
         response = await worker.wait(display.refresh)
@@ -146,50 +146,22 @@ _END = "run.finished"
 _ASKED = "A request needs a decision. The run continues afterwards."
 
 
-class TimerHandle(Protocol):
-    """A scheduled call."""
-
-    def cancel(self) -> object:
-        """Cancel the call."""
-        ...
-
-
 class RunDisplay:
-    """An observer of a run, `on_event=RunDisplay(project)`, that shows it in the output of its cell.
+    """An observer of a run, `on_event=RunDisplay()`, that shows it in the output of its cell.
 
     It draws at most once per interval. An event that comes too early is drawn at the end of the interval, and the
     last event at once.
 
     Args:
-        project: makes the run from its events.
         events: the earlier events of a resumed run.
-        seconds: the shortest time between two drawings.
         shows_all: False draws only the end, for a terminal, which keeps every drawing.
-        clock: returns seconds from any origin.
-        now: returns the time in seconds since the epoch.
-        later: calls a function after a delay in another thread.
     """
 
-    def __init__(
-        self,
-        project: Callable[[Sequence[Any]], Run],
-        events: Iterable[RunEvent] = (),
-        *,
-        seconds: float = _SECONDS,
-        shows_all: bool = True,
-        clock: Callable[[], float] = time.monotonic,
-        now: Callable[[], float] = time.time,
-        later: Callable[[float, Callable[[], None]], TimerHandle] | None = None,
-    ) -> None:
-        self._project = project
-        self._seconds = seconds
+    def __init__(self, events: Iterable[RunEvent] = (), *, shows_all: bool = True) -> None:
         self._shows_all = shows_all
-        self._clock = clock
-        self._now = now
-        self._later = later or _on_a_timer
         self._events: list[RunEvent] = list(events)
         self._lock = threading.RLock()
-        self._waiting: TimerHandle | None = None
+        self._timer: threading.Timer | None = None
         self._drawn_at: float | None = None
         self._is_closed = False
         self._output = CellOutput()
@@ -215,7 +187,7 @@ class RunDisplay:
         """Redraw a running run, so its time advances. The waiting code calls this."""
         with self._lock:
             is_shown = self._drawn_at is not None and self._shows_all and not self._is_closed
-            if is_shown and self._clock() - (self._drawn_at or 0.0) >= _BEAT:
+            if is_shown and time.monotonic() - (self._drawn_at or 0.0) >= _BEAT:
                 self._draw()
 
     def close(self, view: Any = None) -> None:
@@ -224,46 +196,41 @@ class RunDisplay:
             if self._is_closed:
                 return
             self._is_closed = True
-            self._forget_waiting()
+            self._cancel_timer()
             if view is not None:
                 self._put(view)
             elif self._events:
                 self._draw()
 
     def _draw_when_due(self) -> None:
-        if self._waiting is not None:
+        if self._timer is not None:
             return
-        rest = 0.0 if self._drawn_at is None else self._drawn_at + self._seconds - self._clock()
+        rest = 0.0 if self._drawn_at is None else self._drawn_at + _SECONDS - time.monotonic()
         if rest <= 0:
             self._draw()
-        else:
-            self._waiting = self._later(rest, self._is_due)
+            return
+        context = contextvars.copy_context()  # its displays belong to the cell
+        self._timer = threading.Timer(rest, context.run, (self._is_due,))
+        self._timer.daemon = True
+        self._timer.start()
 
     def _is_due(self) -> None:
         with self._lock:
             # a cancelled timer may have started already
-            if self._waiting is not None and not self._is_closed:
+            if self._timer is not None and not self._is_closed:
                 self._draw()
 
     def _draw(self) -> None:
-        self._forget_waiting()
-        run = self._project(self._events)
+        self._cancel_timer()
+        run = project(self._events)
         note = _ASKED if run.status is RunStatus.WAITING else ""
-        self._put(RunView(run, tuple(self._events), now=self._now(), said=note))
+        self._put(RunView(run, tuple(self._events), now=time.time(), said=note))
 
     def _put(self, view: Any) -> None:
         self._output.put(view)
-        self._drawn_at = self._clock()
+        self._drawn_at = time.monotonic()
 
-    def _forget_waiting(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-
-
-def _on_a_timer(seconds: float, action: Callable[[], None]) -> TimerHandle:
-    # its displays belong to the cell
-    timer = threading.Timer(seconds, contextvars.copy_context().run, (action,))
-    timer.daemon = True
-    timer.start()
-    return timer
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.models import printable
 from tract_jupyter.notebook.runs.pictures import GLYPHS, HOOK_WORDS, NodeState, commit_order, duration
 from tract_jupyter.notebook.views import svg
-from tract_jupyter.notebook.views.html import fragment, text_width
+from tract_jupyter.notebook.views.html import element, fragment, text_width
 from tract_jupyter.runs import Hook
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ class NodePosition:
     node: OperationNode
     column: int
     row: int
-    level: int = 0
-    """One more than the highest level of its dependencies; 0 without dependencies."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def _band(hook: Hook, nodes: list[OperationNode]) -> Band:
             (n for n in nodes if levels[n.id] == level), key=lambda n: (_wanted(n, places), n.order, n.id)
         )
         for number, node in enumerate(ordered):
-            places[node.id] = NodePosition(node, column + number // ROWS, number % ROWS, level)
+            places[node.id] = NodePosition(node, column + number // ROWS, number % ROWS)
         column += -(-len(ordered) // ROWS)
     edges = [
         (places[dependency], place)
@@ -97,7 +96,7 @@ _BETWEEN = 16
 _MAIN = 104
 _SMALLEST = 0.7  # the smallest scale; below it, the drawing scrolls
 NAMED_AT_MOST = 60
-"""The most operations in a graph with names. More operations are drawn as `stages`."""
+"""The most operations in a graph. There is no room for the names of more."""
 
 
 class _Size(NamedTuple):
@@ -243,20 +242,12 @@ def hover(node: OperationNode) -> str:
     return "\n".join(line for line in lines if line)
 
 
-_ROW = 20
-_BAR_NAME = 26
-_BARS = 390
-_LEAST = 3.0
-_BAR_TIME = 60
-_COMMIT = 66
-_TICKS = 6
-_AXIS = 11  # the middle of the words above the rows
 _MOMENT = 1e-6  # seconds, so operations without duration also count
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A row of a timeline, with start and end in seconds since the first start."""
+    """A row of a timeline, with start and end in seconds since the first start. The main call has no `node`."""
 
     title: str
     state: NodeState
@@ -265,11 +256,6 @@ class Bar:
     node: OperationNode | None = None
     is_exact: bool = True
 
-    @property
-    def is_main(self) -> bool:
-        """True for the main call."""
-        return self.node is None
-
 
 @dataclass(frozen=True)
 class Gantt:
@@ -277,6 +263,14 @@ class Gantt:
 
     bars: tuple[Bar, ...]
     seconds: float
+
+    def of(self, node: OperationNode | None) -> Bar | None:
+        """Return the row of an operation, or of the main call if it is None; None if it never started."""
+        return self._by_node.get(id(node))
+
+    @cached_property
+    def _by_node(self) -> dict[int, Bar]:
+        return {id(bar.node): bar for bar in self.bars}
 
     @property
     def most_at_once(self) -> int:
@@ -321,65 +315,16 @@ def _phase(bar: Bar) -> int:
     return 1 if bar.node is None else 0 if bar.node.hook is Hook.BEFORE else 2
 
 
-def gantt_svg(chart: Gantt) -> Html:
-    """Return the drawing. For screen readers, it is a list."""
-    name_width = 34 + max(text_width(svg.short(bar.title, _BAR_NAME)) for bar in chart.bars) * _TEXT
-    width = name_width + _BARS + _BAR_TIME + _COMMIT
-    height = _HEAD + _ROW * len(chart.bars) + 6
-    rows = (_row(bar, number, chart.seconds, name_width) for number, bar in enumerate(chart.bars))
-    heads = [
-        _axis(chart.seconds, name_width, height),
-        svg.text(name_width + _BARS + _BAR_TIME, _AXIS, "time", "tract-dim tract-end"),
-        _commit_head(chart, width),
-    ]
-    return svg.drawing(width, height, "When each operation ran", svg.unspoken(heads), rows)
-
-
-def _commit_head(chart: Gantt, width: float) -> Html | None:
-    if not any(bar.node and bar.node.committed for bar in chart.bars):
-        return None
-    return svg.text(width - 4, _AXIS, "commit", "tract-dim tract-end")
-
-
-def _axis(seconds: float, left: float, height: float) -> HtmlPart:
-    parts: list[HtmlPart] = []
-    for tick in svg.ticks(seconds, _TICKS):
-        x = left + _at(tick, seconds)
-        parts.append(svg.path(f"M{x:g} {_HEAD - 4}V{height - 6}", "tract-tick"))
-        parts.append(svg.text(x, _AXIS, svg.tick_text(tick, seconds), "tract-dim tract-mid"))
-    return parts
-
-
-def _at(moment: float, seconds: float) -> float:
-    return _BARS * moment / seconds if seconds > 0 else 0.0
-
-
-def _row(bar: Bar, number: int, seconds: float, left: float) -> Html:
-    y = _HEAD + number * _ROW
-    middle, end = y + _ROW / 2, left + _BARS + _BAR_TIME
-    x = left + min(_at(bar.start, seconds), _BARS - _LEAST)
-    width = max(_at(bar.end - bar.start, seconds), _LEAST)
-    time = "" if not bar.is_exact else duration((bar.end - bar.start) * 1000)
-    commit = f"{bar.node.committed}" if bar.node and bar.node.committed else ""
-    of_main = f" tract-main{'' if bar.is_exact else ' tract-about-then'}" if bar.is_main else ""
-    content = [
-        svg.box(0, y, end + _COMMIT, _ROW, "tract-row"),
-        svg.text(6, middle, GLYPHS[bar.state], "tract-glyph"),
-        svg.text(22, middle, svg.short(bar.title, _BAR_NAME)),
-        svg.box(round(x, 1), y + 3, round(width, 1), _ROW - 6, "tract-span", radius=3),
-        svg.text(end, middle, time, "tract-dim tract-end"),
-        svg.text(end + _COMMIT - 4, middle, commit, "tract-dim tract-end"),
-    ]
-    sentence = _bar_sentence(bar)
-    return svg.item(content, spoken=sentence, hover=sentence, look=f"tract-node tract-{bar.state}{of_main}")
-
-
-def _bar_sentence(bar: Bar) -> str:
-    times = f"from {duration(bar.start * 1000)} to {duration(bar.end * 1000)}"
-    if bar.node is not None:
-        return f"{spoken(bar.node)}, {times}"
-    about = "" if bar.is_exact else "; with the commits around it: its own time is not known"
-    return f"{printable(bar.title)}, {bar.state}, {times}{about}"
+def gantt_html(bar: Bar, seconds: float) -> Html:
+    """Return a bar of the main color of its state. For screen readers, it is a sentence."""
+    share = 100 / seconds if seconds > 0 else 0.0
+    start, width = min(bar.start * share, 98.0), max((bar.end - bar.start) * share, 2.0)
+    sentence = f"from {duration(bar.start * 1000)} to {duration(bar.end * 1000)}"
+    if not bar.is_exact:
+        sentence += "; with the commits around it: its own time is not known"
+    drawn = element("i", style=f"margin-left:{start:.1f}%;width:{min(width, 100 - start):.1f}%")
+    look = ("tract-when", f"tract-{bar.state}", "" if bar.is_exact else "tract-about-then")
+    return element("span", drawn, class_=look, role="img", aria_label=sentence, title=sentence)
 
 
 def gantt_text(bar: Bar, seconds: float, cells: int) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from tract_jupyter.notebook.runs.pictures import NodeState
-from tract_jupyter.notebook.runs.stages import is_many, mark, stages_html
+from tract_jupyter.notebook.runs.graph import NAMED_AT_MOST
+from tract_jupyter.notebook.runs.pictures import GLYPHS, NodeState
 from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import element, fragment, heading, root_html, style_tag
 
@@ -26,7 +26,7 @@ def run_page(body: HtmlPart, label: str, name: str, **attributes: Attribute) -> 
 
 def head_html(title: str, word: str, look: str = "") -> Html:
     """Return a title with a word on a color."""
-    return element("header", heading(title, 3), element("span", word, class_=("tract-badge", look)))
+    return element("header", heading(title), element("span", word, class_=("tract-badge", look)))
 
 
 def facts_html(facts: Iterable[tuple[str, HtmlPart]]) -> Html:
@@ -43,30 +43,30 @@ def section(title: str, about: str, body: HtmlPart, name: str | None, *, is_open
 
 
 def operations_html(
-    nodes: Sequence[OperationNode],
-    main: NodeState | None,
-    draw: Callable[[], Html],
-    name: str,
-    look: str = "",
+    nodes: Sequence[OperationNode], draw: Callable[[], Html], name: str, look: str = ""
 ) -> HtmlPart:
-    """Return a graph of operations with its legend, or the stages of many operations."""
-    if is_many(nodes):
-        graph = element("div", stages_html(nodes, main), class_=look, data_testid=name)
-    else:
-        graph = svg.figure(draw(), "Graph of operations", name, look=f"tract-flow {look}".strip())
-    return graph, _legend_html(nodes)
+    """Return a graph of operations with its legend. Many operations have only the legend, with their numbers."""
+    if len(nodes) > NAMED_AT_MOST:
+        return _legend_html(nodes, [])
+    notes = ["thick border: required"] if any(node.required for node in nodes) else []
+    notes.append("Hover over an operation for more")
+    graph = svg.figure(draw(), "Graph of operations", name, look=f"tract-flow {look}".strip())
+    return graph, _legend_html(nodes, notes)
 
 
-def _legend_html(nodes: Sequence[OperationNode]) -> Html:
-    """Return the meaning and the number of each mark of a graph."""
+def mark(state: NodeState, glyph: str = "") -> Html:
+    """Return the mark of a state. `glyph` replaces the usual sign."""
+    return element("i", glyph or GLYPHS[state], class_=f"tract-mark tract-{state}")
+
+
+def _legend_html(nodes: Sequence[OperationNode], notes: list[str]) -> Html:
+    """Return the meaning and the number of each mark, and notes."""
     counts = Counter(node.state for node in nodes)
     entries = [
         element("span", mark(state), f"{counts[state]:,} {state.value}")
         for state in NodeState
         if counts[state]
     ]
-    notes = ["thick border: required"] if any(node.required for node in nodes) else []
-    notes.append("Hover over an operation for more")
     return element("p", entries, (element("span", note) for note in notes), class_="tract-legend")
 
 

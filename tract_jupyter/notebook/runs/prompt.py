@@ -167,7 +167,7 @@ class PromptView(View):
 
     def to_html(self) -> Html:
         """Return the prompt as self-contained HTML."""
-        title = heading(f"Prompt of run {self.inspection.run_id[:8]}", 3, self.headline)
+        title = heading(f"Prompt of run {self.inspection.run_id[:8]}", self.headline)
         return run_page((title, self.body_html()), "Prompt", "tract-prompt")
 
     def body_html(self) -> Html:

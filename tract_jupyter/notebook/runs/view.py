@@ -8,10 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import local_time, more_characters, one_line, printable, shortened
-from tract_jupyter.notebook.runs.graph import gantt, gantt_svg, gantt_text, graph_svg, main_word
+from tract_jupyter.notebook.runs.graph import gantt, gantt_html, gantt_text, graph_svg, main_word
 from tract_jupyter.notebook.runs.page import (
     facts_html,
     head_html,
+    mark,
     operations_html,
     reason_html,
     reasons_html,
@@ -29,8 +30,6 @@ from tract_jupyter.notebook.runs.pictures import (
     picture,
 )
 from tract_jupyter.notebook.runs.prompt import PromptView
-from tract_jupyter.notebook.runs.stages import mark
-from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import View, cell, element, join_names, table, text_width
 from tract_jupyter.notebook.views.svg import short
 from tract_jupyter.runs import EffectStatus, Hook, RunStatus
@@ -38,7 +37,7 @@ from tract_jupyter.runs import EffectStatus, Hook, RunStatus
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.notebook.runs.graph import Bar, Gantt
+    from tract_jupyter.notebook.runs.graph import Gantt
     from tract_jupyter.notebook.runs.pictures import OperationNode, Picture
     from tract_jupyter.notebook.runs.prompt import Inspection
     from tract_jupyter.notebook.views.html import Html, HtmlPart
@@ -189,7 +188,6 @@ def run_text(picture: Picture, prompt: PromptView | None, note: str = "") -> str
 
 def _rows(picture: Picture) -> Iterator[str]:
     chart = gantt(picture)
-    bars = {id(bar.node): bar for bar in chart.bars if bar.node}
     width = max((text_width(short(node.title, _NODE_NAME)) for node in picture.nodes), default=9)
     width = max(width, len("main call"))
     for hook in Hook:
@@ -197,7 +195,7 @@ def _rows(picture: Picture) -> Iterator[str]:
         if nodes:
             about = f" ({side_by_side(chart)})" if chart.most_at_once > 1 and hook is Hook.BEFORE else ""
             yield f"{HOOK_WORDS[hook]}{about}"
-            yield from (_row(node, bars.get(id(node)), chart, width) for node in nodes[:_MOST])
+            yield from (_row(node, chart, width) for node in nodes[:_MOST])
         if len(nodes) > _MOST:
             yield f"  ⋮ {_counted(nodes[_MOST:])}"
         if hook is Hook.BEFORE:
@@ -210,8 +208,8 @@ def _counted(nodes: Iterable[OperationNode]) -> str:
     return ", ".join(f"{count:,} more {state}" for state, count in counts if count)
 
 
-def _row(node: OperationNode, bar: Bar | None, chart: Gantt, width: int) -> str:
-    name = short(node.title, _NODE_NAME)
+def _row(node: OperationNode, chart: Gantt, width: int) -> str:
+    name, bar = short(node.title, _NODE_NAME), chart.of(node)
     bar_text = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
     time = duration(node.milliseconds) if node.span and node.milliseconds else ""
     note = (
@@ -224,7 +222,7 @@ def _row(node: OperationNode, bar: Bar | None, chart: Gantt, width: int) -> str:
 
 
 def _main(picture: Picture, chart: Gantt, width: int) -> str:
-    bar = next((bar for bar in chart.bars if bar.is_main), None)
+    bar = chart.of(None)
     bar_text = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
     time = duration((bar.end - bar.start) * 1000) if bar and bar.is_exact else ""
     note = "" if picture.main is NodeState.DONE else main_word(picture.main)
@@ -250,7 +248,7 @@ def _reply(reply: str) -> list[str]:
 
 _SHOWN_REPLY = 20_000
 _LONG_REPLY = 3_000
-_OPEN = 40  # operations; with more, the timeline is closed at first
+_OPEN = 40  # operations; with more, their table is closed at first
 _REASONS = 8
 
 
@@ -283,7 +281,6 @@ class RunView(View):
             _reasons_html(reasons(picture)),
             _notes_html(self.run),
             _reply_html(self.run),
-            _timeline_html(picture),
             _table_html(picture),
             self._prompt_html(),
             _debug_html(self.run),
@@ -334,7 +331,7 @@ def _progress_html(picture: Picture, instead: str) -> HtmlPart:
 def _graph_html(picture: Picture) -> HtmlPart:
     if not picture.nodes:
         return element("p", "No operations: the context was sent without changes.", class_="tract-dim")
-    return operations_html(picture.nodes, picture.main, lambda: graph_svg(picture), "tract-run-graph")
+    return operations_html(picture.nodes, lambda: graph_svg(picture), "tract-run-graph")
 
 
 def _reasons_html(entries: list[StatusReason]) -> HtmlPart:
@@ -402,25 +399,16 @@ def _entries_html(
     return section(title, f"{len(entries):,}", element("dl", items), name, is_open=is_open)
 
 
-def _timeline_html(picture: Picture) -> Html | None:
-    chart = gantt(picture)
-    if not any(bar.node for bar in chart.bars):
-        return None
-    committed = (element("p", line) for line in commit_lines(picture))
-    body = svg.figure(gantt_svg(chart), "Time line", "tract-run-gantt"), committed
-    is_open = len(chart.bars) <= _OPEN
-    return section("Time line", side_by_side(chart), body, "tract-run-timeline", is_open=is_open)
-
-
 _COLUMNS = (
     "Operation",
     "Hook",
     "Kind",
     "Status",
+    "When",
+    "Time",
     "Commit",
     "Order",
     "After",
-    "Time",
     "Attempts",
     "Why not done",
 )
@@ -431,27 +419,41 @@ _LOOKS = {
 
 
 def _table_html(picture: Picture) -> Html | None:
+    """Return the operations with their times, and the main call between them."""
     if not picture.nodes:
         return None
-    heads, *lines = (
-        [cell(text, class_=_LOOKS.get(head)) for head, text in zip(_COLUMNS, row, strict=True)]
-        for row in (_COLUMNS, *map(_cells, picture.nodes))
+    chart = gantt(picture)
+    lines = [_cells(node, chart) for node in picture.of(Hook.BEFORE)]
+    main = chart.of(None)
+    status = f"{GLYPHS[picture.main]} {main_word(picture.main)}"
+    time = duration((main.end - main.start) * 1000) if main and main.is_exact else ""
+    drawn = None if main is None else gantt_html(main, chart.seconds)
+    lines.append(("main call", "", "", status, drawn, time, "", "", "", "", ""))
+    lines += [_cells(node, chart) for node in picture.of(Hook.AFTER)]
+    heads, *rows = (
+        [cell(content, class_=_LOOKS.get(head)) for head, content in zip(_COLUMNS, line, strict=True)]
+        for line in (_COLUMNS, *lines)
     )
-    canvas = element("div", table(lines, heads, class_="tract-messages"), class_="tract-canvas")
-    return section("Operations", f"{len(picture.nodes):,}", canvas, "tract-run-operations", is_open=False)
+    canvas = element("div", table(rows, heads, class_="tract-messages"), class_="tract-canvas")
+    about = f"{len(picture.nodes):,}, {side_by_side(chart)}" if chart.bars else f"{len(picture.nodes):,}"
+    body = canvas, (element("p", line) for line in commit_lines(picture))
+    is_open = len(picture.nodes) <= _OPEN
+    return section("Operations", about, body, "tract-run-operations", is_open=is_open)
 
 
-def _cells(node: OperationNode) -> tuple[str, ...]:
+def _cells(node: OperationNode, chart: Gantt) -> tuple[HtmlPart, ...]:
+    bar = chart.of(node)
     required = ", required" if node.required else ""
     return (
         one_line(node.title, _NAME),
         node.hook.value,
         one_line(node.kind, _NAME),
         f"{GLYPHS[node.state]} {node.state}{required}",
+        None if bar is None else gantt_html(bar, chart.seconds),
+        duration(node.milliseconds) if node.span else "",
         str(node.committed or ""),
         f"{node.order:g}",
         one_line(", ".join(node.depends_on), _NAME),
-        duration(node.milliseconds) if node.span else "",
         str(node.attempts or ""),
         node.why,
     )

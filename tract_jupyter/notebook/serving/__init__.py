@@ -1,7 +1,7 @@
 """The kernel as an MCP server for agents of other programs.
 
 `endpoint` serves the notebook's tract over HTTP on this machine, and `lane` runs approved code in line with the user's
-cells. `tools` has the tools that only this server offers.
+cells.
 """
 
 from __future__ import annotations

@@ -8,14 +8,16 @@ import secrets
 from base64 import b64encode
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from IPython.display import display
 
 from tract_jupyter.exceptions import McpStartError
 from tract_jupyter.models import admin_limits
 from tract_jupyter.notebook.serving.lane import ShellLane
+from tract_jupyter.prompts import RUN_CODE, VARIABLES
 from tract_jupyter.scripts import ScriptResult
+from tract_jupyter.toolkit import READ_ON, ServedAs, ToolConfig, ToolProfile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,6 +27,21 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+_CODE: Final = "notebook_execute"
+_VARIABLES: Final = "notebook_variables"
+_CONTEXT: Final = (
+    "status", "compile", "log", "diff", "get_commit", "list_branches", "list_tags", "query_by_tags",
+    "query_by_text", READ_ON,
+)  # fmt: skip
+_PLACE: Final = {"backend": "kernel", "notebook_id": "user"}
+SERVED: Final = (
+    ServedAs("run_code", _CODE, _PLACE, RUN_CODE),
+    ServedAs("variables", _VARIABLES, _PLACE, VARIABLES),
+)
+PROFILE: Final = ToolProfile(
+    "kernel", dict.fromkeys((_CODE, _VARIABLES, *_CONTEXT), ToolConfig()), has_others=True
+)
+"""Code, variables, search of the context, and the user's tools and operations."""
 
 
 class KernelEndpoint:
@@ -92,7 +109,6 @@ class KernelEndpoint:
         return self._context.copy()
 
     def _service(self) -> McpService:
-        from tract_jupyter.notebook.serving.tools import PROFILE, SERVED
         from tract_jupyter.toolkit import McpService, Surroundings
 
         in_line = self._in_turn if self._is_of_turn else self._in_line

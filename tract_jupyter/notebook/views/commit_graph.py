@@ -610,7 +610,7 @@ class Graph(View):
         label = f"{self.summary}, newest first"
         drawing = svg.figure(graph_svg(self.layout, self.rows, label), "Graph of commits"), self._legend()
         notes = (element("p", note) for note in self.notes)
-        title = heading("History", 3, self.summary)
+        title = heading("History", self.summary)
         page = root_html(title, drawing if self.rows else None, notes, look="tract-graph")
         return fragment(style_tag("views/graph.css"), page)
 

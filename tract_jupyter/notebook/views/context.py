@@ -204,7 +204,7 @@ class ContextView(View):
             else element("p", "Nothing has been committed yet.")
         )
         tools = element("p", element("b", "Tools"), f" {self._tools}") if self.context.tools else None
-        page = heading("Context", 3, self._title), self.bar.to_html(), tools, messages
+        page = heading("Context", self._title), self.bar.to_html(), tools, messages
         return fragment(style_tag("views/views.css"), root_html(page, look="tract-views"))
 
     def to_text(self) -> str:

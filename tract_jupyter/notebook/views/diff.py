@@ -164,7 +164,7 @@ class DiffView(View):
         config = (element("p", line) for line in _config_lines(result))
         parts = _parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html)
         stat = element("p", element("b", str(result.stat)))
-        page = root_html(heading("Difference", 3, _title(result)), stat, config, parts, look="tract-views")
+        page = root_html(heading("Difference", _title(result)), stat, config, parts, look="tract-views")
         return fragment(style_tag("views/views.css"), page)
 
     def to_text(self) -> str:

@@ -161,11 +161,10 @@ def pieces_html(pieces: Iterable[DisplayedPiece]) -> Html:
     )
 
 
-def heading(text: str, level: int, about: str = "") -> Html:
+def heading(text: str, about: str = "") -> Html:
     """Return a heading with a note behind it. JupyterLab would add a link to a real `h3`."""
     note = [" ", element("span", about, class_="tract-about")] if about else []
-    name = "tract-title" if level == 3 else "tract-heading"  # noqa: PLR2004
-    return element("div", text, note, class_=name, role="heading", aria_level=level)
+    return element("div", text, note, class_="tract-title", role="heading", aria_level=3)
 
 
 def title(text: str, level: int) -> Html:
@@ -239,20 +238,23 @@ def _cell(tag: str, content: HtmlPart | Cell, **attributes: Attribute) -> Html:
     return element(tag, content, **attributes)
 
 
-_TEXT_WIDTH = 80
 _WHOLE = 24  # the longest name without a line break
 _WORD = 16  # the longest word without a line break
 
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of plain text. The columns in `code` use the code font, the columns in `right` are flush right."""
+    """A table of plain text. The columns in `code` use the code font, the columns in `right` are flush right.
+
+    In plain text, cells have at most `width` characters.
+    """
 
     heads: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     code: frozenset[str] = frozenset()
     right: frozenset[str] = frozenset()
+    width: int = 80
 
     def to_html(self) -> Html:
         """Return the table as HTML."""
@@ -262,7 +264,7 @@ class Grid:
 
     def to_text(self) -> str:
         """Return the table with aligned columns."""
-        rows = [self.heads, *(tuple(cut(text, _TEXT_WIDTH) for text in row) for row in self.rows)]
+        rows = [self.heads, *(tuple(cut(text, self.width) for text in row) for row in self.rows)]
         widths = [max(len(row[i]) for row in rows) for i in range(len(self.heads))]
         lines = [
             "  ".join(text.ljust(w) for text, w in zip(row, widths, strict=True)).rstrip() for row in rows

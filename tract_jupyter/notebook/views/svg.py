@@ -1,19 +1,16 @@
-"""SVG primitives of histories, graphs of operations and timelines.
+"""SVG primitives of histories and graphs of operations.
 
 For screen readers, a drawing is a list, and decoration is hidden.
 """
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from tract_jupyter.models import printable
 from tract_jupyter.notebook.views.html import element, text_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tract_jupyter.notebook.views.html import Html, HtmlPart
 
 BASELINE = 4
@@ -101,22 +98,3 @@ def short(name: str, limit: int) -> str:
     while text_width(name) >= limit:
         name = name[: -max(1, (text_width(name) - limit) // 2)]
     return f"{name}…"
-
-
-def ticks(seconds: float, about: int) -> Iterator[float]:
-    """Yield about `about` round times from 0 on."""
-    if seconds <= 0:
-        yield 0.0
-        return
-    rough = seconds / about
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
-    number = 0
-    while number * step <= seconds * 0.96:
-        yield number * step
-        number += 1
-
-
-def tick_text(moment: float, seconds: float) -> str:
-    """Return the label of a tick on a scale of `seconds`."""
-    return "0" if not moment else f"{moment:.3g} s" if seconds >= 1 else f"{moment * 1000:.3g} ms"
