@@ -76,12 +76,9 @@ class ChangesImports(Rule):
     effect = "changes the source of imports"
     remedy = "Install the package, or start the kernel in its folder."
 
-    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+    def level_of(self, reference: Reference, view: CodeView) -> RiskLevel:
         """Lower the level if the code reads ``sys.path``, or adds a folder of the workspace to it."""
-        level = _path_level(reference, view) if reference.symbol == "sys.path" else reference.level
-        yield self.finding(
-            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
-        )
+        return _path_level(reference, view) if reference.symbol == "sys.path" else reference.level
 
 
 def _path_level(reference: Reference, view: CodeView) -> RiskLevel:
