@@ -19,8 +19,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
 
-from tract_jupyter.exceptions import NoSandboxError, ParameterError, RehearsalError, SandboxError, TractError
-from tract_jupyter.models import counted, digest, one_line, shortened, show_value
+from tract_jupyter.exceptions import (
+    ContentError,
+    NoSandboxError,
+    ParameterError,
+    RehearsalError,
+    SandboxError,
+    TractError,
+)
+from tract_jupyter.models import counted, digest, one_line, read_as, shortened, show_value
 from tract_jupyter.models.schema import drawn_arguments
 from tract_jupyter.operations.sandboxed import PRELUDE, placed_body, sandbox_outcome
 from tract_jupyter.operations.spec import spec_to_dict
@@ -145,24 +152,10 @@ class ActionRehearsal:
     def from_dict(cls, data: Any) -> ActionRehearsal | None:
         """Parse the data from `to_dict`. Return None for any other data, because stored data may be damaged."""
         try:
-            runs = tuple(RehearsedRun(**run) for run in data["runs"])
-            read = cls(
-                str(data["code_hash"]),
-                runs,
-                str(data["left_out"]),
-                bool(data["has_kernel_code"]),
-                bool(data["is_contained"]),
-            )
-        except (TypeError, KeyError):
+            rehearsal: ActionRehearsal = read_as(cls, data, ContentError)
+        except ContentError:
             return None
-        sound = all(
-            run.kind in _KINDS
-            and isinstance(run.arguments, dict)
-            and isinstance(run.fields, dict)
-            and all(isinstance(text, str) for text in (run.action, run.about, run.told))
-            for run in runs
-        )
-        return read if sound else None
+        return rehearsal
 
 
 TITLE: Final = "Rehearsal"
