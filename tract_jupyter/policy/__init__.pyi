@@ -14,7 +14,6 @@ from .policies import Policies as Policies
 from .policies import PolicyRow as PolicyRow
 from .policies import Preview as Preview
 from .protocols import ORCHESTRATE as ORCHESTRATE
-from .protocols import Ceiling as Ceiling
 from .protocols import Policy as Policy
 from .protocols import PolicyAction as PolicyAction
 from .protocols import PolicyWarning as PolicyWarning
