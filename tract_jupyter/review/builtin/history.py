@@ -318,7 +318,8 @@ class PendingMerge(GuidedPending):
         if not callable(self._resolver):
             raise HistoryError("there is no resolver to call again; use set_resolution")
         guidance = guidance or self.guidance
-        self.resolutions = resolutions_of(self._conflicts(), with_guidance(self._resolver, guidance))
+        conflicts = self._look(self.fields).result.conflicts
+        self.resolutions = resolutions_of(conflicts, with_guidance(self._resolver, guidance))
 
     @reading
     def validate(self) -> ValidationResult:
@@ -418,9 +419,6 @@ class PendingMerge(GuidedPending):
                 f"there is no conflict {key!r}.{nearest(key, keys)} Conflicts: {', '.join(keys)}"
             )
         return conflict  # type: ignore[no-any-return] # a field's value
-
-    def _conflicts(self) -> Sequence[Conflict]:
-        return self._look(self.fields).result.conflicts
 
 
 _Value = str | None

@@ -17,7 +17,7 @@ from tract_jupyter.context import (
     writer_of,
     writer_options,
 )
-from tract_jupyter.exceptions import CompressionError, ContentError, FingerprintError, LLMResponseError
+from tract_jupyter.exceptions import CompressionError, ContentError, LLMResponseError
 from tract_jupyter.models import (
     CompressGroup,
     Message,
@@ -29,7 +29,7 @@ from tract_jupyter.models import (
     several,
     show_tokens,
 )
-from tract_jupyter.review.builtin.base import BuiltinPending, Field
+from tract_jupyter.review.builtin.base import BuiltinPending, Field, check_branch
 from tract_jupyter.review.firing import outcome
 from tract_jupyter.review.pending import action
 from tract_jupyter.review.request import ValueRow, ValueTable
@@ -171,11 +171,7 @@ class PendingToolResult(BuiltinPending):
         Raises:
             FingerprintError: another branch is current.
         """
-        if self.tract.current_branch != self.fields["branch"]:
-            raise FingerprintError(
-                f"the call of {self.tool_name!r} is on branch {self.fields['branch']!r}, and the current branch is "
-                f"{self.tract.current_branch!r}; switch({self.fields['branch']!r}) first"
-            )
+        check_branch(self.tract, self.fields["branch"], f"the answer of {self.tool_name!r}")
 
     def summary(self) -> str:
         """Describe the tool result in one sentence."""
