@@ -28,7 +28,7 @@ from tract_jupyter.analysis.limits import (
 from tract_jupyter.analysis.paths import WorkspacePaths
 from tract_jupyter.analysis.program import Program
 from tract_jupyter.analysis.resolver import Resolver
-from tract_jupyter.analysis.rules import RULES, Rule, all_rules, other_calls
+from tract_jupyter.analysis.rules import RULES, all_rules, other_calls
 from tract_jupyter.analysis.rules.code import written_code
 from tract_jupyter.analysis.rules.settings import ALWAYS, RuleSettings
 from tract_jupyter.analysis.rules.text import VERDICT
@@ -184,7 +184,8 @@ class CodeAnalyzer:
     ) -> list[Exception]:
         """Collect the findings of all rules. A rule that fails ends only itself; return the problems."""
         mentions = (references.findings(view, deadline), references.stored(view), origins.findings(view))
-        sources = [*mentions, other_calls.findings(view), *(rule.check(view) for rule in self._rules())]
+        rules = (rule for rule in all_rules() if rule.code not in self.settings.off)
+        sources = [*mentions, other_calls.findings(view), *(rule.check(view) for rule in rules)]
         if not inner:
             sources.append(self._written(view, deadline))
         problems: list[Exception] = []
@@ -207,9 +208,6 @@ class CodeAnalyzer:
                 findings.append(counted)
             if len(findings) > MAX_FINDINGS:
                 raise TooLongError(f"it has more than {MAX_FINDINGS:,} findings")
-
-    def _rules(self) -> Iterator[Rule]:
-        return (rule for rule in all_rules() if rule.code not in self.settings.off)
 
     def _written(self, view: CodeView, deadline: Deadline) -> Iterator[Finding]:
         """Yield findings about Python in written files, one level lower, because other code must run it first."""

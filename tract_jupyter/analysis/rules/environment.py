@@ -280,7 +280,8 @@ def _holds_secret(nodes: Sequence[ast.expr], clean: set[ast.AST], view: CodeView
         seen.add(node)
         if _is_secret(node, view):
             return True
-        stack += _PARTS_OF.get(type(node), _no_parts)(node, view)
+        parts_of = _PARTS_OF.get(type(node))
+        stack += () if parts_of is None else parts_of(node, view)
     clean |= seen
     return False
 
@@ -317,10 +318,6 @@ def _asks_for_secret(call: ast.Call) -> bool:
 def _may_name_secret(key: ast.expr, view: CodeView) -> bool:
     texts = view.resolver.value(key).texts
     return not texts or any(view.look(_VALUE.search, text[:MAX_NAME]) for text in texts)
-
-
-def _no_parts(_node: ast.expr, _view: CodeView) -> Sequence[ast.expr]:
-    return ()
 
 
 def _of_name(node: ast.Name, view: CodeView) -> Sequence[ast.expr]:
