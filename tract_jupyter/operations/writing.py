@@ -64,7 +64,6 @@ class WrittenOperation:
     Attributes:
         text: the task.
         attempts: the replies of the model, in order.
-        reply_text: the text of the model's last reply.
         model: the model's name in its replies. Empty if they have none.
         tokens: the sum over all requests, as far as the provider reported it.
         note: the outcome, in a sentence.
@@ -72,7 +71,6 @@ class WrittenOperation:
 
     text: str
     attempts: tuple[WritingAttempt, ...]
-    reply_text: str
     model: str
     tokens: int
     note: str
@@ -195,10 +193,8 @@ class Writing:
             {"role": "user", "content": prompts.writing_request(text.strip(), taken)},
         ]
         self._run()
-        reply = self.reply
-        return WrittenOperation(
-            text, tuple(self.attempts), reply.text, reply.model or "", self.tokens, self.note
-        )
+        model = self.reply.model or ""
+        return WrittenOperation(text, tuple(self.attempts), model, self.tokens, self.note)
 
     def _run(self) -> None:
         """Send requests until an operation is active, the tries are used up, or the user stops the writing."""
