@@ -17,7 +17,7 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from tract_jupyter.exceptions import (
     ContentError,
@@ -58,7 +58,6 @@ MOST_SECONDS: Final = 10.0
 """The time limit of one rehearsal. The remaining actions are not rehearsed."""
 
 RunKind = Literal["returned", "approved", "rejected", "raised", "misfit", "stopped", "not run"]
-_KINDS: Final = get_args(RunKind)
 _RETURNED: Final = ("returned", "approved", "rejected")
 _RAISED: Final = 2  # exceptions in the summary
 _LONGEST: Final = 300  # characters of the description of one run
