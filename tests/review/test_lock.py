@@ -78,8 +78,8 @@ def test_its_text_depends_on_the_entries_only_and_a_queue_keeps_its_order():
     ('{"version": 1}', "not an object with a version"),
     ('{"version": 2, "entries": []}', "version 2"),
     ('{"version": true, "entries": []}', "version True"),
-    ('{"version": 1, "entries": [1]}', "entry 1: it must have exactly kind, title"),
-    ('{"version": 1, "entries": [{"kind": "x"}]}', "entry 1: it must have exactly"),
+    ('{"version": 1, "entries": [1]}', "entry 1 must be an object"),
+    ('{"version": 1, "entries": [{"kind": "x"}]}', "entry 1.title is missing"),
     ('<<<<<<< HEAD\n{"version": 1, "entries": []}', "Expecting value"),
     ('{"version": 1, "entries": [NaN]}', "NaN is not JSON"),
     ("[" * 200_000, "cannot be read as a lock file"),
@@ -95,16 +95,16 @@ def test_what_is_no_lock_file_is_refused(tmp_path, text, why):
 
 
 @pytest.mark.parametrize(("changes", "why"), [
-    ({"arguments": []}, "arguments are not an object"), ({"decided_by": 1}, "decided_by is not a text"),
-    ({"identity": "AB" * 32}, "not 64 hex digits"), ({"identity": ""}, "not 64 hex digits"),
-    ({"title": "\ud800"}, "surrogate"), ({"more": 1}, "exactly"),
+    ({"arguments": []}, "arguments must be an object"), ({"decided_by": 1}, "decided_by must be text"),
+    ({"identity": "AB" * 32}, "identity must match"), ({"identity": ""}, "identity must match"),
+    ({"title": "\ud800"}, "surrogate"), ({"more": 1}, "no part 'more'"),
 ])  # fmt: skip
 def test_an_entry_of_another_shape_is_refused(tmp_path, changes, why):
     path = tmp_path / "tract.lock.json"
     data = json.loads(lock_text([entry(), entry(action="b")]))
     data["entries"][1] |= changes
     path.write_text(json.dumps(data))
-    with pytest.raises(LockFileError, match=f"entry 2: .*{why}"):
+    with pytest.raises(LockFileError, match=f"entry 2.*{why}"):
         read_lock(path)
 
 

@@ -101,8 +101,7 @@ def test_what_is_denied_is_rejected_whoever_approves(t):
 
 def test_a_handler_decides_instead_of_the_default_and_may_change_values(t):
     def careful(pending):
-        assert pending.modify_params({"priority": "important"})["target_hash"] == "HEAD"
-        pending.approve()
+        pending.approve(edits={"priority": "important"})
 
     t.on("policy", careful)
     assert t.policies.apply("tidy", "annotate", NOTE)["priority"] == "important"
@@ -112,7 +111,7 @@ def test_new_values_must_fit_the_tool(t):
     pending = t.policies.propose("tidy", "annotate", NOTE)
     for params in ({"priority": "never"}, {"colour": "red"}, {"target_hash": None}):
         with pytest.raises(ParameterError):
-            pending.modify_params(params)
+            pending.approve(edits=params)
     with pytest.raises(ParameterError):
         pending.approve(edits={"action_type": "branch"})  # only what the tool is called with
     assert (pending.action_params, pending.status.is_open) == ({**NOTE, "reason": ""}, True)
@@ -140,8 +139,7 @@ def test_a_call_that_fails_is_an_error_and_can_be_tried_again(t):
     with pytest.raises(ToolExecutionError, match="nothing"):
         pending.approve()
     assert pending.status == "failed"
-    pending.modify_params({"target_hash": "HEAD"})
-    pending.approve()
+    pending.approve(edits={"target_hash": "HEAD"})
     assert priority(t) == "skip"
 
 
@@ -202,7 +200,4 @@ def test_the_approval_of_a_policys_call_is_about_what_the_tool_binds(t):
     t.policies.propose("tidy", "retire", {"name": "b"}).approve()
     assert done == ["a", "b"]
     t.policies.propose("tidy", "retire", {"name": "b"}).approve(edits={"name": "a"})
-    pending = t.policies.propose("tidy", "retire", {"name": "a"})
-    pending.modify_params({"name": "b"})
-    pending.approve()
-    assert done == ["a", "b", "a", "b"]
+    assert done == ["a", "b", "a"]

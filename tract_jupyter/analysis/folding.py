@@ -10,6 +10,7 @@ import ast
 import base64
 import codecs
 import contextlib
+import operator
 import os
 import re
 import string
@@ -62,15 +63,15 @@ _FIELD = re.compile(r"\{[^{}]*\}")
 _PERCENT = re.compile(r"%(?:\(\w{0,99}\))?[-#0 +]{0,9}(?:\*|[1-9]\d{0,9})?(?:\.\d{1,9})?[a-zA-Z]")
 
 
-def binary(operator: ast.operator, left: Value, right: Value) -> Value:
+def binary(operation: ast.operator, left: Value, right: Value) -> Value:
     """Fold ``left op right``. An unknown part of a text becomes a hole."""
-    if isinstance(operator, ast.Add):
+    if isinstance(operation, ast.Add):
         return _add(left, right)
-    if isinstance(operator, ast.Mult) and (left.items is not None or right.items is not None):
+    if isinstance(operation, ast.Mult) and (left.items is not None or right.items is not None):
         return _repeated(left, right) if left.items is not None else _repeated(right, left)
-    if isinstance(operator, ast.Mod) and left.texts:
+    if isinstance(operation, ast.Mod) and left.texts:
         return lift(_percent, left, right if right.consts else constant(HOLE))
-    fold = _ARITHMETIC.get(type(operator))
+    fold = _ARITHMETIC.get(type(operation))
     return lift(fold, left, right) if fold else Value()
 
 
@@ -114,18 +115,16 @@ def _times(left: Const, right: Const) -> Const | None:
     return None
 
 
-def _minus(left: Const, right: Const) -> Const | None:
-    return left - right if isinstance(left, int) and isinstance(right, int) else None
-
-
-def _xor(left: Const, right: Const) -> Const | None:
-    return left ^ right if isinstance(left, int) and isinstance(right, int) else None
+def _of_numbers(operation: Callable[[int, int], int]) -> Callable[[Const, Const], Const | None]:
+    return lambda left, right: (
+        operation(left, right) if isinstance(left, int) and isinstance(right, int) else None
+    )
 
 
 _ARITHMETIC: Mapping[type[ast.operator], Callable[[Const, Const], Const | None]] = {
     ast.Mult: _times,
-    ast.Sub: _minus,
-    ast.BitXor: _xor,
+    ast.Sub: _of_numbers(operator.sub),
+    ast.BitXor: _of_numbers(operator.xor),
 }
 
 

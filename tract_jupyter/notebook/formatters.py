@@ -235,7 +235,7 @@ _PARTS: Final = {
     "context.tags": "Tags",
     "llm.cassette": "Cassette",
     "loop.loop": "ToolLoop",
-    "operations.hooks": "Hooks",
+    "operations.handlers": "Hooks",
     "operations.lifecycle": "Operations",
     "orchestrator.orchestrator": "TractOrchestrator",
     "policy.policies": "Policies",

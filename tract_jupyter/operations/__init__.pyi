@@ -13,7 +13,7 @@ from .check import TOOL_PREFIX as TOOL_PREFIX
 from .check import check_spec as check_spec
 from .handlers import ACTIVATE_HANDLER as ACTIVATE_HANDLER
 from .handlers import Handlers as Handlers
-from .hooks import Hooks as Hooks
+from .handlers import Hooks as Hooks
 from .lifecycle import MOST_UNREVIEWED as MOST_UNREVIEWED
 from .lifecycle import Operations as Operations
 from .pending import DynamicPending as DynamicPending

@@ -391,22 +391,14 @@ class Operations:
             ContentError: the text is empty, or a number is invalid.
             LLMError: no model is available, or it returned no reply. A displayed request is withdrawn.
         """
-        from tract_jupyter.operations.writing import write
+        from tract_jupyter.operations.writing import Writing
 
-        return write(
-            text,
-            tries=tries,
-            versions=versions,
-            client=self._tract.models.client_for("chat", client),
-            system_prompt=system_prompt,
-            observer=observer,
-            stop=stop,
-            taken=self.registry.operation_names,
-            propose=lambda spec: self.propose(
-                spec, triggered_by=triggered_by, actor=WRITER, rehearsed=True, reviewed=True
-            ),
-            decide=self._review.reviewer.decide_now,
+        propose = partial(
+            self.propose, triggered_by=triggered_by, actor=WRITER, rehearsed=True, reviewed=True
         )
+        model = self._tract.models.client_for("chat", client)
+        writing = Writing(model, observer, stop, tries, versions, propose, self._review.reviewer.decide_now)
+        return writing.write(text, system_prompt, self.registry.operation_names)
 
     def activation(
         self, spec: OperationSpec | CheckedSpec, *, is_reviewed: bool = True, **options: Any

@@ -10,14 +10,24 @@ later. So the user approves the code itself.
 
 from __future__ import annotations
 
+import ast
+import json
 import re
 import time
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from tract_jupyter.exceptions import NoSandboxError, ParameterError, RehearsalError, SandboxError
-from tract_jupyter.models import counted, digest, one_line, shortened, show_value
+from tract_jupyter.exceptions import (
+    ContentError,
+    NoSandboxError,
+    ParameterError,
+    RehearsalError,
+    SandboxError,
+    TractError,
+)
+from tract_jupyter.models import counted, digest, one_line, read_as, shortened, show_value
 from tract_jupyter.models.schema import drawn_arguments
 from tract_jupyter.operations.sandboxed import PRELUDE, placed_body, sandbox_outcome
 from tract_jupyter.operations.spec import spec_to_dict
@@ -34,9 +44,9 @@ from tract_jupyter.sandbox import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from tract_jupyter.operations.contained import ActionCopies
     from tract_jupyter.operations.sandboxed import SandboxOutcome
     from tract_jupyter.operations.spec import ActionDef, OperationSpec
+    from tract_jupyter.rehearsal import Effects, Rehearser
     from tract_jupyter.sandbox import SandboxPool
 
 LIMITS: Final = SandboxLimits(seconds=1.0, memory=32_000_000, output_characters=2_000)
@@ -48,7 +58,6 @@ MOST_SECONDS: Final = 10.0
 """The time limit of one rehearsal. The remaining actions are not rehearsed."""
 
 RunKind = Literal["returned", "approved", "rejected", "raised", "misfit", "stopped", "not run"]
-_KINDS: Final = get_args(RunKind)
 _RETURNED: Final = ("returned", "approved", "rejected")
 _RAISED: Final = 2  # exceptions in the summary
 _LONGEST: Final = 300  # characters of the description of one run
@@ -142,24 +151,10 @@ class ActionRehearsal:
     def from_dict(cls, data: Any) -> ActionRehearsal | None:
         """Parse the data from `to_dict`. Return None for any other data, because stored data may be damaged."""
         try:
-            runs = tuple(RehearsedRun(**run) for run in data["runs"])
-            read = cls(
-                str(data["code_hash"]),
-                runs,
-                str(data["left_out"]),
-                bool(data["has_kernel_code"]),
-                bool(data["is_contained"]),
-            )
-        except (TypeError, KeyError):
+            rehearsal: ActionRehearsal = read_as(cls, data, ContentError)
+        except ContentError:
             return None
-        sound = all(
-            run.kind in _KINDS
-            and isinstance(run.arguments, dict)
-            and isinstance(run.fields, dict)
-            and all(isinstance(text, str) for text in (run.action, run.about, run.told))
-            for run in runs
-        )
-        return read if sound else None
+        return rehearsal
 
 
 TITLE: Final = "Rehearsal"
@@ -207,7 +202,6 @@ def _copies(tract: Any) -> ActionCopies | None:
     rehearser = tract.scripts.rehearsing.rehearser
     if rehearser is None:
         return None
-    from tract_jupyter.operations.contained import ActionCopies
     from tract_jupyter.rehearsal import probe
 
     return None if probe().name == "none" else ActionCopies(rehearser, tract)
@@ -513,3 +507,115 @@ def _kernel_prelude(spec: OperationSpec) -> str:
         "_pending.status, _pending.rejection_reason, _pending.result = 'pending', '', None\n"
         f"_pending.triggered_by, _pending.pending_id, _pending.branch = 'a rehearsal', '0' * 16, 'main'\n{others}"
     )
+
+
+# --- contained copies of this kernel, with packages, files of the workspace and the compiled context
+
+SECONDS: Final = 5.0
+"""The time limit of one run. An import of a package takes a part of it."""
+_MEGABYTE: Final = 1_000_000
+_MEMORY: Final = 512 * _MEGABYTE
+_NEWEST: Final = 20  # commits of the log
+_MOST_NAMED: Final = 5
+_ENDED: Final = frozenset({"stopped", "limit", "crashed"})
+
+_CONTEXT: Final = """
+Tract.compile = lambda self, *args, **kwargs: _compiled
+Tract.log = lambda self, *args, **kwargs: list(_log)
+_pending.tract.tract_id, _pending.tract.head, _pending.tract.current_branch = _place
+"""
+_RESULT: Final = """
+import json as _json
+_json.dumps({call}, default=repr)
+"""
+
+
+class ContainedRun(NamedTuple):
+    """The outcome of a run.
+
+    Attributes:
+        output: the value of the call as JSON data; None if the run did not return.
+        error: the exception in one line; empty if there was none.
+        limit: the limit that ended the run; empty if none did.
+        printed: the printed text.
+        effects: what the code tried outside of its fields, in words.
+    """
+
+    output: Any
+    error: str
+    limit: str
+    printed: str
+    effects: tuple[str, ...]
+
+
+class ActionCopies:
+    """Copies of this kernel in which actions run.
+
+    Args:
+        rehearser: makes the copies.
+        tract: the tract whose context the actions read.
+    """
+
+    def __init__(self, rehearser: Rehearser, tract: Any) -> None:
+        self._rehearser = rehearser
+        self._context: dict[str, Any] = {}
+        with suppress(TractError):  # without a context, the mock conversation stays
+            self._context = {
+                "_compiled": tract.compile(),
+                "_log": tract.log(_NEWEST),
+                "_place": (tract.tract_id, tract.head, tract.current_branch),
+            }
+
+    def run(self, prelude: str, body: str, call: str, inputs: dict[str, Any]) -> ContainedRun:
+        """Run an action's body, and return the outcome.
+
+        Args:
+            prelude: the code before the body, which makes the `pending`.
+            body: the body as a function.
+            call: the expression whose value is the output.
+            inputs: more variables.
+
+        Raises:
+            RehearsalError: this machine cannot contain the code. Nothing ran.
+        """
+        from tract_jupyter.rehearsal import RehearsalLimits
+
+        limits = RehearsalLimits(
+            SECONDS,
+            int(SECONDS),
+            _MEMORY,
+            processes=16,
+            output=_MEGABYTE,
+            disk=16 * _MEGABYTE,
+            values=_MEGABYTE,
+        )
+        code = f"{prelude}{_CONTEXT if self._context else ''}\n{body}\n{_RESULT.format(call=call)}"
+        rehearsal = self._rehearser.rehearse(code, {**self._context, **inputs}, limits=limits, compares=False)
+        try:
+            return _outcome(rehearsal.effects)
+        finally:
+            rehearsal.discard()
+
+
+def _outcome(effects: Effects) -> ContainedRun:
+    output: Any = None
+    with suppress(ValueError, SyntaxError, MemoryError, RecursionError):  # the code may show any result
+        text = next((one.text for one in reversed(effects.outputs) if one.kind == "result"), "")
+        output = json.loads(ast.literal_eval(text))
+    is_over = effects.ending in _ENDED
+    return ContainedRun(
+        output if effects.ending == "finished" else None,
+        effects.ending_note or "an error" if effects.ending == "raised" else "",
+        effects.ending_note or effects.ending if is_over else "",
+        "".join(one.text for one in effects.outputs if one.kind == "text"),
+        tuple(_effects(effects)),
+    )
+
+
+def _effects(effects: Effects) -> list[str]:
+    verbs = {"created": "create", "changed": "change", "deleted": "delete"}
+    files = [f"would {verbs[file.action]} {file.path}" for file in effects.files]
+    refused = [f"tried to {refusal.action}" for refusal in effects.refused]
+    named = [*files, *refused]
+    more = len(named) - _MOST_NAMED
+    return [*named[:_MOST_NAMED], *([f"{counted(more, 'more effect')}"] if more > 0 else [])]

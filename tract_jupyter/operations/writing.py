@@ -64,7 +64,6 @@ class WrittenOperation:
     Attributes:
         text: the task.
         attempts: the replies of the model, in order.
-        reply_text: the text of the model's last reply.
         model: the model's name in its replies. Empty if they have none.
         tokens: the sum over all requests, as far as the provider reported it.
         note: the outcome, in a sentence.
@@ -72,7 +71,6 @@ class WrittenOperation:
 
     text: str
     attempts: tuple[WritingAttempt, ...]
-    reply_text: str
     model: str
     tokens: int
     note: str
@@ -136,72 +134,43 @@ class _Stopped(BaseException):
     """Raised by the stop signal during the user's decision."""
 
 
-def write(
-    text: str,
-    *,
-    tries: int,
-    versions: int,
-    client: LLMClient,
-    system_prompt: str | None,
-    observer: WritingObserver | None,
-    stop: StopSignal | None,
-    taken: Collection[str],
-    propose: Callable[[OperationSpec], PendingActivation],
-    decide: Callable[[PendingActivation], object],
-) -> WrittenOperation:
-    """Let a model write an operation. See `Operations.write`.
+class Writing:
+    """The dialogue with a model that writes an operation. `note` holds the outcome, and is empty until the end.
 
     Args:
-        text: see `Operations.write`, also for the next six arguments.
-        tries: see `Operations.write`.
-        versions: see `Operations.write`.
-        client: see `Operations.write`.
-        system_prompt: see `Operations.write`.
-        observer: see `Operations.write`.
-        stop: see `Operations.write`.
-        taken: the names of the active operations.
+        client: see `Operations.write`, also for the next four arguments.
+        observer: receives progress events.
+        stop: stops the writing.
+        tries: the maximum number of requests for each version.
+        versions: the maximum number of versions.
         propose: checks a spec and returns its activation request.
         decide: asks the user and returns after the decision.
+
+    Raises:
+        ContentError: a number is invalid.
     """
-    if not isinstance(text, str) or not text.strip():
-        raise ContentError(
-            "an operation needs a task as a text, such as 'check that every citation survives'"
-        )
-    for name, value in (("tries", tries), ("versions", versions)):
-        if type(value) is not int or not 1 <= value <= MOST:
-            raise ContentError(f"{name} must be a number from 1 to {MOST}, not {brief_repr(value)}")
-    turn = _Writing(client, observer or _Silent(), stop or StopSignal(), tries, versions, propose, decide)
-    turn.messages = [
-        {"role": "system", "content": system_prompt or prompts.WRITE_OPERATION},
-        {"role": "user", "content": prompts.writing_request(text.strip(), taken)},
-    ]
-    turn.run()
-    return WrittenOperation(
-        text, tuple(turn.attempts), turn.reply.text, turn.reply.model or "", turn.tokens, turn.note
-    )
-
-
-class _Writing:
-    """The dialogue with a model that writes an operation. `note` holds the outcome, and is empty until the end."""
 
     def __init__(
         self,
         client: LLMClient,
-        observer: WritingObserver,
-        stop: StopSignal,
+        observer: WritingObserver | None,
+        stop: StopSignal | None,
         tries: int,
         versions: int,
         propose: Callable[[OperationSpec], PendingActivation],
         decide: Callable[[PendingActivation], object],
     ) -> None:
+        for name, value in (("tries", tries), ("versions", versions)):
+            if type(value) is not int or not 1 <= value <= MOST:
+                raise ContentError(f"{name} must be a number from 1 to {MOST}, not {brief_repr(value)}")
         self.messages: list[dict[str, Any]] = []
         self.reply = Reply("")
         self.requests = self.tokens = 0
         self.attempts: list[WritingAttempt] = []
         self.note = ""
         self._client = client
-        self._observer = observer
-        self._stop = stop
+        self._observer = observer or _Silent()
+        self._stop = stop or StopSignal()
         self._tries, self._versions = tries, versions
         self._left = tries
         self._version = 1
@@ -209,7 +178,25 @@ class _Writing:
         self._propose = propose
         self._decide = decide
 
-    def run(self) -> None:
+    def write(self, text: str, system_prompt: str | None, taken: Collection[str]) -> WrittenOperation:
+        """Let the model write an operation for a task. `taken`: the names of the active operations.
+
+        Raises:
+            ContentError: the text is empty.
+        """
+        if not isinstance(text, str) or not text.strip():
+            raise ContentError(
+                "an operation needs a task as a text, such as 'check that every citation survives'"
+            )
+        self.messages = [
+            {"role": "system", "content": system_prompt or prompts.WRITE_OPERATION},
+            {"role": "user", "content": prompts.writing_request(text.strip(), taken)},
+        ]
+        self._run()
+        model = self.reply.model or ""
+        return WrittenOperation(text, tuple(self.attempts), model, self.tokens, self.note)
+
+    def _run(self) -> None:
         """Send requests until an operation is active, the tries are used up, or the user stops the writing."""
         try:
             with stopped_by(self._stop):

@@ -6,15 +6,14 @@ from .builtin.branches import RebasePolicy as RebasePolicy
 from .builtin.messages import CompressPolicy as CompressPolicy
 from .builtin.messages import GCPolicy as GCPolicy
 from .builtin.messages import PinPolicy as PinPolicy
-from .builtin.operations import OperationPolicy as OperationPolicy
-from .builtin.operations import follow as follow
+from .builtin.trigger import OperationPolicy as OperationPolicy
 from .builtin.trigger import OrchestratePolicy as OrchestratePolicy
+from .builtin.trigger import follow as follow
 from .evaluator import PolicyEvaluator as PolicyEvaluator
 from .policies import Policies as Policies
 from .policies import PolicyRow as PolicyRow
 from .policies import Preview as Preview
 from .protocols import ORCHESTRATE as ORCHESTRATE
-from .protocols import Ceiling as Ceiling
 from .protocols import Policy as Policy
 from .protocols import PolicyAction as PolicyAction
 from .protocols import PolicyWarning as PolicyWarning

@@ -25,15 +25,16 @@ from tract_jupyter.toolkit import Permission, policy_actor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from sqlalchemy import Connection
 
     from tract_jupyter.context import Repository, VersionedContext
-    from tract_jupyter.policy.protocols import Ceiling, PolicyAction
+    from tract_jupyter.policy.protocols import PolicyAction
     from tract_jupyter.policy.saved import PolicyStore, Slot
     from tract_jupyter.policy.view import ContextWatch
     from tract_jupyter.storage import PendingRows
-    from tract_jupyter.toolkit import PendingPolicy, PolicyCalls
+    from tract_jupyter.toolkit import Autonomy, PendingPolicy, PolicyCalls
 
 OUTCOMES: Final = (
     "executed", "proposed", "told", "rejected", "denied", "failed", "began", "interrupted", "skipped",
@@ -65,7 +66,7 @@ class PolicyEvaluator:
         store: PolicyStore,
         pendings: PendingRows,
         calls: PolicyCalls,
-        ceiling: Callable[[], Ceiling],
+        ceiling: Callable[[], Autonomy],
         watch: ContextWatch,
         orchestrate: Callable[[str, AutonomyLevel], object] | None = None,
         *,
@@ -84,9 +85,8 @@ class PolicyEvaluator:
         """Receives a line for the user about an action that did not run. If None, the line is a warning."""
         self.is_paused = False
         self._lock = threading.Lock()  # held during an evaluation; not reentrant
-        self._holds = 0
-        self._suspensions = 0
-        self._count_lock = threading.Lock()
+        self._holds: list[None] = []
+        self._suspensions: list[None] = []
         self._owed: set[str] = set()
         self.objects: dict[str, Any] = {}
         """This process's policy objects that are not built in."""
@@ -140,16 +140,9 @@ class PolicyEvaluator:
         """Evaluate the policies that are due before a compilation of the context."""
         self._moment("compile")
 
-    @whole_context
-    def hold(self) -> Iterator[None]:
+    def hold(self) -> AbstractContextManager[None]:
         """Postpone all evaluation within this context, because a turn is running."""
-        with self._count_lock:
-            self._holds += 1
-        try:
-            yield
-        finally:
-            with self._count_lock:
-                self._holds -= 1
+        return _counted(self._holds)
 
     def end_turn(self) -> None:
         """After the last turn, evaluate the due policies."""
@@ -158,16 +151,9 @@ class PolicyEvaluator:
             self._owed |= {"compile", "turn"}
             self._moment("turn")
 
-    @whole_context
-    def suspend(self) -> Iterator[None]:
+    def suspend(self) -> AbstractContextManager[None]:
         """Evaluate no policies within this context."""
-        with self._count_lock:
-            self._suspensions += 1
-        try:
-            yield
-        finally:
-            with self._count_lock:
-                self._suspensions -= 1
+        return _counted(self._suspensions)
 
     def _is_free(self) -> bool:
         return not (
@@ -593,6 +579,16 @@ class _ReportedError(Exception):
 
 class _LostError(Exception):
     """Raised if another process was faster."""
+
+
+@whole_context
+def _counted(entered: list[None]) -> Iterator[None]:
+    """Add an entry for the duration of a context. Other threads may do the same: both steps are atomic."""
+    entered.append(None)
+    try:
+        yield
+    finally:
+        entered.pop()
 
 
 def _words(error: BaseException) -> str:

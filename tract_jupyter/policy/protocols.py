@@ -21,7 +21,6 @@ from tract_jupyter.models import (
 
 if TYPE_CHECKING:
     from tract_jupyter.policy.view import PolicyView
-    from tract_jupyter.toolkit import Permission, ToolDefinition
 
 ORCHESTRATE: Final = "orchestrate"
 """The action that starts an orchestrator. All other actions are tool names."""
@@ -91,22 +90,6 @@ class Policy(Protocol):
         Args:
             view: the current context.
         """
-        ...
-
-
-class Ceiling(Protocol):
-    """The part of `t.autonomy` that limits policies."""
-
-    def effective(self, *levels: AutonomyLevel | str) -> AutonomyLevel:
-        """Return the effective level."""
-        ...
-
-    def permission(self, tool: ToolDefinition, level: AutonomyLevel | str, actor: str) -> Permission:
-        """Return the permission for a tool call by an actor at a level: allow, ask or deny."""
-        ...
-
-    def why_not(self, tool: ToolDefinition, level: AutonomyLevel | str, actor: str) -> str:
-        """Return the reason for a denial."""
         ...
 
 

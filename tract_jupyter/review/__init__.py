@@ -13,8 +13,7 @@
   `records`.
 * Decisions without a question: `grants` (standing approvals), `lock` and `recorded` (for runs without a user).
 * The origin of a question: `process`, `source` (the line of code). Captured output: `streams`.
-* Approvals of this user: `trust` signs, `signed_store` saves signed items and ignores unsigned ones. `settings` are one
-  kind of signed item.
+* Approvals of this user: `trust` signs, `signed_store` saves signed items, such as settings, and ignores unsigned ones.
 
 A new channel is one async function that takes a `ReviewRequest` and returns an `Answer`, with `personal_channel` as its
 decorator. Assign it to `tract.reviewer.channel`.

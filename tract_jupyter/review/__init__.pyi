@@ -108,9 +108,9 @@ from .request import request_to_dict as request_to_dict
 from .review import WRITER as WRITER
 from .review import Review as Review
 from .reviewer import Reviewer as Reviewer
-from .settings import Setting as Setting
-from .settings import Settings as Settings
 from .signed_store import ActiveStore as ActiveStore
+from .signed_store import Setting as Setting
+from .signed_store import Settings as Settings
 from .signed_store import SignedStore as SignedStore
 from .source import CallSite as CallSite
 from .source import CodeRange as CodeRange

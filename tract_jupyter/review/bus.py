@@ -61,23 +61,19 @@ class HookEvent(NamedTuple):
         return datetime.fromtimestamp(self.nanoseconds / 1e9, UTC)
 
 
-_Entry = tuple[str, str, str, str, str | None, int]
-"""The field values of a `HookEvent`."""
-
-
 class HookLog:
     """The hook log of one tract."""
 
     def __init__(self, database: Database, rows: HookLogRows) -> None:
         self._database = database
         self._rows = rows
-        self._unwritten: deque[_Entry] = deque()  # other threads append during a write
+        self._unwritten: deque[HookEvent] = deque()  # other threads append during a write
 
     def add(
         self, operation: str, handler: str, outcome: str, pending_id: str, error: str | None = None
     ) -> None:
         """Queue an entry. `flush` writes it."""
-        self._unwritten.append((operation, handler, outcome, pending_id, error, time.time_ns()))
+        self._unwritten.append(HookEvent(operation, handler, outcome, pending_id, error, time.time_ns()))
 
     def flush(self) -> None:
         """Write the queued entries. After an error, they remain queued for the next call.
@@ -90,12 +86,12 @@ class HookLog:
             return
         try:
             with self._database.write() as connection:
-                self._rows.add(connection, [_row(HookEvent._make(entry)) for entry in entries])
+                self._rows.add(connection, list(map(_row, entries)))
         except BaseException:
             self._unwritten.extendleft(reversed(entries))  # for the next time
             raise
 
-    def _taken(self) -> Iterator[_Entry]:
+    def _taken(self) -> Iterator[HookEvent]:
         with suppress(IndexError):  # another thread may take the last one
             while self._unwritten:
                 yield self._unwritten.popleft()

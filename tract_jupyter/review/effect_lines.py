@@ -209,11 +209,8 @@ def _cell(text: str) -> str:
 def effects_risk(effects: Effects) -> tuple[RiskLevel | None, str]:
     """Return the level of the worst effect, and a label for it such as `overwrites a file`."""
     risks = list(_list_risks(effects))
-    return max(risks, key=lambda risk: risk[0].rank, default=(None, _no_risk(effects)))
-
-
-def _no_risk(effects: Effects) -> str:
-    return "no effects" if effects.is_empty else "no files, no network"
+    no_risk = "no effects" if effects.is_empty else "no files, no network"
+    return max(risks, key=lambda risk: risk[0].rank, default=(None, no_risk))
 
 
 def _list_risks(effects: Effects) -> Iterator[tuple[RiskLevel, str]]:

@@ -274,7 +274,7 @@ class Grants:
                 and _covers(stored, subject)
                 and not _is_for(stored, subject.actor)
             ):
-                whom = _whom_in_words(stored.pattern_json)
+                whom = _terms_of(stored)["whom"]
                 return f"The standing approval {stored.grant_id[:8]} covers it for {whom}, not for {subject.actor}."
         return ""
 
@@ -392,10 +392,8 @@ class Grants:
     def _shown(self, stored: StoredGrant) -> Grant:
         return Grant(
             grant_id=stored.grant_id, kind=stored.kind, name=stored.name, definition_hash=stored.definition_hash,
-            covers=_values_in_words(stored.pattern_json), scope=stored.scope, uses=stored.uses,
-            most_uses=stored.most_uses, granted_by=stored.granted_by, created_at=read_moment(stored.created_at),
-            whom=_whom_in_words(stored.pattern_json), ignores=_ignored(stored.pattern_json),
-            state=self._state(stored), **_granted_action(stored.pattern_json),
+            scope=stored.scope, uses=stored.uses, most_uses=stored.most_uses, granted_by=stored.granted_by,
+            created_at=read_moment(stored.created_at), state=self._state(stored), **_terms_of(stored),
         )  # fmt: skip
 
 
@@ -425,32 +423,18 @@ def whom_in_words(actor: str, whom: object) -> str:
     return {"anybody": "anybody", "children": f"{actor} and its children"}.get(str(whom), actor)
 
 
-def _whom_in_words(pattern_json: str) -> str:
+def _terms_of(stored: StoredGrant) -> dict[str, Any]:
+    """Return the terms of a stored grant as the attributes of `Grant`. A damaged grant has unreadable terms."""
     try:
-        terms = json.loads(pattern_json)
-        return whom_in_words(terms["actor"], terms["whom"])
+        terms = json.loads(stored.pattern_json)
+        return {
+            "covers": str(terms.get("rule") or pattern_text(terms["pattern"], terms["approved"])),
+            "whom": whom_in_words(terms["actor"], terms["whom"]),
+            "ignores": tuple(map(str, terms["ignored"])),
+            "action": str(terms["action"]),
+            "arguments": dict(terms["arguments"]),
+        }
     except _DAMAGED:
-        return _UNREADABLE
-
-
-def _granted_action(pattern_json: str) -> dict[str, Any]:
-    try:
-        terms = json.loads(pattern_json)
-        return {"action": str(terms["action"]), "arguments": dict(terms["arguments"])}
-    except _DAMAGED:
-        return {"action": _UNREADABLE, "arguments": {}}
-
-
-def _ignored(pattern_json: str) -> tuple[str, ...]:
-    try:
-        return tuple(map(str, json.loads(pattern_json)["ignored"]))
-    except _DAMAGED:
-        return ()
-
-
-def _values_in_words(pattern_json: str) -> str:
-    try:
-        terms = json.loads(pattern_json)
-        return str(terms.get("rule") or pattern_text(terms["pattern"], terms["approved"]))
-    except _DAMAGED:
-        return _UNREADABLE
+        return {
+            "covers": _UNREADABLE, "whom": _UNREADABLE, "ignores": (), "action": _UNREADABLE, "arguments": {}
+        }  # fmt: skip

@@ -17,13 +17,15 @@ import json
 import os
 import re
 import secrets
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+from pydantic import ConfigDict, Field, with_config
 
 from tract_jupyter.exceptions import ContentError, LockFileError
-from tract_jupyter.models import canonical_json
+from tract_jupyter.models import canonical_json, read_as
 from tract_jupyter.storage import uninterrupted
 
 if TYPE_CHECKING:
@@ -182,9 +184,9 @@ LOCK_FILE = "tract.lock.json"
 VERSION = 1
 _SIGNED = "recorded"
 _UNSIGNED = {"signature": ""}
-_HEX = re.compile(r"[0-9a-f]{64}")
 
 
+@with_config(ConfigDict(extra="forbid"))
 @dataclass(frozen=True, slots=True)
 class RecordedDecision:
     """A recorded decision.
@@ -204,7 +206,7 @@ class RecordedDecision:
 
     kind: str
     title: str
-    identity: str
+    identity: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
     action: str
     arguments: dict[str, Any]
     decided_by: str
@@ -233,9 +235,6 @@ class RecordedDecision:
     def says(self) -> tuple[str, ...]:
         """Return the answer, the decider and the notebook."""
         return self.action, canonical_json(self.arguments), self.decided_by, self.notebook
-
-
-_KEYS = tuple(field.name for field in fields(RecordedDecision))
 
 
 def read_lock(path: Path) -> tuple[RecordedDecision, ...]:
@@ -319,24 +318,7 @@ def _entries(data: Any) -> Iterable[RecordedDecision]:
     if type(version) is not int or version != VERSION:
         raise ContentError(f"it has version {version!r}, and this tract_jupyter supports version {VERSION}")
     for number, entry in enumerate(data["entries"], 1):
-        try:
-            yield _entry(entry)
-        except ContentError as error:
-            raise ContentError(f"entry {number}: {error}") from None
-
-
-def _entry(data: Any) -> RecordedDecision:
-    if not isinstance(data, dict) or sorted(data) != sorted(_KEYS):
-        raise ContentError(f"it must have exactly {', '.join(_KEYS)}")
-    if not isinstance(data["arguments"], dict):
-        raise ContentError("its arguments are not an object")
-    for name in _KEYS:
-        if name != "arguments" and not isinstance(data[name], str):
-            raise ContentError(f"its {name} is not a text")
-    if not _HEX.fullmatch(data["identity"]):
-        raise ContentError("its identity is not 64 hex digits")
-    canonical_json(data)  # raises if the entry cannot be signed
-    return RecordedDecision(**data)
+        yield read_as(RecordedDecision, entry, ContentError, f"entry {number}")
 
 
 def _sorted(arguments: dict[str, Any]) -> dict[str, Any]:

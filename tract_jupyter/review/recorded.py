@@ -49,10 +49,11 @@ def recordable_decisions(
         TrustError: no usable secret exists.
     """
     decided = ledger.decided(personal_channels())
-    displayed = [
+    displayed = [  # `pass_through` is for handlers only, and does not settle a pending
         (d, p)
         for d, p in decided
-        if ((p.request is not None and not p.is_unshown) or p.operation == ACTIVATE) and _is_offered(d)
+        if ((p.request is not None and not p.is_unshown) or p.operation == ACTIVATE)
+        and d.action != "pass_through"
     ]
     chosen = [(d, p) for d, p in displayed if since is None or d.decided_at >= since]
     usable = [(d, p) for d, p in chosen if _is_done(d) and ledger.verifies(d)]
@@ -65,10 +66,6 @@ def recordable_decisions(
     }  # fmt: skip
     entries = [_entry(d, p, notebook).signed(project) for d, p in [*earlier.values(), *usable]]
     return RecordableDecisions(entries, len(chosen) - len(usable))
-
-
-def _is_offered(decision: StoredDecision) -> bool:
-    return decision.action != "pass_through"  # for handlers only; it does not settle a pending
 
 
 def _is_done(decision: StoredDecision) -> bool:

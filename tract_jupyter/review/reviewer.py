@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from tract_jupyter.review.grants import Grants
     from tract_jupyter.review.ledger import Ledger
     from tract_jupyter.review.pending import Pending
-    from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.storage import StoredPending
 
     Asked = TypeVar("Asked", bound=Pending)
@@ -126,9 +125,6 @@ class Reviewer:
         self._lock = threading.RLock()
         self._is_watching = False
         gate.check_code = self._check_code
-
-    def _recorded(self) -> RecordedDecisions | None:
-        return self.channel.recorded()
 
     # --- without asking
 

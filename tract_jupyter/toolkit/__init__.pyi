@@ -48,10 +48,10 @@ from .mcp.http import MOST_BYTES as MOST_BYTES
 from .mcp.http import HttpServer as HttpServer
 from .mcp.http import ServerAddress as ServerAddress
 from .mcp.http import server_tokens as server_tokens
-from .mcp.jupyter_sessions import jupyter_servers as jupyter_servers
 from .mcp.proxy import KernelProxy as KernelProxy
 from .mcp.served import ServedKernel as ServedKernel
 from .mcp.served import find_kernel as find_kernel
+from .mcp.served import jupyter_servers as jupyter_servers
 from .mcp.served import served_kernels as served_kernels
 from .mcp.server import InboxChannel as InboxChannel
 from .mcp.server import McpService as McpService

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from tract_jupyter.toolkit.definitions import ToolDefinition
+    from tract_jupyter.toolkit.executor import ToolExecutor
 
 
 USER = "user"
@@ -75,14 +76,6 @@ class Caller(Protocol):
         ...
 
 
-class Executing(Protocol):
-    """The part of an executor's protocol that this module needs."""
-
-    def stands_below(self, other: object) -> bool:
-        """Return True if another executor is an ancestor of this one."""
-        ...
-
-
 _running: list[_Running] = []
 SCRIPT_FILES: Final = "<script:"
 """The prefix of the file names of script code."""
@@ -92,7 +85,7 @@ class _Running(NamedTuple):
     """A running script, its executor, and the threads that existed before it."""
 
     caller: Caller
-    executor: Executing
+    executor: ToolExecutor
     earlier: frozenset[threading.Thread]
 
     def is_of(self, executor: object) -> bool:
@@ -166,7 +159,7 @@ def _script_on_stack() -> str:
 
 
 @whole_context
-def calling(caller: Caller, executor: Executing) -> Iterator[None]:
+def calling(caller: Caller, executor: ToolExecutor) -> Iterator[None]:
     """Attribute the calls of this thread or task, and of threads that it starts, to a script."""
     running = _Running(caller, executor, frozenset(threading.enumerate()))
     _running.append(running)

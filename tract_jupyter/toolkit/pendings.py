@@ -26,7 +26,7 @@ from tract_jupyter.review import (
     own_arguments,
     value_rows,
 )
-from tract_jupyter.review.builtin import BuiltinPending, Field
+from tract_jupyter.review.builtin import BuiltinPending, Field, check_branch
 from tract_jupyter.storage import whole_context
 from tract_jupyter.toolkit.definitions import CallDetails
 
@@ -136,15 +136,8 @@ class ToolQuestion(FieldPending):
             FingerprintError: the tool changes the history, and another branch is the current one.
         """
         tool = self.current_tool
-        if tool is None or not tool.writes_history:
-            return
-        current = self.acts_in.current_branch
-        if self.branch in (None, current):
-            return
-        raise FingerprintError(
-            f"this request is for branch {self.branch!r}, and the current branch is {current!r}; "
-            f"switch({self.branch!r}) first"
-        )
+        if tool is not None and tool.writes_history and self.branch is not None:
+            check_branch(self.acts_in, self.branch)
 
     @property
     def fired(self) -> type[DynamicPending] | None:

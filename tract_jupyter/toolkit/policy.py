@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from tract_jupyter.exceptions import ToolExecutionError, nearest
 from tract_jupyter.models import check_text, plain
 from tract_jupyter.prompts import NO_PERMISSION
-from tract_jupyter.review import action
 from tract_jupyter.review.builtin import Field
 from tract_jupyter.toolkit.callers import Permission
 from tract_jupyter.toolkit.pendings import Approval, ToolPending
@@ -49,14 +48,6 @@ class PendingPolicy(ToolPending):
     tool_field = "action_type"
     arguments_field = "action_params"
     again = "apply the policy again"
-
-    @action
-    def modify_params(
-        self, params: Annotated[dict[str, Any], "New values; the others do not change."]
-    ) -> dict[str, Any]:
-        """Change arguments of the call, and return all of them."""
-        self.fields = self._with_values(self.field_parameters.validate({**self.action_params, **params}))
-        return dict(self.action_params)
 
     @property
     def title(self) -> str:

@@ -205,7 +205,7 @@ def _extrapolate(total: int, length: int) -> int:
 
 
 class CallRecord(NamedTuple):
-    """The record of a call by code. Sizes are approximate numbers of JSON characters.
+    """The record of a call by code.
 
     Every call creates a record. A named tuple is four times faster to create than a frozen dataclass.
     """
@@ -216,5 +216,3 @@ class CallRecord(NamedTuple):
     success: bool
     error: str
     seconds: float
-    argument_size: int
-    result_size: int

@@ -16,7 +16,7 @@ from tract_jupyter.models import brief_repr, printable, repr_of_whole
 from tract_jupyter.models.schema import stub_source, type_text
 from tract_jupyter.toolkit.callers import USER, current_caller
 from tract_jupyter.toolkit.names import HELPERS, all_functions, functions
-from tract_jupyter.toolkit.results import CallRecord, rough_size
+from tract_jupyter.toolkit.results import CallRecord
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -61,12 +61,9 @@ class ToolBridge:
             result = script.execute(executor, name, arguments)
         seconds = perf_counter() - started
         if not result.replayed:
-            self.call_log.append(
-                CallRecord(
-                    name, arguments, script.actor if script else self.actor, result.success, result.error, seconds,
-                    rough_size(arguments), rough_size(result.output),
-                )
-            )  # fmt: skip
+            actor = script.actor if script else self.actor
+            record = CallRecord(name, arguments, actor, result.success, result.error, seconds)
+            self.call_log.append(record)
         return result.output if result.success and result.told is None else result.value(arguments)
 
 

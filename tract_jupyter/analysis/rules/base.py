@@ -86,11 +86,16 @@ class Rule:
         """Return the manual page, in Markdown."""
         return inspect.cleandoc(cls.__doc__ or "")
 
+    def level_of(self, reference: Reference, view: CodeView) -> RiskLevel | None:  # noqa: ARG002 - for subclasses
+        """Return the level of one mention of a name in ``symbols``; None for no finding."""
+        return reference.level
+
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Judge one mention of a name in ``symbols``."""
-        yield self.finding(
-            view, reference.node, f"{reference.shown} {self.effect}.", reference.level, reference.confidence
-        )
+        level = self.level_of(reference, view)
+        if level is not None:
+            reason = f"{reference.shown} {self.effect}."
+            yield self.finding(view, reference.node, reason, level, reference.confidence)
 
     def check(self, view: CodeView) -> Iterator[Finding]:  # noqa: ARG002 - overridden by rules that look at structure
         """Judge the structure of the code, which no table of names covers."""

@@ -21,7 +21,7 @@ from tract_jupyter.analysis.source import arguments_of, last_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import CodeView
 
@@ -54,14 +54,11 @@ class RunsText(Rule):
     effect = "runs text as code"
     remedy = "Write the code itself; for data use ast.literal_eval or json.loads."
 
-    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+    def level_of(self, reference: Reference, view: CodeView) -> RiskLevel | None:
         """Leave out types in comparisons: ``isinstance(x, types.FunctionType)``."""
         is_type = reference.symbol.startswith("types.")
-        if is_type and (isinstance(reference.node, ast.alias) or _is_type_test(reference.node, view)):
-            return
-        yield self.finding(
-            view, reference.node, f"{reference.shown} {self.effect}.", reference.level, reference.confidence
-        )
+        is_left_out = isinstance(reference.node, ast.alias) or _is_type_test(reference.node, view)
+        return None if is_type and is_left_out else reference.level
 
     def check(self, view: CodeView) -> Iterator[Finding]:
         """Check annotations that are texts. Pydantic and get_type_hints evaluate them."""
@@ -186,13 +183,10 @@ class ConfiguresByName(Rule):
     effect = "calls the functions that its configuration names"
     remedy = "Create the objects in code."
 
-    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+    def level_of(self, reference: Reference, view: CodeView) -> RiskLevel:
         """Raise the level if the code contains a factory key."""
         factory = any(node.value in _FACTORIES for node in view.of(ast.Constant))
-        level = HIGH if factory else reference.level
-        yield self.finding(
-            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
-        )
+        return HIGH if factory else reference.level
 
 
 @register

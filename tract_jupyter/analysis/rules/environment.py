@@ -19,7 +19,7 @@ from tract_jupyter.analysis.values import MAX_NAME
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.program import Binding
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import CodeView
@@ -116,17 +116,14 @@ class ChangesEnvironment(Rule):
     effect = "changes environment variables for everything that starts later"
     remedy = "Pass settings as arguments."
 
-    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+    def level_of(self, reference: Reference, view: CodeView) -> RiskLevel | None:
         """Raise the level for variables that choose which code runs."""
         if reference.symbol in {"os.environ", "os.environb"} and not _is_write(reference.node, view):
-            return
+            return None
         keys = _keys(reference.node, view)
-        level = HIGH if any(map(steers_code, keys)) else reference.level
         if keys and all(map(_SETTING.match, keys)):
-            level = LOW
-        yield self.finding(
-            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
-        )
+            return LOW
+        return HIGH if any(map(steers_code, keys)) else reference.level
 
 
 @register
@@ -283,7 +280,8 @@ def _holds_secret(nodes: Sequence[ast.expr], clean: set[ast.AST], view: CodeView
         seen.add(node)
         if _is_secret(node, view):
             return True
-        stack += _PARTS_OF.get(type(node), _no_parts)(node, view)
+        parts_of = _PARTS_OF.get(type(node))
+        stack += () if parts_of is None else parts_of(node, view)
     clean |= seen
     return False
 
@@ -320,10 +318,6 @@ def _asks_for_secret(call: ast.Call) -> bool:
 def _may_name_secret(key: ast.expr, view: CodeView) -> bool:
     texts = view.resolver.value(key).texts
     return not texts or any(view.look(_VALUE.search, text[:MAX_NAME]) for text in texts)
-
-
-def _no_parts(_node: ast.expr, _view: CodeView) -> Sequence[ast.expr]:
-    return ()
 
 
 def _of_name(node: ast.Name, view: CodeView) -> Sequence[ast.expr]:

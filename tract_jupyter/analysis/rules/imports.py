@@ -76,12 +76,9 @@ class ChangesImports(Rule):
     effect = "changes the source of imports"
     remedy = "Install the package, or start the kernel in its folder."
 
-    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+    def level_of(self, reference: Reference, view: CodeView) -> RiskLevel:
         """Lower the level if the code reads ``sys.path``, or adds a folder of the workspace to it."""
-        level = _path_level(reference, view) if reference.symbol == "sys.path" else reference.level
-        yield self.finding(
-            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
-        )
+        return _path_level(reference, view) if reference.symbol == "sys.path" else reference.level
 
 
 def _path_level(reference: Reference, view: CodeView) -> RiskLevel:
@@ -91,17 +88,13 @@ def _path_level(reference: Reference, view: CodeView) -> RiskLevel:
         texts = [text for argument in call.args for text in view.resolver.value(argument).texts]
         places = {view.workspace.locate(text) for text in texts}
         if places & {PathLocation.OUTSIDE, PathLocation.TEMPORARY}:
-            return HIGH if any(map(_is_far, texts)) else MEDIUM
+            return HIGH if any(text.startswith(("/", "~")) for text in texts) else MEDIUM
         return LOW if places == {PathLocation.INSIDE} else reference.level
     target = parent if isinstance(parent, ast.Subscript) else node
     return LOW if isinstance(getattr(target, "ctx", ast.Load()), ast.Load) else reference.level
 
 
 _CHANGES = frozenset({"append", "insert", "extend", "remove", "pop", "clear", "__setitem__"})
-
-
-def _is_far(text: str) -> bool:
-    return text.startswith(("/", "~"))
 
 
 @register

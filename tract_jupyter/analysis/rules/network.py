@@ -63,7 +63,7 @@ class TalksToNetwork(Rule):
     effect = "talks to another machine"
     remedy = "Use a tool for this service."
 
-    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+    def level_of(self, reference: Reference, view: CodeView) -> RiskLevel:  # noqa: ARG002 - the name decides
         """Lower the level of a class and of an import. The methods act, and are separate mentions."""
         owner, _, name = reference.symbol.rpartition(".")
         name_words = words_of(name)
@@ -75,10 +75,7 @@ class TalksToNetwork(Rule):
         )
         is_class = "()" not in owner and makes and owner not in _ACTS_ITSELF
         waits = is_class or isinstance(reference.node, ast.alias)
-        level = MEDIUM if waits and reference.level > MEDIUM else reference.level
-        yield self.finding(
-            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
-        )
+        return MEDIUM if waits and reference.level > MEDIUM else reference.level
 
 
 @register

@@ -91,14 +91,12 @@ def other_calls(view: CodeView) -> tuple[OtherCall, ...]:
 
 
 def _find(view: CodeView) -> tuple[OtherCall, ...]:
-    return tuple(_found(view))
-
-
-def _found(view: CodeView) -> Iterator[OtherCall]:
+    calls = []
     for node in view.deadline.watched(view.of(ast.Call)):
         name_words = frozenset(words_of(last_name(node.func)))
         if name_words and not _is_inert(name_words, node.func, view):
-            yield OtherCall(node, name_words, tuple(dict.fromkeys(_texts(node, view))))
+            calls.append(OtherCall(node, name_words, tuple(dict.fromkeys(_texts(node, view)))))
+    return tuple(calls)
 
 
 def _is_inert(name_words: frozenset[str], function: ast.expr, view: CodeView) -> bool:
@@ -296,7 +294,6 @@ def _opens(call: OtherCall, view: CodeView) -> Iterator[Finding]:
             and _is_path(text, view)
             and (saves or not call.words.isdisjoint(_OPENS))
         ):
-            view.external.append(text)
             category = Category.FILESYSTEM_WRITE if saves else Category.FILESYSTEM_READ
             reason = f"{call.shown} gets {place.value}."
             yield RULES["TJ204"].finding(view, call.node.func, reason, HIGH, LIKELY, category)

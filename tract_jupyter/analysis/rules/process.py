@@ -9,9 +9,7 @@ from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, MEDIUM, Rule, regi
 from tract_jupyter.analysis.rules.cost import magnitude
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tract_jupyter.analysis.findings import Finding
+    from tract_jupyter.analysis.findings import RiskLevel
     from tract_jupyter.analysis.rules.base import Reference
     from tract_jupyter.analysis.view import CodeView
 
@@ -76,14 +74,12 @@ class SteersProcess(Rule):
     effect = "controls a process"
     remedy = "Return a value or raise an exception instead."
 
-    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+    def level_of(self, reference: Reference, view: CodeView) -> RiskLevel:
         """Raise the level of a recursion limit that is high enough to overflow the C stack."""
-        call, level = view.call_of(reference.node), reference.level
-        if reference.symbol == "sys.setrecursionlimit" and call is not None and call.args:
-            level = MEDIUM if (magnitude(call.args[0], view) or 0) >= _DEEP else level
-        yield self.finding(
-            view, reference.node, f"{reference.shown} {self.effect}.", level, reference.confidence
-        )
+        call = view.call_of(reference.node)
+        if reference.symbol != "sys.setrecursionlimit" or call is None or not call.args:
+            return reference.level
+        return MEDIUM if (magnitude(call.args[0], view) or 0) >= _DEEP else reference.level
 
 
 @register

@@ -50,24 +50,17 @@ class ReadsInternals(Rule):
     effect = "leads to the interpreter's internals"
     remedy = "Import modules by name. Use type() and isinstance()."
 
-    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+    def level_of(self, reference: Reference, view: CodeView) -> RiskLevel | None:
         """Judge the whole chain. Alone, some of these attributes are ordinary Python."""
-        level = _internal_level(reference, view)
-        if level is not None:
-            name = reference.symbol.removeprefix("*.")
-            yield self.finding(view, reference.node, f"{name} {self.effect}.", level, reference.confidence)
-
-
-def _internal_level(reference: Reference, view: CodeView) -> RiskLevel | None:
-    node, name = reference.node, reference.symbol.removeprefix("*.")
-    if name == "builtins":
-        return HIGH if isinstance(node, ast.Name) and node.id == "__builtins__" else None
-    if isinstance(node, ast.pattern):
-        return reference.level
-    if not isinstance(node, ast.Attribute):
-        return HIGH  # spelled as a string, which hides the name
-    judge = _JUDGES.get(name)
-    return judge(node, view) if judge else reference.level
+        node, name = reference.node, reference.symbol.removeprefix("*.")
+        if name == "builtins":
+            return HIGH if isinstance(node, ast.Name) and node.id == "__builtins__" else None
+        if isinstance(node, ast.pattern):
+            return reference.level
+        if not isinstance(node, ast.Attribute):
+            return HIGH  # spelled as a string, which hides the name
+        judge = _JUDGES.get(name)
+        return judge(node, view) if judge else reference.level
 
 
 def _hierarchy_level(node: ast.Attribute, _view: CodeView) -> RiskLevel:
@@ -148,12 +141,11 @@ class InspectsProcess(Rule):
     effect = "gives access to all objects of the process"
     remedy = "Pass the objects as arguments."
 
-    def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
+    def level_of(self, reference: Reference, view: CodeView) -> RiskLevel | None:
         """Leave out tests for a loaded module: ``"google.colab" in sys.modules``."""
         parent = view.parent(reference.node)
         asks = isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.In, ast.NotIn))
-        if reference.symbol != "sys.modules" or not asks:
-            yield from super().on_reference(reference, view)
+        return None if reference.symbol == "sys.modules" and asks else reference.level
 
 
 _FORMATS = ("format", "format_map", "vformat", "get_field")

@@ -118,7 +118,7 @@ class ChangesTools(Rule):
 
     def _calls(self, view: CodeView) -> Iterator[Finding]:
         for call in view.calls_to(_LISTERS):
-            if call.args and _is_module(call.args[0], view):
+            if call.args and "tools" in view.resolver.value(call.args[0]).names:
                 yield self.finding(view, call, "Exposes every tool at once, without naming one.")
         for call in view.calls_to(("builtins.setattr", "builtins.delattr")):
             if call.args and _is_tools(call.args[0], view):
@@ -126,10 +126,6 @@ class ChangesTools(Rule):
 
 
 _LISTERS = frozenset({"builtins.vars", "inspect.getmembers", "inspect.getmembers_static"})
-
-
-def _is_module(node: ast.expr, view: CodeView) -> bool:
-    return "tools" in view.resolver.value(node).names
 
 
 def _is_tools(node: ast.expr, view: CodeView) -> bool:

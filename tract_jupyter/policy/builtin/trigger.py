@@ -1,20 +1,24 @@
-"""Policies with a `Trigger`, and the policy that starts an orchestrator."""
+"""Policies with a `Trigger`: one starts an orchestrator, the other fires an operation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence  # noqa: TC003 # for check_fields
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self
 
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import MOMENTS, Trigger, brief_repr
+from tract_jupyter.operations import FiringCondition
 from tract_jupyter.policy.builtin.base import BuiltinPolicy
 from tract_jupyter.policy.protocols import ORCHESTRATE, PolicyAction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from tract_jupyter.operations import OperationSpec
+    from tract_jupyter.policy.policies import Policies
     from tract_jupyter.policy.view import PolicyView
 
 _NEWS = {
@@ -184,3 +188,71 @@ def _read(value: Any) -> Trigger:
         raise ContentError(
             f"invalid trigger {brief_repr(value)}; use Trigger(commits=..., tokens=...)"
         ) from None
+
+
+_TOOL: Final = "fire_"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperationPolicy(TriggeredPolicy):
+    """Fire an active operation when its `fires_on` holds. The policy is added and removed with the operation.
+
+    The condition must be the one in the active version, which the user approved. Otherwise the policy does nothing.
+
+    Attributes:
+        operation: the operation's name.
+        condition: the operation's firing condition, as a dict.
+    """
+
+    type_name: ClassVar[str] = "operation"
+    usual_priority: ClassVar[int] = 500
+
+    operation: str = ""
+    condition: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        """Check the settings."""
+        super().__post_init__()
+        if not self.operation:
+            raise ContentError(
+                "the policy needs the name of an operation, such as operation='citation_check'"
+            )
+        if self.when.hook is not None:
+            raise ContentError("an operation with a hook belongs to runs and has no policy; omit the hook")
+
+    @cached_property
+    def when(self) -> FiringCondition:
+        """The parsed condition."""
+        return FiringCondition.from_dict(self.condition or {})
+
+    @property
+    def triggers(self) -> Sequence[Trigger]:
+        """The condition."""
+        return (self.when,)
+
+    def evaluate(self, view: PolicyView) -> PolicyAction | None:
+        """Return the firing if it is due and the active version has this condition."""
+        cause = self._cause(self.when, view)
+        if cause is None:
+            return None
+        operations = view.tract.operations  # type: ignore[attr-defined] # every tract has them
+        spec = operations.registry.reviewed_spec(self.operation)  # last, because it is the slowest check
+        if spec is None or spec.fires_on != self.when:
+            return None
+        reason = f"{self.operation}: {cause.reason}."
+        return self._wants(_TOOL + self.operation, self.when.fields, reason, condition=cause.condition)
+
+
+def follow(policies: Policies, name: str, spec: OperationSpec | None) -> None:
+    """Add, update or remove the policy of an operation, according to its active version.
+
+    Args:
+        policies: the policies of the tract.
+        name: the operation's name.
+        spec: its active version, or None if it is no longer active.
+    """
+    policy = f"operation-{name}"
+    if spec is not None and spec.fires_on is not None and not spec.fires_in_runs:
+        policies.add("operation", name=policy, operation=name, condition=spec.fires_on.to_dict())
+    elif any(row.name == policy for row in policies.list()):
+        policies.remove(policy)

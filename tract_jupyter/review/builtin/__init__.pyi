@@ -2,6 +2,7 @@ from .base import BuiltinPending as BuiltinPending
 from .base import Field as Field
 from .base import Guided as Guided
 from .base import ValidationResult as ValidationResult
+from .base import check_branch as check_branch
 from .base import guidance_source as guidance_source
 from .generation import PendingGeneration as PendingGeneration
 from .history import PendingCompress as PendingCompress

@@ -124,11 +124,7 @@ class BuiltinPending(Pending):
         branch = self.fields.get("branch")
         if branch is None:
             return
-        if self.tract.current_branch != branch:
-            raise FingerprintError(
-                f"this request is for branch {branch!r}, and the current branch is {self.tract.current_branch!r}; "
-                f"switch({branch!r}) first"
-            )
+        check_branch(self.tract, branch)
         if self.tract.head == self.fields.get("head"):
             return
         try:
@@ -142,6 +138,19 @@ class BuiltinPending(Pending):
         Raises:
             TractError: a commit has changed. The error names the change.
         """
+
+
+def check_branch(tract: Any, branch: str | None, subject: str = "this request") -> None:
+    """Check that a tract is on the branch of a request.
+
+    Raises:
+        FingerprintError: another branch is current.
+    """
+    current = tract.current_branch
+    if current != branch:
+        raise FingerprintError(
+            f"{subject} is for branch {branch!r}, and the current branch is {current!r}; switch({branch!r}) first"
+        )
 
 
 def guidance_source(before: str | None, writer: str) -> str:

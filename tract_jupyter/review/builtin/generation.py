@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from tract_jupyter.exceptions import FingerprintError, PendingError, PendingStateError
+from tract_jupyter.exceptions import PendingError, PendingStateError
 from tract_jupyter.llm import CUT, ask_model, sent_of
 from tract_jupyter.models import counted
 from tract_jupyter.prompts import retry_text
-from tract_jupyter.review.builtin.base import BuiltinPending, Field, ValidationResult
+from tract_jupyter.review.builtin.base import BuiltinPending, Field, ValidationResult, check_branch
 from tract_jupyter.review.introspection import reading
 from tract_jupyter.review.pending import action
 from tract_jupyter.review.request import ValueRow, ValueTable
@@ -120,12 +120,7 @@ class PendingGeneration(BuiltinPending):
         Raises:
             FingerprintError: another branch is current.
         """
-        branch, current = self.fields["branch"], self.tract.current_branch
-        if current != branch:
-            raise FingerprintError(
-                f"this reply is for branch {branch!r}, and the current branch is {current!r}; "
-                f"switch({branch!r}) first"
-            )
+        check_branch(self.tract, self.fields["branch"], "this reply")
 
     def why(self) -> str:
         """Explain who asked, and whether the context has changed since."""

@@ -264,8 +264,8 @@ class PendingMerge(GuidedPending):
     @property
     def without_button(self) -> frozenset[str]:  # type: ignore[override] # retrying takes a resolver
         """The actions without a button: the conflict inputs replace them, or they need a missing resolver."""
-        values = {"set_resolution", "edit_resolution", "edit_interactive"}
-        return frozenset(values if callable(self._resolver) else {*values, "retry", "edit_guidance"})
+        others = () if callable(self._resolver) else ("retry", "edit_guidance")
+        return frozenset({"set_resolution", *others})
 
     @gated  # not an @action: only explicit arguments are stored
     def approve(
@@ -310,27 +310,6 @@ class PendingMerge(GuidedPending):
         self.resolutions[conflict["key"]] = {"action": action, "replacement": text, "reason": reason}
 
     @action
-    def edit_resolution(self, key: Key, text: str) -> None:
-        """Replace the text of a resolved conflict."""
-        if key not in self.resolutions:
-            raise HistoryError(f"{key!r} has no resolution yet; use set_resolution")
-        self.resolutions[key] = {**self.resolutions[key], "action": "replace", "replacement": text}
-
-    @action
-    def edit_interactive(self) -> None:
-        """Ask at the keyboard about each open conflict."""
-        for conflict in self.conflicts:
-            if conflict["key"] not in self.resolutions:
-                print(f"{conflict['key']}\n  ours:   {conflict['ours']}\n  theirs: {conflict['theirs']}")  # noqa: T201
-                answer = input("ours / theirs / skip, or the new text: ").strip()
-                simple = answer in {"ours", "theirs", "skip"}
-                self.resolutions[conflict["key"]] = {
-                    "action": answer if simple else "replace",
-                    "replacement": None if simple else answer,
-                    "reason": "",
-                }
-
-    @action
     def retry(
         self,
         guidance: Annotated[str | None, "Guidance for this part; default: the guidance of the whole."] = None,
@@ -339,7 +318,8 @@ class PendingMerge(GuidedPending):
         if not callable(self._resolver):
             raise HistoryError("there is no resolver to call again; use set_resolution")
         guidance = guidance or self.guidance
-        self.resolutions = resolutions_of(self._conflicts(), with_guidance(self._resolver, guidance))
+        conflicts = self._look(self.fields).result.conflicts
+        self.resolutions = resolutions_of(conflicts, with_guidance(self._resolver, guidance))
 
     @reading
     def validate(self) -> ValidationResult:
@@ -439,9 +419,6 @@ class PendingMerge(GuidedPending):
                 f"there is no conflict {key!r}.{nearest(key, keys)} Conflicts: {', '.join(keys)}"
             )
         return conflict  # type: ignore[no-any-return] # a field's value
-
-    def _conflicts(self) -> Sequence[Conflict]:
-        return self._look(self.fields).result.conflicts
 
 
 _Value = str | None

@@ -456,7 +456,8 @@ def check_server(name: str, command: Sequence[str] | None, url: str | None) -> N
         )
     if isinstance(command, str) and command.startswith(("http://", "https://")):
         raise McpError(f"MCP server {name!r} has a URL; pass it by name: url={command!r}")
-    if command is not None and not (_is_list(command) and all(isinstance(word, str) for word in command)):
+    is_list = isinstance(command, list | tuple) and bool(command)
+    if command is not None and not (is_list and all(isinstance(word, str) for word in command)):
         raise McpError(
             f"the command of MCP server {name!r} must be a list of texts, the program first; shlex.split converts "
             f"a shell line. Got {brief_repr(command)}"
@@ -503,7 +504,3 @@ def _check_name(name: str) -> None:
             f"Python name of at most {_LONGEST_NAME} characters that does not begin with '_' or {TOOL_PREFIX!r}, and "
             f"none of {', '.join([*HELPERS, TOOL_PREFIX.rstrip('_'), *TOOL_GROUPS])}"
         )
-
-
-def _is_list(command: Sequence[str]) -> bool:
-    return isinstance(command, list | tuple) and bool(command)

@@ -232,7 +232,7 @@ class McpService:
         self, ctx: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
         self._session = ctx.session
-        actor, arguments = _actor(ctx), params.arguments or {}
+        actor, arguments = f"{CLIENT}{_client(ctx) or 'unknown'}", params.arguments or {}
         call = (
             self._calls.find(arguments.get("id"), actor)
             if params.name == RESULT
@@ -455,11 +455,6 @@ def _in_event_loop() -> bool:
     except RuntimeError:
         return False
     return True
-
-
-def _actor(ctx: ServerRequestContext[Any]) -> str:
-    """Return the actor of a client, with the client's own name."""
-    return f"{CLIENT}{_client(ctx) or 'unknown'}"
 
 
 def _client(ctx: ServerRequestContext[Any]) -> str:
