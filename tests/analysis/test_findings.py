@@ -66,6 +66,12 @@ def test_findings_are_sorted_by_line_then_severity():
     assert analyze("1").max_risk_level is None
 
 
+def test_imports_and_external_paths_are_listed():
+    result = analyze("import os.path, json as j\nfrom . import x\nopen('/etc/passwd'); open('data.csv')")
+    assert result.imports == (".", "json", "os.path")
+    assert result.external_paths == ("/etc/passwd",)
+
+
 def test_results_are_frozen():
     result = analyze("eval('1')")
     with pytest.raises(dataclasses.FrozenInstanceError):

@@ -277,7 +277,8 @@ def test_an_object_of_unknown_origin_that_sends_a_body_to_an_address():
     assert found("def check(client):\n    client.post('/rows', json=rows)") == set()
 
 
-def test_a_session_is_told_all_cells():
+def test_a_session_is_told_all_cells_or_each():
     session, cells = AnalysisSession(), ["drop = lambda p: exec(p)"]
     assert session.analyze("drop(x)", cells_before=cells).findings
+    assert session.analyze("drop(x)").findings
     assert not session.analyze("drop(x)", cells_before=[]).findings

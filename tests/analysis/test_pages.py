@@ -28,7 +28,7 @@ def test_a_page_has_the_four_headings_in_order(code):
 @pytest.mark.parametrize("code", WITH_CODE)
 def test_the_example_is_found_by_its_rule(code):
     example = EXAMPLE.search(RULES[code].manual()).group(1)
-    found = CodeAnalyzer("/home/user/project").analyze(example, tools=TOOLS).findings
+    found = CodeAnalyzer("/home/user/project", tools=TOOLS).analyze(example).findings
     assert code in {finding.code for finding in found}
 
 

@@ -16,12 +16,10 @@ def session():
     return AnalysisSession()
 
 
-WORKSPACE = "import os as workspace"
-
-
 def test_names_of_cells_that_ran_are_known(session):
-    cells = [WORKSPACE, "run = workspace.system"]
-    assert codes(session.analyze("run('ls')", cells_before=cells)) == {"TJ101"}
+    session.ran("import os as workspace")
+    session.ran("run = workspace.system")
+    assert codes(session.analyze("run('ls')")) == {"TJ101"}
 
 
 def test_what_was_only_looked_at_is_not_kept(session):
@@ -32,23 +30,26 @@ def test_what_was_only_looked_at_is_not_kept(session):
 
 
 def test_a_name_of_ones_own_lasts_too(session):
-    cells = ["def compile(x):\n    return x\nopen = 1"]
-    assert codes(session.analyze("compile('x')", cells_before=cells)) == set()
+    session.ran("def compile(x):\n    return x\nopen = 1")
+    assert codes(session.analyze("compile('x')")) == set()
 
 
 def test_it_forgets_with_the_kernel(session):
-    assert codes(session.analyze("workspace.system('ls')", cells_before=[WORKSPACE])) == {"TJ101"}
+    session.ran("import os as workspace")
+    session.reset()
     assert codes(session.analyze("workspace.system('ls')")) == set()
 
 
 def test_a_cell_that_cannot_be_read_teaches_nothing(session):
-    cells = [WORKSPACE, "def f(:", "(" * 5000, "\0"]
-    assert codes(session.analyze("workspace.system('ls')", cells_before=cells)) == {"TJ101"}
+    session.ran("import os as workspace")
+    for broken in ("def f(:", "(" * 5000, "\0"):
+        session.ran(broken)
+    assert codes(session.analyze("workspace.system('ls')")) == {"TJ101"}
 
 
 def test_magics_of_earlier_cells(session):
-    cells = [f"%matplotlib inline\n{WORKSPACE}\n!ls"]
-    assert codes(session.analyze("workspace.system('ls')", cells_before=cells)) == {"TJ101"}
+    session.ran("%matplotlib inline\nimport os as workspace\n!ls")
+    assert codes(session.analyze("workspace.system('ls')")) == {"TJ101"}
 
 
 def test_the_analyzer_is_the_one_given():
@@ -60,6 +61,5 @@ def test_it_says_the_same_as_all_cells_at_once():
     cells = ["import os as o", "f = getattr(o, 'sys' + 'tem')", "g = [f]", "g[0]('ls')"]
     session = AnalysisSession()
     for number, cell in enumerate(cells):
-        before = cells[:number]
-        expected = CodeAnalyzer().analyze(cell, cells_before=before)
-        assert session.analyze(cell, cells_before=before) == expected
+        assert session.analyze(cell) == CodeAnalyzer().analyze(cell, cells_before=cells[:number])
+        session.ran(cell)

@@ -56,19 +56,30 @@ class AnalysisSession:
         self._lock = threading.Lock()
 
     def analyze(
-        self, code: str, *, tools: Iterable[str] = (), cells_before: Sequence[str] = ()
+        self, code: str, *, tools: Iterable[str] = (), cells_before: Sequence[str] | None = None
     ) -> AnalysisResult:
         """Analyze a cell before it runs. The session does not keep the cell, because it may never run.
 
         Args:
             code: The cell.
             tools: Names of tools that it may call.
-            cells_before: All cells that ran, in order. The session reads only new ones.
+            cells_before: All cells that ran, in order. The default is the cells passed to `ran`.
         """
         with self._lock, without_collection():
-            self._know(list(cells_before))
+            if cells_before is not None:
+                self._know(list(cells_before))
             with self._program.tentatively():
                 return self.analyzer.analyze_in(self._program, code, tools)
+
+    def ran(self, code: str) -> None:
+        """Keep the names of a cell that ran. A cell that does not parse has none."""
+        with self._lock:
+            self._know([*self._cells, code])
+
+    def reset(self) -> None:
+        """Forget all names, as after a restart of the kernel."""
+        with self._lock:
+            self._know([])
 
     def _know(self, cells: list[str]) -> None:
         """Add new cells. Start again if earlier cells have changed."""
@@ -94,6 +105,7 @@ class CodeAnalyzer:
         mode: ``disabled`` turns the analysis off. The other modes differ only in `AnalysisResult.blocked_by`.
         off: Codes of rules to skip. Code that cannot be analyzed (TJ9xx) is always reported.
         levels: Other levels for the findings of some rules, by code.
+        tools: Names of tools that the code may call. Code that bypasses one of them is reported.
 
     Raises:
         SandboxModeError: The mode does not exist.
@@ -107,9 +119,11 @@ class CodeAnalyzer:
         *,
         off: Iterable[str] = (),
         levels: Mapping[str, RiskLevel | str] | None = None,
+        tools: Iterable[str] = (),
     ) -> None:
         self.mode = SandboxMode(mode)
         self.settings = RuleSettings.of(off, levels or {})
+        self._tools = frozenset(tools)
         self._workspace = WorkspacePaths(workspace_root)
 
     def analyze(
@@ -124,7 +138,7 @@ class CodeAnalyzer:
         Args:
             code: Python with IPython's additions. ``return`` and ``await`` are allowed at the top level.
             cells_before: Cells that ran earlier, in order. Their names are known, but they are not reported.
-            tools: Names of tools that this code may call. Code that bypasses one of them is reported.
+            tools: Names of more tools that this code may call.
         """
         with without_collection():  # until the tree is deleted, so that the collector never sees it
             program = Program()
@@ -140,7 +154,7 @@ class CodeAnalyzer:
             return AnalysisResult(analysed=False)
         try:
             with without_collection():
-                return self._analyze(program, code, Deadline(), frozenset(tools))
+                return self._analyze(program, code, Deadline(), self._tools.union(tools))
         except Exception as error:  # noqa: BLE001 - a failure to understand is itself the verdict
             return AnalysisResult((_unknown(SourceText(code), error),))
 
@@ -161,8 +175,9 @@ class CodeAnalyzer:
         problems = [problem] if problem is not None else []
         problems += self._collect(view, deadline, findings, inner=inner)
         findings += [_unknown(source, each) for each in problems]
+        external = tuple(dict.fromkeys(view.external))
         view.forget()
-        return AnalysisResult(in_order(findings))
+        return AnalysisResult(in_order(findings), references.imported(view), external)
 
     def _collect(
         self, view: CodeView, deadline: Deadline, findings: list[Finding], *, inner: bool

@@ -129,10 +129,14 @@ class AnalysisResult:
 
     Attributes:
         findings: The advice.
+        imports: Dotted names of imported modules, sorted.
+        external_paths: Paths outside the workspace that the code opens.
         analysed: False if the mode was ``disabled``. Then the code was not examined.
     """
 
     findings: tuple[Finding, ...] = ()
+    imports: tuple[str, ...] = ()
+    external_paths: tuple[str, ...] = ()
     analysed: bool = True
 
     @property

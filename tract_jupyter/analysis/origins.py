@@ -139,6 +139,7 @@ def _direct(own: OwnCode, view: CodeView) -> tuple[list[Finding], set[OwnCode]]:
             source=_OTHER_CELL,
             nodes=_subtree(own),
             escapes=(),
+            external=[],
             problems=[],
             reported=set(),
         )

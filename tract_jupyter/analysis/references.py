@@ -64,6 +64,13 @@ def _mentions(nodes: Sequence[ast.AST]) -> Sequence[ast.AST]:
     return mentions + statement[::-1]
 
 
+def imported(view: CodeView) -> tuple[str, ...]:
+    """Return the dotted names of imported modules, sorted."""
+    modules = {alias.name for node in view.of(ast.Import) for alias in node.names}
+    modules.update("." * node.level + (node.module or "") for node in view.of(ast.ImportFrom))
+    return tuple(sorted(modules))
+
+
 def _name(node: ast.Name, view: CodeView) -> Iterable[Finding]:
     if isinstance(node.ctx, ast.Store):
         return ()  # the assigned value is a separate mention

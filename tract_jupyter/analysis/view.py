@@ -64,8 +64,8 @@ _SETS_ITEM = ("__setitem__", "__delitem__", "setdefault", "pop")
 class CodeView:
     """The rules' view of the code: its text, nodes, values of expressions, and IPython escapes.
 
-    ``tools`` are the names of tools that the code may call. ``problems`` collects failures about
-    mentions. Access to nodes checks the deadline, which also stops rules without
+    ``tools`` are the names of tools that the code may call. ``external`` collects paths outside the workspace, and
+    ``problems`` collects failures about mentions. Access to nodes checks the deadline, which also stops rules without
     findings.
     """
 
@@ -78,6 +78,7 @@ class CodeView:
     deadline: Deadline
     tools: frozenset[str] = frozenset()
     problems: list[Exception] = field(default_factory=list)
+    external: list[str] = field(default_factory=list)
     direct: dict[OwnCode, tuple[list[Finding], set[OwnCode]]] = field(default_factory=dict)
     """The findings in functions of earlier cells, and the functions that these mention."""
     reported: set[OwnCode] = field(default_factory=set)

@@ -63,7 +63,7 @@ DIRECT = {
 @pytest.mark.parametrize(("tool", "code"), DIRECT.items())
 def test_what_a_tool_would_do(tool, code):
     def told(*tools):
-        findings = CodeAnalyzer(ROOT).analyze(code, tools=tools).findings
+        findings = CodeAnalyzer(ROOT, tools=tools).analyze(code).findings
         return [finding.reason for finding in findings if finding.code == "TJ601"]
 
     assert told("get_issue", tool) == [f"Bypasses the tool {tool}."]

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.analysis.helpers import codes, found
+from tests.analysis.helpers import analyze, codes, found
 from tract_jupyter.analysis import KNOWN_HARMLESS, REMOVED_STDLIB, sinks
 
 OUTSIDE = [
@@ -37,6 +37,7 @@ OUTSIDE = [
 @pytest.mark.parametrize("code", OUTSIDE)
 def test_paths_that_lead_out(code):
     assert {"TJ203", "TJ204"} & {rule for rule, _ in found(code)}
+    assert analyze(code).external_paths
 
 
 @pytest.mark.parametrize(

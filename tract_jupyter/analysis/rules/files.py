@@ -68,6 +68,8 @@ class ReadsFile(Rule):
             yield self._mentioned(reference, opens[-1].access, view)
         for text, access in paths:
             place = PathLocation.UNKNOWN if text is None else view.workspace.locate(text)
+            if place is PathLocation.OUTSIDE and text is not None:
+                view.external.append(text)
             code, level = _judge(place, access)
             reads = access in {PathAccess.READ, PathAccess.OPEN}
             if place is PathLocation.REMOTE and reads and is_public(text or ""):
@@ -366,9 +368,10 @@ class Destroys(Rule):
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Judge by the amount and the location of the deleted files."""
         texts = [text for text, _ in paths_of(reference, view, _sinks(reference.symbol)) if text is not None]
-        places = set(map(view.workspace.locate, texts))
-        outside = PathLocation.OUTSIDE in places
-        level = self._level(reference, view, outside=outside or not places.isdisjoint(_DECISIVE))
+        outside = [text for text in texts if view.workspace.locate(text) is PathLocation.OUTSIDE]
+        view.external.extend(outside)
+        steering = [text for text in texts if view.workspace.locate(text) in _DECISIVE]
+        level = self._level(reference, view, outside=bool(outside or steering))
         reason = f"{reference.shown} {self.effect}{' outside the workspace' if outside else ''}."
         sources = [text for text, _ in paths_of(reference, view, _sinks(reference.symbol)[:1])]
         yield self.finding(view, reference.node, reason, level, reference.confidence, paths=sources)

@@ -294,6 +294,7 @@ def _opens(call: OtherCall, view: CodeView) -> Iterator[Finding]:
             and _is_path(text, view)
             and (saves or not call.words.isdisjoint(_OPENS))
         ):
+            view.external.append(text)
             category = Category.FILESYSTEM_WRITE if saves else Category.FILESYSTEM_READ
             reason = f"{call.shown} gets {place.value}."
             yield RULES["TJ204"].finding(view, call.node.func, reason, HIGH, LIKELY, category)

@@ -384,6 +384,7 @@ class StatementReachesOut(Rule):
     def _level(match: re.Match[str], view: CodeView) -> RiskLevel | None:
         place = view.workspace.locate(match["path"])
         if place is PathLocation.OUTSIDE:
+            view.external.append(match["path"])
             return HIGH
         if place is PathLocation.PROTECTED:
             return HIGH if match["write"] else MEDIUM
