@@ -211,6 +211,7 @@ def test_no_answer_is_lost_because_the_model_is_not_there(called):
         {"auto_threshold": -1},
         {"auto_threshold": "many"},
         {"default_instructions": 5},
+        {"system_prompt": 5},
         {"instructions": ["look"]},
         {"instructions": {"look": 5}},
     ],

@@ -37,7 +37,8 @@ def test_conflicts_are_decided_one_by_one(two):
     assert (conflict["ours"], conflict["theirs"], conflict["base"]) == ("one, main", "one, topic", "one")
     key = conflict["key"]
     assert (pending.resolutions, bool(pending.validate())) == ({}, False)
-    pending.set_resolution(key, "replace", "one, both", "both matter")
+    pending.set_resolution(key, "replace", "both", "both matter")
+    pending.edit_resolution(key, "one, both")
     assert pending.resolutions[key] == {
         "action": "replace",
         "replacement": "one, both",
@@ -70,6 +71,15 @@ def test_a_resolver_decides_and_decides_again_with_guidance(two):
     assert pending.resolutions[key]["replacement"].endswith("(shorter)")
     pending.retry(guidance="longer")
     assert pending.resolutions[key]["replacement"].endswith("(longer)")
+
+
+def test_at_the_keyboard(two, monkeypatch, capsys):
+    monkeypatch.setattr("builtins.input", lambda prompt: "typed text")
+    pending = two.propose_merge("topic")
+    pending.edit_interactive()
+    assert "theirs: one, topic" in capsys.readouterr().out
+    pending.approve()
+    assert texts(two)[0] == "typed text"
 
 
 def test_handlers_see_merges_with_conflicts_only(two):
@@ -146,6 +156,7 @@ def test_a_rebase_is_not_done_where_its_commits_were_changed(two):
     ("call", "words"),
     [
         (lambda p: p.set_resolution("nothing", "ours"), "no conflict 'nothing'"),
+        (lambda p: p.edit_resolution("nothing", "x"), "has no resolution yet"),
         (
             lambda p: p.set_resolution(p.conflicts[0]["key"], "replace"),
             "a replacement and 'replace' must be used together",

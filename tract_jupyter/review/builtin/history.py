@@ -264,8 +264,8 @@ class PendingMerge(GuidedPending):
     @property
     def without_button(self) -> frozenset[str]:  # type: ignore[override] # retrying takes a resolver
         """The actions without a button: the conflict inputs replace them, or they need a missing resolver."""
-        others = () if callable(self._resolver) else ("retry", "edit_guidance")
-        return frozenset({"set_resolution", *others})
+        values = {"set_resolution", "edit_resolution", "edit_interactive"}
+        return frozenset(values if callable(self._resolver) else {*values, "retry", "edit_guidance"})
 
     @gated  # not an @action: only explicit arguments are stored
     def approve(
@@ -308,6 +308,27 @@ class PendingMerge(GuidedPending):
         conflict = self._conflict(key)
         Resolution(action, text, reason)  # raises if action and text conflict
         self.resolutions[conflict["key"]] = {"action": action, "replacement": text, "reason": reason}
+
+    @action
+    def edit_resolution(self, key: Key, text: str) -> None:
+        """Replace the text of a resolved conflict."""
+        if key not in self.resolutions:
+            raise HistoryError(f"{key!r} has no resolution yet; use set_resolution")
+        self.resolutions[key] = {**self.resolutions[key], "action": "replace", "replacement": text}
+
+    @action
+    def edit_interactive(self) -> None:
+        """Ask at the keyboard about each open conflict."""
+        for conflict in self.conflicts:
+            if conflict["key"] not in self.resolutions:
+                print(f"{conflict['key']}\n  ours:   {conflict['ours']}\n  theirs: {conflict['theirs']}")  # noqa: T201
+                answer = input("ours / theirs / skip, or the new text: ").strip()
+                simple = answer in {"ours", "theirs", "skip"}
+                self.resolutions[conflict["key"]] = {
+                    "action": answer if simple else "replace",
+                    "replacement": None if simple else answer,
+                    "reason": "",
+                }
 
     @action
     def retry(

@@ -122,16 +122,25 @@ class PendingToolResult(BuiltinPending):
         """Let the configured model shorten the answer, and return the new answer."""
         return self.shorten(instructions, target_tokens)
 
-    def shorten(self, instructions: str, target_tokens: int | None = None) -> str:
-        """Shorten the result, and return the new one. A handler calls it without a decision of its own.
+    def shorten(
+        self,
+        instructions: str,
+        target_tokens: int | None = None,
+        *,
+        system_prompt: str | None = None,
+        include_context: bool = False,
+    ) -> str:
+        """Shorten the result with options for code. See `Tract.tool_results.compress` for the arguments.
 
         Raises:
             LLMError: no model is configured, or its text is empty, too long or not a reply. The result is unchanged.
         """
         text = self.content if isinstance(self.content, str) else canonical_json(self.content)
         answer = Message("tool", text, name=self.tool_name, token_count=self.token_count)
+        context = self.tract.compile().messages if include_context else ()
+        client = self.tract.models.client_for("tool_result")
         source = Source(
-            summarizer=AnswerShortener(self.tract.models.client_for("tool_result")),
+            summarizer=AnswerShortener(client, system_prompt=system_prompt, context=context),
             instructions=instructions or None,
             target_tokens=target_tokens,
             count=lambda written: self._count({**self.fields, "content": written}),
@@ -230,7 +239,10 @@ class ToolAnswer:
 
     def to_fields(self) -> dict[str, Any]:
         """Return the fields for a pending."""
-        return dict(vars(self))
+        return {name: getattr(self, name) for name in _FIELDS}
+
+
+_FIELDS = ("tool_call_id", "tool_name", "content", "is_error", "edit", "options")
 
 
 class ToolResults:
@@ -266,6 +278,8 @@ class ToolResults:
         auto_threshold: int | None = None,
         default_instructions: str = "",
         target_tokens: int | None = None,
+        include_context: bool = False,
+        system_prompt: str | None = None,
     ) -> None:
         """Shorten tool results with the configured model before they are committed. Each tool can have its own rule.
 
@@ -278,12 +292,15 @@ class ToolResults:
                 them.
             default_instructions: the instructions for those other results.
             target_tokens: the target length of each summary in tokens.
+            include_context: also show the model the rest of the context.
+            system_prompt: replaces the default system prompt.
 
         Raises:
             ContentError: the instructions do not map names to texts, or a number is not a number of tokens.
         """
         rules = _rules(instructions)
         check_text(default_instructions, "default_instructions")
+        check_text(system_prompt or "", "system_prompt")
         for option, number, least in (
             ("auto_threshold", auto_threshold, 0),
             ("target_tokens", target_tokens, 1),
@@ -298,7 +315,9 @@ class ToolResults:
                 rule = default_instructions
             if rule is not None and not pending.is_error:
                 try:
-                    pending.shorten(rule, target_tokens)
+                    pending.shorten(
+                        rule, target_tokens, system_prompt=system_prompt, include_context=include_context
+                    )
                 except Exception as error:  # noqa: BLE001 # a client may raise anything; the original result remains
                     _logger.warning("an answer of %r was not shortened: %s", pending.tool_name, error)
             pending.pass_through()
@@ -319,6 +338,8 @@ class ToolResults:
         validator: Validator | None = None,
         max_retries: int = MAX_RETRIES,
         token_tolerance: int | None = None,
+        include_context: bool = False,
+        system_prompt: str | None = None,
         triggered_by: str | None = None,
     ) -> ToolCompactResult:
         """Replace committed tool results with shorter texts.
@@ -335,6 +356,8 @@ class ToolResults:
             validator: a function that checks each text.
             max_retries: the maximum number of retries per text.
             token_tolerance: the number of tokens above the target that are still acceptable.
+            include_context: also show the configured model the rest of the context.
+            system_prompt: replaces the default system prompt.
             triggered_by: the cause of the call, for the log.
 
         Raises:
@@ -343,9 +366,10 @@ class ToolResults:
             BranchMovedError: another process moved the branch. After each of these errors, nothing has changed.
         """
         repository, writer = self._repository, summarizer
+        context = repository.compiler.compile().messages if include_context else ()
         client = self._models.available("tool_result")
         if content is None and writer is None and client is not None:
-            writer = AnswerShortener(client)
+            writer = AnswerShortener(client, system_prompt=system_prompt, context=context)
         source = Source(
             content, writer, target_tokens, instructions, validator, token_tolerance, max_retries,
             repository.counter.count_text,
