@@ -354,7 +354,9 @@ class Commits:
         if merges or (appended and not needs_timeline):
             with self._repository.database.read() as connection:
                 parents = self._repository.rows.merge_parents_of(connection, merges) if merges else {}
-                needs_timeline = needs_timeline or bool(self._repository.rows.changes_to(connection, appended))
+                needs_timeline = needs_timeline or bool(
+                    self._repository.rows.changes_to(connection, appended)
+                )
         priorities = {entry.commit_hash: entry.starting_priority() for entry in entries}
         if needs_timeline:
             with self._repository.timelines.lock:
