@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import tempfile
 from enum import Enum
 from pathlib import Path
+from typing import Final
 
 from tract_jupyter.analysis.tables.effects import effects
 from tract_jupyter.analysis.tables.reader import words
@@ -113,6 +115,20 @@ def _within(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip(os.sep) + os.sep)
 
 
+def _hides_module(parts: list[str]) -> bool:
+    """Return True for a file that Python imports in place of its own module, or of one that is imported later."""
+    if not parts or len(parts) > _PACKAGE or not parts[-1].endswith(".py"):
+        return False
+    module = parts[0].removesuffix(".py")
+    if module in effects().words.get("steering_modules", ()):
+        return True
+    return module in sys.stdlib_module_names and module not in _NEVER_IMPORTED
+
+
+_PACKAGE: Final = 2  # parts of a path: `module.py`, or a file of the package `module`
+_NEVER_IMPORTED: Final = frozenset({"__main__", "antigravity", "test", "this"})  # `test.py` is a usual name
+
+
 def _protected(relative: str) -> PathLocation:
     parts = [part for part in relative.replace(os.sep, "/").split("/") if part not in {"", "."}]
     words = effects().words
@@ -125,7 +141,7 @@ def _protected(relative: str) -> PathLocation:
     ):
         return PathLocation.PROTECTED
     name = parts[-1] if parts else ""
-    steers = name in words.get("steering_files", ()) or name.endswith(".pth")
+    steers = name in words.get("steering_files", ()) or name.endswith(".pth") or _hides_module(parts)
     if len(parts) > 1 and not steers:
         around = "/" + "/".join(parts[:-1]) + "/"
         steers = any(f"/{folder}/" in around for folder in words.get("steering_folders", ()))

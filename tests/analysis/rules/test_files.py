@@ -105,6 +105,19 @@ def test_hidden_files_are_protected():
     assert found("from pathlib import Path\n(Path('.ipython') / 'x').write_text('')") == {("TJ205", "high")}
 
 
+@pytest.mark.parametrize("path", ["json.py", "./pydantic.py", "httpx/__init__.py", "numpy/linalg.py"])
+def test_a_file_that_hides_a_module_controls_imports(path):
+    """The next import of that name would run the file, without a request."""
+    assert found(f"open({path!r}, 'w')") == {("TJ205", "high")}
+
+
+@pytest.mark.parametrize(
+    "path", ["test.py", "birds.py", "src/json.py", "json.csv", "random", "json/data.txt"]
+)
+def test_another_file_hides_no_module(path):
+    assert found(f"open({path!r}, 'w')") == set()
+
+
 def test_destruction_is_judged_by_amount_and_place():
     assert found("import os\nos.remove('x')") == {("TJ203", "medium")}
     assert found("import os\nos.remove('../x')") == {("TJ203", "high")}

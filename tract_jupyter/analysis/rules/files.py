@@ -273,7 +273,8 @@ class OpensProtectedFile(Rule):
     """Opens a hidden or configuration file of the workspace.
 
     ## Description
-    Reports paths with a component that starts with a dot: `.git`, `.env`, `.ipython` and so on.
+    Reports paths with a component that starts with a dot: `.git`, `.env`, `.ipython` and so on. Also reports files that
+    Python would import in place of a module, such as `json.py` or `pydantic.py` in the notebook's folder.
 
     ## Why it matters
     Such files hold secrets, or control other programs, for example as git hooks.

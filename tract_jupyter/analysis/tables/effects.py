@@ -14,7 +14,8 @@ A file may have
   folders of startup files;
 * lists of words: ``path_keywords``, ``target_keywords``, ``named_keywords`` (names of arguments with paths),
   ``private_sources`` (functions with private results), ``collecting_hosts`` (addresses that collect the data of
-  requests), ``steering_files``, ``steering_folders`` and ``steering_variables`` (they control later code),
+  requests), ``steering_files``, ``steering_modules``, ``steering_folders`` and ``steering_variables`` (they control
+  later code),
   ``secret_files``, ``collected`` (objects whose collections have the same name), ``pass_on`` (functions that return
   their first argument), ``databases`` (packages whose objects execute statements).
 """
@@ -160,7 +161,7 @@ class CallEffects:
 _WORDS = frozenset(
     {"path_keywords", "target_keywords", "named_keywords", "collecting_hosts", "private_sources"}
     | {"steering_files", "steering_variables", "secret_files", "collected", "pass_on", "steering_folders"}
-    | {"databases"}
+    | {"databases", "steering_modules"}
 )
 _SECTIONS = _WORDS | {"symbols", "modules", "keywords", "sets", "calls", "paths", "same", "values"}
 _ENTRY = frozenset({"rule", "names", "at", "level", "levels", "where"})
