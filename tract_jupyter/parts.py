@@ -590,6 +590,7 @@ class Parts:
         return Rehearser(
             Path.cwd(),
             self.backups,
+            roots=lambda: self.workspace.roots,
             secrets=lambda: [*self.models.secrets(), *self.review.trust.secrets(), *server_tokens()],
             hidden=lambda: self.scripts.hidden_names,
         )

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tract_jupyter import Tract
 from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, probe
 
 
@@ -167,6 +168,25 @@ def test_roots_can_be_read_but_not_written(rehearse, outside, level):
     effects = rehearse(code, level=level, roots=lambda: [outside])
     assert effects.text() == "outside\nPermissionError\n"
     assert (outside / "note.txt").read_text() == "outside"
+
+
+def test_a_home_folder_as_root_cannot_be_read(rehearse, outside, level, monkeypatch):
+    monkeypatch.setenv("HOME", os.fspath(outside))
+    code = f"open({os.fspath(outside / 'note.txt')!r}).read()"
+    effects = rehearse(code, level=level, roots=lambda: [outside])
+    assert effects.refused[0].action == f"read {outside}/note.txt"
+
+
+def test_the_roots_of_a_tract_can_be_read(outside, tmp_path, monkeypatch):
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    monkeypatch.chdir(workspace)
+    with Tract.open() as tract:
+        tract.scripts.rehearsing.is_on = True
+        tract.scripts.notebooks.user_namespace = {}
+        tract.workspace.roots = [workspace, outside]
+        pending = tract.scripts.rehearse(f"print(open({os.fspath(outside / 'note.txt')!r}).read())")
+        assert pending.effects.text() == "outside\n"
 
 
 def test_a_workspace_in_the_home_opens_only_itself(outside, level, monkeypatch):

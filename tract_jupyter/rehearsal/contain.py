@@ -249,10 +249,12 @@ class Containment:
 def readable_paths(workspace: Path, roots: Iterable[Path] = ()) -> tuple[str, ...]:
     """Return the paths that code may read: the interpreter, its packages, system libraries, and `roots`.
 
-    The workspace is not in the result. Neither is a home folder, or a folder above one, even if Python imports from it.
+    The workspace is not in the result. Neither is a home folder, or a folder above one, even if Python imports from it
+    or if it is a root.
     """
-    given = {str(one) for one in map(_resolved, roots) if one}
-    paths = _installed(tuple(sys.path), Path.home()) | given
+    home = Path.home()
+    given = {str(one) for one in map(_resolved, roots) if one and not _holds_secrets(one, home)}
+    paths = _installed(tuple(sys.path), home) | given
     dotted = dot_entries(workspace)
     seen = {one for one in paths if is_below(one, [str(workspace)]) and not is_below(one, dotted)}
     return tuple(sorted(one for one in paths - seen if not is_below(one, paths - {one})))
