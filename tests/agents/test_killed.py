@@ -328,7 +328,7 @@ def test_what_another_process_is_at_is_not_left(tmp_path):
                 with pytest.raises(AgentError, match="call-1 of 'w' is running in another process"):
                     tract.agents.resume("w")
                 shown = drawn_tree(AgentWatch(tract))
-                assert "working in another process" in shown.text()
+                assert "working in another process" in shown.to_text()
                 assert shown.told == ""
                 other.kill()
                 other.wait()

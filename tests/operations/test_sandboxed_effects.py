@@ -9,12 +9,12 @@ from tests.effects import adversarial, effects_of
 # as it comes, and once more with the check left out that refuses much of it when it is defined
 RUN = """
 from dataclasses import replace
-from tract_jupyter.operations import ActionDef, OperationSpec, action
+from tract_jupyter.operations import ActionDef, OperationSpec, sandboxed
 from tract_jupyter.sandbox import subset
 
 FIELDS = {"n": {"type": "int", "default": 1}}
 subset.LIMITS = replace(subset.LIMITS, seconds=1.0)
-check = action.check_sandboxed
+check = sandboxed.check_sandboxed
 
 def once(code):
     go = ActionDef("go", "", {}, code, isolation="sandbox")
@@ -27,9 +27,9 @@ def once(code):
     return str(pending.status)
 
 def run(code):
-    action.check_sandboxed = check
+    sandboxed.check_sandboxed = check
     checked = once(code)
-    action.check_sandboxed = lambda action: None
+    sandboxed.check_sandboxed = lambda action: None
     return f"{checked}, unchecked {once(code)}"
 
 for code in ("pending.approve()", "1 / 0", "import os", "pending.fields['n'] = 'x'", "return {1}"):

@@ -95,7 +95,7 @@ ESCAPES = {**LANGUAGE, **MODULES, **HOST}
 
 DEFINE = """
 from typing import Any
-from tract_jupyter.operations import ActionDef, OperationSpec, action
+from tract_jupyter.operations import ActionDef, OperationSpec, sandboxed
 from tract_jupyter.scripts import ScriptLimits
 
 ran, kept = [], []
@@ -127,7 +127,7 @@ def script(code):
 
 def body(code):
     go = ActionDef("go", "", {}, code, isolation="sandbox")
-    action.check_sandboxed = lambda action: None
+    sandboxed.check_sandboxed = lambda action: None
     try:
         tract.operations.activate(OperationSpec("op", "", {"n": {"type": "int", "default": 1}}, {"go": go}), replace=True)
         pending = tract.fire("op", review=True)
@@ -139,7 +139,8 @@ def run(code):
     ways = (script(code), script(f"exec({code!r})"), body(code), body(f"return exec({code!r})"))
     return "\\n".join((*ways, f"ran {ran}, kept {kept}"))
 
-run("import json\\nlook = 1 / 0")  # everything is loaded, the worker runs
+for code in ("import json\\nlook = 1 / 0", "tools.look(path='x')", "tools.touch(path='x')"):
+    run(code)  # everything is loaded, the worker runs
 """
 
 

@@ -138,7 +138,10 @@ def test_a_page_that_was_reloaded_gets_the_open_requests(page, comms, ask, read,
     def reload(ticket):
         page.leave()
         again = FakePage(page.sources).connect(comms)
-        assert [one["type"] for one in again.got] == ["welcome", "show"]
+        assert [one["type"] for one in again.got[:2]] == [
+            "welcome",
+            "show",
+        ]  # the count of requests may follow
         assert again.got[1]["digest"] == ticket.request.fingerprint
         answering("no")(ticket)
 
