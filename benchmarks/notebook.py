@@ -187,6 +187,7 @@ def model(messages, **options):
     return {"choices": [{"message": {"content": None, "tool_calls": [call]}}]}
 
 tract.models.use(model)
+tract.scripts.rehearsing.is_on = False  # a rehearsed script has printed before its click
 """
 _WATCH: Final = """() => {
   window.seen = {};
