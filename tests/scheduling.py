@@ -1,7 +1,7 @@
 """The distribution of tests over the workers of xdist, without its costs for long runs.
 
-xdist counts all tests that a worker had after each of its tests, and looks for the next one in the list of all. With
-20,000 tests this takes 17 seconds, while workers wait. This scheduler forgets what has ended.
+After each test, xdist counts all earlier tests of the worker, and searches the list of all tests for the next one.
+With 20,000 tests this takes 17 seconds, and workers wait for it. This scheduler removes finished groups instead.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ LAST = 2_000
 class Scheduling(LoadGroupScheduling):
     """Distributes by groups.
 
-    As long as there is much to do, a worker gets some tests ahead, which are usually of one file. The last tests are
-    given out as late as possible, so that all workers end at the same time.
+    While more than `LAST` groups remain, a worker gets up to `AHEAD` at once, mostly single tests of one file. Later it
+    gets one at a time, so all workers end at the same time.
     """
 
     @cached_property
@@ -41,7 +41,7 @@ class Scheduling(LoadGroupScheduling):
         self._reschedule(node)
 
     def _assign_work_unit(self, node: WorkerController) -> None:
-        """Have a worker run the next group, and more if there are many."""
+        """Send the next groups to a worker."""
         units = [self.workqueue.popitem(last=False)]
         while len(self.workqueue) > LAST and len(units) < AHEAD and len(units[-1][1]) == 1:
             units.append(self.workqueue.popitem(last=False))

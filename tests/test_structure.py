@@ -410,7 +410,7 @@ SHOWN = {
         "operations.sandboxed", "sandbox", "review.view", "review.text", "review.prompt",
     )
 }  # fmt: skip
-"""Only for requests that somebody sees, and for sandboxed code."""
+"""Imported only for displayed requests and sandboxed code."""
 LATER = {
     "mcp", "httpx", "jsonschema", "tiktoken", "liquid", "sqlalchemy.dialects.postgresql",
     "tract_jupyter.analysis.analyzer", "tract_jupyter.analysis.rules", "tract_jupyter.analysis.capabilities",

@@ -116,7 +116,7 @@ def _within(path: str, root: str) -> bool:
 
 
 def _hides_module(parts: list[str]) -> bool:
-    """Return True for a file that Python imports in place of its own module, or of one that is imported later."""
+    """Return True if the next import of a standard or installed module would run this file instead."""
     if not parts or len(parts) > _PACKAGE or not parts[-1].endswith(".py"):
         return False
     module = parts[0].removesuffix(".py")

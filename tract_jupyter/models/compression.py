@@ -71,8 +71,8 @@ class Price:
     @property
     def once(self) -> float:
         """The cost of the compression, in input tokens at the full price."""
-        anew = self.read_anew * (1 - _CACHED_READ)
-        return anew + self.summarizer_input + self.summarizer_output * _OUTPUT_PRICE
+        reread = self.read_anew * (1 - _CACHED_READ)
+        return reread + self.summarizer_input + self.summarizer_output * _OUTPUT_PRICE
 
     @property
     def pays_back_after(self) -> int | None:
