@@ -21,6 +21,7 @@ from benchmarks import storm
 from tests.review.scripted import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreError, TractError
+from tract_jupyter.review.decision import deciding
 from tract_jupyter.storage import Database, interruptible, interrupts, raise_in, uninterrupted, whole_context
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent")
@@ -178,18 +179,56 @@ def test_the_block_of_a_context_manager_can_be_stopped_and_its_ends_cannot():
     assert done == ["begun", "ended"]
 
 
-def test_a_thread_that_is_told_to_end_comes_to_the_end_of_its_block():
+def in_block(call):
+    with uninterrupted():
+        call()
+
+
+def in_transaction(call):
+    with closing(Database(":memory:")) as database, database.write():
+        call()
+
+
+def in_context_manager(call):
+    @whole_context
+    def managed():
+        call()
+        yield
+
+    with managed():
+        pass
+
+
+def in_stack(call):
+    @whole_context
+    def managed():
+        yield
+        call()
+
+    with ExitStack() as stack:
+        stack.enter_context(managed())
+
+
+@pytest.fixture(params=[in_block, in_transaction, in_context_manager, in_stack])
+def protected(request):
+    """A function that calls another one in a protected block."""
+    return request.param
+
+
+def test_a_thread_that_is_told_to_end_comes_to_the_end_of_its_block(protected):
     class Stop(BaseException):
         pass
 
     done, inside, told = [], threading.Event(), threading.Event()
 
+    def work():
+        inside.set()
+        told.wait(30)
+        done.append("the block")
+
     def run():
         with suppress(Stop):
-            with uninterrupted():
-                inside.set()
-                told.wait(30)
-                done.append("the block")
+            protected(work)
             done.append("after it")
 
     thread = threading.Thread(target=run)
@@ -199,6 +238,14 @@ def test_a_thread_that_is_told_to_end_comes_to_the_end_of_its_block():
     told.set()
     thread.join()
     assert done == ["the block"]
+
+
+def test_an_interrupt_is_raised_at_the_end_of_a_block_inside_an_open_decision(protected):
+    done = []
+    with pytest.raises(KeyboardInterrupt), deciding("test"):
+        protected(interrupt)
+        done.append("after it")
+    assert done == []
 
 
 def called():

@@ -97,7 +97,7 @@ class Lease:
         Raises:
             RunError: another process or thread holds it.
         """
-        interrupts.begin(None, self)  # the code of the block may be stopped
+        interrupts.begin(self, depth=0)  # the code of the block may be stopped
         try:
             self._take()
             arguments = (ref(self), self._given_back)
@@ -105,7 +105,7 @@ class Lease:
         except BaseException:
             if self._is_taken:
                 self._give_back()
-            interrupts.end(self)
+            interrupts.end(self, depth=2)
             raise
         return self
 
@@ -164,7 +164,7 @@ class Lease:
                 self._give_back()
         finally:
             self._forget()
-            interrupts.end(self)
+            interrupts.end(self, depth=2)
 
     def _forget(self) -> None:
         _HERE.pop(self.run_id, None)

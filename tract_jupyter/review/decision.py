@@ -169,13 +169,13 @@ class DecidingAs:
 
     @interrupts.whole
     def __enter__(self) -> None:
-        interrupts.begin(None, self)  # the code of the block may be stopped
+        interrupts.begin(self, depth=0)  # the code of the block may be stopped
         self._token = deciding_now.set(self._context)
 
     @interrupts.whole
     def __exit__(self, *_: object) -> None:
         deciding_now.reset(self._token)
-        interrupts.end(self)
+        interrupts.end(self, depth=2)
 
 
 def deciding(

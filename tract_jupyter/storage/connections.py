@@ -136,7 +136,8 @@ class Connections:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self._own = threading.local()
+        self.own = threading.local()
+        """Its `link` is the link of the thread; missing before the thread's first transaction."""
         self._shared = ThreadConnection() if backend.is_shared else None
         self._all: WeakSet[ThreadConnection] = WeakSet([self._shared] if self._shared else [])
         self._registering = threading.Lock()
@@ -163,12 +164,14 @@ class Connections:
 
     def of_this_thread(self) -> ThreadConnection:
         """Return the link that this thread uses."""
-        return self._shared or getattr(self._own, "link", None) or self._register()
+        link: ThreadConnection = getattr(self.own, "link", None) or self._register()
+        return link
 
     def joined(self) -> ThreadConnection | None:
         """Return the link if this thread has an open transaction. All threads share the link of a store in memory."""
-        link: ThreadConnection | None = self._shared or getattr(self._own, "link", None)
-        return link if link is not None and link.open_blocks and link.is_held else None
+        link: ThreadConnection | None = getattr(self.own, "link", None)
+        # the lock's owner, as `Condition` asks
+        return link if link is not None and link.open_blocks and link.lock._is_owned() else None  # type: ignore[attr-defined] # noqa: SLF001
 
     @property
     def lock(self) -> threading.RLock:
@@ -220,10 +223,12 @@ class Connections:
             return list(self._all)
 
     def _register(self) -> ThreadConnection:
-        link = ThreadConnection()
-        with self._registering:
-            self._all.add(link)
-        self._own.link = link
+        link = self._shared
+        if link is None:
+            link = ThreadConnection()
+            with self._registering:
+                self._all.add(link)
+        self.own.link = link
         return link
 
 

@@ -47,12 +47,15 @@ _SIGINT: Final = int(signal.SIGINT)
 
 # While a block is open, these methods of `contextlib` are protected as well. If one of them is interrupted, a context
 # manager from a generator never reaches its end.
-_PROTECTED: Final[set[CodeType]] = {
-    contextlib._GeneratorContextManager.__enter__.__code__,  # noqa: SLF001
-    contextlib._GeneratorContextManager.__exit__.__code__,  # noqa: SLF001
-    contextlib.ExitStack.__exit__.__code__,
-    contextlib.ExitStack.enter_context.__code__,
-}
+_OF_CONTEXTLIB: Final[frozenset[CodeType]] = frozenset(
+    {
+        contextlib._GeneratorContextManager.__enter__.__code__,  # noqa: SLF001
+        contextlib._GeneratorContextManager.__exit__.__code__,  # noqa: SLF001
+        contextlib.ExitStack.__exit__.__code__,
+        contextlib.ExitStack.enter_context.__code__,
+    }
+)
+_PROTECTED: Final[set[CodeType]] = set(_OF_CONTEXTLIB)
 _BLOCKS: Final[dict[int, tuple[int, ref[object]]]] = {}
 """The frame and the owner of each block, by the owner's id. A frame that is suspended at a `yield` is on no stack.
 
@@ -94,16 +97,16 @@ def whole(function: F) -> F:
 
 
 @whole
-def begin(frame: FrameType | None, owner: object) -> None:
-    """Protect a frame from interrupts. The caller is marked as `whole`, and calls `end` with the same owner.
+def begin(owner: object, depth: int = 1) -> None:
+    """Protect a frame from interrupts until the call of `end` with the same owner.
 
     Args:
-        frame: the frame to protect. It must run until the call of `end`, because a later frame may reuse its id. None
-            protects only the beginning and the end of the block.
         owner: the owner of the block.
+        depth: the frame to protect: 1 is the caller, 2 is its caller. It must run until the call of `end`, because a
+            later frame may reuse its id. 0 protects only the beginning and the end of the block.
     """
     key = id(owner)
-    _BLOCKS[key] = id(frame), ref(owner, functools.partial(_forget, key))
+    _BLOCKS[key] = id(frame_at(depth)) if depth else 0, ref(owner, functools.partial(_forget, key))
     if get_ident() == _MainThread.thread:
         if not _MainThread.owners:
             _MainThread.since = None  # an interrupt that ended the last block twice
@@ -115,10 +118,14 @@ def begin(frame: FrameType | None, owner: object) -> None:
 
 
 @whole
-def end(owner: object) -> None:
+def end(owner: object, *_about: object, depth: int = 1) -> None:
     """End a block, and raise a delayed interrupt. This must be the caller's last statement.
 
     A second call for the same owner completes an interrupted first call.
+
+    Args:
+        owner: the owner of the block.
+        depth: the frame that continues after the block: 1 is the caller, 2 is its caller.
     """
     key, thread, since = id(owner), get_ident(), None
     is_main = thread == _MainThread.thread
@@ -135,13 +142,13 @@ def end(owner: object) -> None:
                     _MainThread.before = None
     _BLOCKS.pop(key, None)  # until here, the death of the owner repeats these steps
     if is_main and since is not None and _MainThread.owners:
-        if _is_protected(frame_at(1).f_back):
+        if _is_still_protected(frame_at(1), depth):
             since = None  # the interrupt waits for the end of the outer block
         else:
             _MainThread.since = None
     if since is not None:
         (before or signal.default_int_handler)(signal.SIGINT, frame_at())
-    if thread in _DELAYED and not _is_protected(frame_at(1).f_back):
+    if thread in _DELAYED and not _is_still_protected(frame_at(1), depth):
         raise _DELAYED.pop(thread)
 
 
@@ -171,13 +178,8 @@ class uninterrupted(contextlib.ContextDecorator):  # noqa: N801 # used like a fu
     def _recreate_cm(self) -> uninterrupted:
         return uninterrupted()
 
-    @whole
-    def __enter__(self) -> None:
-        begin(frame_at(1), self)
-
-    @whole
-    def __exit__(self, *_: object) -> None:
-        end(self)
+    __enter__ = begin
+    __exit__ = end
 
 
 def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractContextManager[R]]:
@@ -188,10 +190,10 @@ def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractCon
     def context(*args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
         owner = Owner()
         try:
-            begin(frame_at(0), owner)  # not in a variable: a frame with a reference to itself is a cycle
+            begin(owner)
             yield from function(*args, **kwargs)
         finally:
-            end(owner)
+            end(owner, depth=2)
 
     return context
 
@@ -291,6 +293,17 @@ def _is_protected(frame: FrameType | None) -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _is_still_protected(frame: FrameType | None, depth: int) -> bool:
+    """Return True if a frame is protected after the end of a block. `depth` 1 is the frame itself, 2 is its caller."""
+    for _ in range(depth - 1):
+        frame = frame and frame.f_back
+    while (
+        frame is not None and frame.f_code in _OF_CONTEXTLIB
+    ):  # it ends this block, and handles an exception
+        frame = frame.f_back
+    return _is_protected(frame)
 
 
 def _on_interrupt(number: int, frame: FrameType | None) -> None:
