@@ -113,9 +113,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Return the processors, as each worker collects all tests; at least four if all run, as many wait for kernels."""
+    """Return one more than the processors, because some tests wait; at least four if all run, as many wait for kernels."""
     processors = os.cpu_count() or 1
-    return processors if config.option.markexpr else max(4, processors)
+    return processors + 1 if config.option.markexpr else max(4, processors)
 
 
 @pytest.hookimpl(optionalhook=True)

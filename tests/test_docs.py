@@ -126,6 +126,7 @@ def is_path(text):
     return text.rstrip("/") in endings() or (ROOT / text).exists()
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("sources")
 @pytest.mark.parametrize("page", ABOUT_CODE, ids=lambda page: page.name)
 def test_what_pages_about_the_code_name_is_there(page):
@@ -241,6 +242,7 @@ def brought_by(name):
     return {distribution(requirement) for requirement in requires(name) or ()}
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("sources")
 def test_every_dependency_is_explained():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -293,6 +295,7 @@ TEXTS = {".py", ".pyi", ".md", ".ipynb", ".json", ".js"}
 MODEL = re.compile(r"""(?<![\w.-])((?:gpt|claude|o\d)-[\w.-]*\w)|(?:Client\(|model=)["'](o\d)["']""")
 
 
+@pytest.mark.slow
 def test_examples_name_no_model_that_ends():
     ending = models_that_end()
     assert {"gpt-5", "o3"} <= ending

@@ -111,6 +111,7 @@ def measure(texts):
     return words, sentences
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LIMITS)
 def test_unusual_constructions_are_rare(kind):
     words, sentences = measure(collect()[kind])

@@ -285,6 +285,7 @@ def replaced_in(tree):
     }
 
 
+@pytest.mark.slow
 def test_other_packages_and_the_tests_import_from_public_interfaces():
     own = {
         (name_of(path), module) for path in FILES for module in past_the_interfaces(path, part_of_file(path))
@@ -418,6 +419,7 @@ LATER = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_the_first_message_and_the_first_operation_import_what_they_need(tmp_path, monkeypatch):
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))  # without a vocabulary
     assert not loaded_by(FIRST_OPERATION) & (LATER | SHOWN)
@@ -426,6 +428,7 @@ def test_the_first_message_and_the_first_operation_import_what_they_need(tmp_pat
     assert not loaded & (LATER | {"pydantic"} | {f"tract_jupyter.{package}" for package in packages})
 
 
+@pytest.mark.slow
 def test_a_chat_without_tools_imports_nothing_that_carries_calls_out():
     loaded = loaded_by(PLAIN_CHAT)
     assert "tract_jupyter.loop.turn" in loaded

@@ -332,6 +332,7 @@ def test_the_list_says_what_is_left(stage, cast, w):
     assert json.dumps(told)
 
 
+@pytest.mark.slow
 def test_a_turn_that_is_over_leaves_no_meter(stage, cast, w):
     cast(boss=[calls(ask("w", "c1")), "over"], w=["w over"])
     meters = []

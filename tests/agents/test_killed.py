@@ -226,6 +226,7 @@ def test_a_person_goes_on_with_the_agent_alone(killed, end_at, when):
     assert strays(folder) == []
 
 
+@pytest.mark.slow
 def test_what_was_taken_before_counts_when_it_goes_on(killed):
     folder, _ = killed("two", "before")
     with opened(folder, Effects(folder / "effects")) as tract:
@@ -236,6 +237,7 @@ def test_what_was_taken_before_counts_when_it_goes_on(killed):
         assert tract.agents.past()[1].name == "w"
 
 
+@pytest.mark.slow
 def test_a_model_cannot_call_what_is_past(killed):
     folder, _ = killed("two", "before")
     with opened(folder, Effects(folder / "effects")) as tract:

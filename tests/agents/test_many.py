@@ -56,6 +56,7 @@ def test_many_agents_leave_no_thread_file_or_connection(stage, files, rounds):
     assert stage.agents.meter.spent["steps"] == 2 * rounds
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="files are counted as Linux does")
 def test_many_steps_with_two_side_by_side_leave_no_thread(stage, cast):
     for name in ("ant", "bee"):

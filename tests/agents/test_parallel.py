@@ -225,6 +225,7 @@ LATE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["chat", "top"])
 @pytest.mark.parametrize("late", LATE)
 def test_who_replies_after_its_tree_was_stopped_is_stopped_too_and_charged_above(stage, cast, what, late):

@@ -718,6 +718,7 @@ def test_expand_after_more_commits_is_as_if_nothing_had_been(steps, low, high, l
         check(tract)
 
 
+@pytest.mark.slow
 @LAW
 @given(STEPS, st.lists(st.tuples(PICK, PICK, STEPS), min_size=1, max_size=3))
 def test_what_is_outside_and_what_is_pinned_stays_and_no_other_branch_changes(steps, rounds):

@@ -46,6 +46,7 @@ def result(given, text="ok", **more):
 # --- headers and options
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/", "/v1/messages"])
 def test_an_address_may_have_what_requests_add(end):
     with provider(FINE) as there:

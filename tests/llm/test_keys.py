@@ -125,6 +125,7 @@ def shown_variables(error):
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "fails",
     [

@@ -80,6 +80,7 @@ def test_reasoning_is_told_from_text(text, thought, said):
     assert split_thought(said, thought).text == said
 
 
+@pytest.mark.slow
 def test_the_time_is_bounded():
     for text in (
         "<think></think>",

@@ -111,6 +111,7 @@ def test_undo_brings_them_back(talk, there):
     assert there.kept[2:] == [2]
 
 
+@pytest.mark.slow
 def test_what_was_made_behind_an_edit_is_dropped_when_the_edit_is_taken_back_by_another_one(talk, there):
     first = users(talk)[0]
     talk.user("One!", edit=first)

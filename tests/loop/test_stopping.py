@@ -120,6 +120,7 @@ def test_closing_ends_the_turns_as_stop_does(talk):
         assert turn.result(10).outcome == "stopped"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("end", "outcome", "words"),
     [
@@ -176,6 +177,7 @@ def stopped_in(tract, client, begun):
         return turn.result(60)
 
 
+@pytest.mark.slow
 def test_a_call_that_hangs_is_left(tract):
     begun, over, ended = threading.Event(), threading.Event(), threading.Event()
 

@@ -37,6 +37,7 @@ def effects_between(before, after):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOOL_TASKS)
 def test_effects_run_and_undo(tract, workspace, tmp_path_factory, name):
     task, world = TOOL_TASKS[name], World()

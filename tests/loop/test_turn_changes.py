@@ -217,6 +217,7 @@ CODES = {
 }
 
 
+@pytest.mark.slow
 @given(STEPS)
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_sequence_of_turns_undos_and_redos_restores_the_same_state(tmp_path_factory, monkeypatch, steps):

@@ -27,6 +27,7 @@ OPENAI_CALL = {"id": "a", "type": "function", "function": {"name": "weather", "a
 NOTE = '(The tool weather was called with {"city":"Oslo"}; its answer is not shown here.)'
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(contexts)
 def test_openai_accepts_whatever_a_context_holds(messages: list[Message]):
@@ -35,6 +36,7 @@ def test_openai_accepts_whatever_a_context_holds(messages: list[Message]):
     assert len(shaped) == len(messages)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(contexts)
 def test_anthropic_accepts_whatever_a_context_holds(messages: list[Message]):

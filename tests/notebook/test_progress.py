@@ -185,6 +185,7 @@ def test_the_command_line_shows_on_a_terminal_what_it_verifies(shown, store, mon
     assert ("Checking commits", 1, place) in shown
 
 
+@pytest.mark.slow
 def test_the_command_line_counts_notebooks(shown, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stderr", Terminal())
     for name in ("a", "b", "c"):

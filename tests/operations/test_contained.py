@@ -11,6 +11,8 @@ from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.operations import ActionDef, ActionRehearsal
 from tract_jupyter.scripts import Rehearsing
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def copies(tract, rehearser):  # noqa: F811 # the fixture

@@ -120,6 +120,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("code", "limit"), HOSTILE.values(), ids=HOSTILE)
 def test_what_takes_too_much_is_stopped_once(rehearsed, code, limit):
     began = time.monotonic()

@@ -337,6 +337,7 @@ def test_a_function_of_the_messages_and_the_tools_chooses(full):
     assert Orchestrator(full, llm_callable=choose).run().text.startswith("2 messages and")
 
 
+@pytest.mark.slow
 def test_assessing_and_acting_can_be_replaced(full, orchestrator):
     made = orchestrator(
         thinks(None, annotate("HEAD", "skip")), "Done.", assess=lambda a: f"{a.status.message_count} messages",

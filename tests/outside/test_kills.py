@@ -206,6 +206,7 @@ def test_an_agent_that_is_killed_at_another_step_runs_nothing_twice(use, tract, 
     assert len(log.sent("session/set_mode")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("steps", "ran"),
     [

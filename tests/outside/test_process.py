@@ -29,6 +29,7 @@ def is_gone(pid, seconds):
     return not is_alive(pid)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ignores_end", [False, True])
 def test_stop_ends_the_agent_and_all_that_it_started(chat, known, log, tract, ignores_end):
     steps = [
@@ -62,6 +63,7 @@ with Tract.open() as tract:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_kernel_leaves_no_process(log, tmp_path):
     steps = [["spawn", sys.executable, "-S", "-c", "import time; time.sleep(60)"]]
     agent = command(prompts=[steps], log=log.place, ignores_end=True)

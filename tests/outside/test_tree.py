@@ -212,6 +212,7 @@ def test_calls_of_granted_tools_count_without_a_report_and_cannot_pass_the_limit
     assert (ended.state, ended.used["calls"]) == ("failed", 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("budget", "why"),
     [
@@ -279,6 +280,7 @@ with Tract.open(sys.argv[1]) as tract:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_a_call_that_continues_after_its_last_step(known, log, tmp_path, folder):
     store = tmp_path / "killed.db"
     agent = shlex.split(command(prompts=[[*writing(), ["cancelled"]]]))

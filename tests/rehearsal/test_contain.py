@@ -13,6 +13,8 @@ import pytest
 from tract_jupyter import Tract
 from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, probe
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def outside():

@@ -18,6 +18,8 @@ import pytest
 from tests.rehearsal.escapes import ATTEMPTS, GIVEN, HOME, MORE
 from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, probe
 
+pytestmark = pytest.mark.slow
+
 # Each attempt runs in a separate frame, in a child if it could end the process.
 RUNNER = """
 import json, os

@@ -24,6 +24,8 @@ from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, ToolReply
 from tract_jupyter.review import Trust
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_copy_has_the_variables_and_the_kernel_keeps_them(rehearse, level):
     namespace = {"numbers": [1, 2]}

@@ -261,6 +261,7 @@ def mutated(header, payload, rng):
     return header, bytes(data)
 
 
+@pytest.mark.slow
 def test_mutated_reports_raise_one_class_and_run_nothing(frames, audited, tmp_path):
     rng = random.Random(7)
     baseline = Baseline.take(NAMESPACE_CODE, {"keep_me": [1]})

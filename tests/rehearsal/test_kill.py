@@ -120,6 +120,7 @@ def test_the_end_of_the_code_ends_all_its_processes(rehearse):
     until(lambda: living(below(os.getpid())) == living(before))
 
 
+@pytest.mark.slow
 def test_kill_at_any_time_leaves_nothing(level, workspace):
     """The kernel dies at each of some moments of short rehearsals."""
     loop = KERNEL.replace('print("ready", flush=True)\n', 'print("ready", flush=True)\nwhile True: rehearser.rehearse("open(\'x\', \'w\')" * (sys.argv[1] == "full"), {}).discard()\n')  # fmt: skip

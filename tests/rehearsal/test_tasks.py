@@ -57,6 +57,7 @@ def restored_settings(monkeypatch):
     np.random.set_state(states[1])  # noqa: NPY002
 
 
+@pytest.mark.slow
 @pytest.mark.xdist_group("tasks")
 @pytest.mark.parametrize("name", TASKS)
 def test_effects_keep_and_undo(rehearser, workspace, tmp_path, name):

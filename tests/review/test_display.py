@@ -151,6 +151,7 @@ def test_all_of_a_proposed_operation_is_in_every_view(quiet, body, description, 
     check_all_is_in_every_view(ticket, [*bound(ticket), "7 beta", "ask", "n: int"])
 
 
+@pytest.mark.slow
 @LAW
 @given(st.dictionaries(st.sampled_from("abc"), VALUES, min_size=3, max_size=3))
 def test_all_of_a_call_is_in_every_view(quiet, values):

@@ -160,6 +160,7 @@ def test_a_pending_is_printed_without_control_characters(tract, capsys):
     assert not {"\x1b", "\u202e"} & set(capsys.readouterr().out)
 
 
+@pytest.mark.slow
 def test_what_is_known_of_an_operation_ends_with_it(spec):
     with Tract.open() as tract:
         tract.register_operation(spec())

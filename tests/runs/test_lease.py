@@ -49,6 +49,7 @@ def test_it_is_held_until_the_end(database):
     assert not is_held(database, ROWS, RUN)
 
 
+@pytest.mark.slow
 def test_a_lease_that_was_not_released_ends_with_its_object(database):
     """Repeated interrupts can prevent the release, and the branch must not stay blocked."""
     lease = Lease(database, ROWS, RUN, "main")

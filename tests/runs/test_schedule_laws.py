@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -134,6 +135,7 @@ def test_an_abort_leaves_nobody_without_an_end(plan, seed, after):
         assert reasons <= {"disabled", "dependency_failed", "run_aborted", "condition_false"}
 
 
+@pytest.mark.slow
 @settings(max_examples=10)
 @given(st.integers(0, 9))
 def test_long_chains_and_wide_fans(seed):

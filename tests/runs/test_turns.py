@@ -762,6 +762,7 @@ def test_after_kill_9_it_is_as_after_any_failure(tmp_path, how, then):
             assert tract.runs.get(killed.run_id).status == "aborted", "its own branch says whether it is over"
 
 
+@pytest.mark.slow
 def test_after_kill_9_the_run_can_be_resumed_as_well(tmp_path):
     path = tmp_path / "t.db"
     subprocess.run([sys.executable, "-c", DIES, path, "run"], check=False)

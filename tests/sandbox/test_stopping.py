@@ -75,6 +75,7 @@ def test_ctrl_c_stops_an_action(ctrl_c):
     pool.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["stop", "limit"])
 def test_a_turn_that_ends_stops_it(tract, way):
     def model(messages, **_):

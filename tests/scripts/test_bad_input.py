@@ -104,6 +104,7 @@ def test_shadowed_tools_are_the_scripts_own(run):
     assert run("tools.status()['branch']", fresh=True).value == "main"
 
 
+@pytest.mark.slow
 def test_a_gigabyte_of_output_is_bounded(run):
     code = "for n in range(1_000):\n    print('x' * 1_000_000)\nprint('end')"
     result = run(code, limits=ScriptLimits(output_characters=10_000))

@@ -43,6 +43,7 @@ def execute(tract, code, **more):
     return tract.executor.execute("notebook_execute", arguments, actor=CHAT)
 
 
+@pytest.mark.slow
 def test_a_models_script_runs_at_once_with_packages(tract, workspace):
     done = execute(
         tract, "import statistics\nclass A(list): pass\nprint(len(A('ab')))\nstatistics.mean([1, 2])"

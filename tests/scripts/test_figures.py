@@ -39,6 +39,7 @@ def sizes(result):
     return [struct.unpack(">II", figure.data[16:24]) for figure in result.figures]
 
 
+@pytest.mark.slow
 def test_open_figures_are_drawn_in_order_and_within_the_size_of_providers(tract):
     result = run(tract, DRAWS.format((6, 50)))
     assert sizes(result) == [(600, 200), (1568, 62)]
@@ -114,6 +115,7 @@ def test_figures_of_a_kept_rehearsal_are_sent_as_they_are(tract, monkeypatch):
     assert result.output["notes"] == ["3 figures drawn for the user in the notebook; 1 cannot be sent to you"]
 
 
+@pytest.mark.slow
 def test_figures_on_a_cassette_are_replayed(tract, tmp_path):
     arguments = {"code": DRAWS.format((6,)), "backend": "kernel"}
 

@@ -242,6 +242,7 @@ print(f"|{result.status}|{result.value}|{result.call_count}|{len(tract.events('s
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
 def test_a_process_that_a_script_forks_makes_no_calls_and_ends_with_it(tmp_path):
     told = subprocess.run(
@@ -356,6 +357,7 @@ def test_a_script_runs_no_script(tract):
     assert "cannot run another script" in result.error.message
 
 
+@pytest.mark.slow
 def test_much_output_keeps_its_beginning_and_its_end(tract):
     result = tract.scripts.run(
         "for n in range(100_000): print(n)", limits=ScriptLimits(output_characters=1_000)

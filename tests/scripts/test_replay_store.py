@@ -86,6 +86,7 @@ def test_what_another_process_still_runs_is_not_taken_up(desk, own_store):
     assert desk.run(FAILS).replayed_count == 2
 
 
+@pytest.mark.slow
 @given(
     calls=st.lists(st.tuples(st.sampled_from(["look", "put"]), st.integers(0, 3)), min_size=1, max_size=8),
     stops=st.lists(st.integers(0, 8), max_size=3),

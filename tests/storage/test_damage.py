@@ -31,6 +31,7 @@ def everything(tract):
     return tract.log(None), tract.compile(), tract.status(), tract.list_branches()
 
 
+@pytest.mark.slow
 def test_a_page_of_garbage_in_the_middle(store):
     with Tract.open(store) as tract:
         whole = everything(tract)

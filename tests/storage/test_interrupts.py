@@ -288,6 +288,7 @@ print("ended")
 """
 
 
+@pytest.mark.slow
 def test_what_is_taken_back_leaves_code_that_can_be_traced():
     done = subprocess.run(
         [sys.executable, "-c", TAKEN_BACK],
@@ -427,6 +428,7 @@ def test_a_decision_that_is_interrupted_at_any_line_is_made_or_can_be(tmp_path, 
         assert tract.review.inbox() == []
 
 
+@pytest.mark.slow
 def test_a_context_that_is_interrupted_as_it_is_compiled_shows_nothing_twice():
     with Tract.open() as tract:
         for number in range(10):

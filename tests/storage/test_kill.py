@@ -27,6 +27,7 @@ def test_killed_at_random_moments(tmp_path):
     assert sum(seen.acknowledged for seen in rounds) > ROUNDS  # the children did work
 
 
+@pytest.mark.slow
 def test_the_table_counts_what_is_lost(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kill, "_LONGEST", 0)

@@ -78,6 +78,7 @@ def test_a_new_path_opens_quietly(tmp_path):
     assert opened(tmp_path / "new.db") == 0
 
 
+@pytest.mark.slow
 def test_a_file_that_was_removed_is_a_new_path(path):
     killed_after(path, 1)
     path.unlink()

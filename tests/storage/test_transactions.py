@@ -274,6 +274,7 @@ def test_a_fork_within_a_transaction_leaves_it_to_the_parent(database):
     assert notes(database) == ["parent"]
 
 
+@pytest.mark.slow
 def test_a_fork_while_another_thread_writes(database):
     inside, go_on = threading.Event(), threading.Event()
 

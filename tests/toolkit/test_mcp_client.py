@@ -96,6 +96,7 @@ def test_arguments_without_a_json_form_are_refused_here(honest, value):
     assert honest.call("echo", {"text": "on"}) == "on"
 
 
+@pytest.mark.slow
 def test_a_call_that_takes_too_long_is_cancelled_and_the_connection_is_used_on(honest):
     with pytest.raises(McpTimeoutError, match=r"did not answer within 1 s.*may have had its effect"):
         honest.call("sleep", {"seconds": 60}, timeout=1)
@@ -108,6 +109,7 @@ def test_calls_of_several_threads_run_side_by_side(honest):
     assert sorted(found) == list(range(8))
 
 
+@pytest.mark.slow
 def test_the_variables_of_this_process_are_not_passed_on(honest, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret")
     with McpServer("other", command("honest"), env={"GIVEN": "1"}) as other:
@@ -222,6 +224,7 @@ def test_one_that_died_between_two_calls_is_just_started_anew(liar):
     assert pid_of(server) != first
 
 
+@pytest.mark.slow
 def test_one_that_closes_its_output_is_lost(liar):
     with pytest.raises(McpConnectionError, match="it ended the connection"):
         liar("closes").call("go")
@@ -235,6 +238,7 @@ def test_one_that_never_answers(liar):
     assert server.is_running
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "words"),
     [
@@ -276,6 +280,7 @@ def test_one_that_does_not_want_to_end_is_ended(liar):
     assert not server.is_running
 
 
+@pytest.mark.slow
 def test_what_it_started_is_ended_with_it(liar):
     server = liar("parent")
     child = int(server.call("go"))
@@ -430,6 +435,7 @@ def _answers(port):
     return True
 
 
+@pytest.mark.slow
 def test_http(http_port):
     with McpServer("honest", url=f"http://127.0.0.1:{http_port}/mcp") as server:
         assert server.call("find", {"name": "Rom"}) == {"name": "Rom", "population": 3}

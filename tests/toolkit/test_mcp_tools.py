@@ -231,6 +231,7 @@ def test_a_claim_that_is_none_counts_as_left_out(tract, add_scripted, more, trus
 # --- progress
 
 
+@pytest.mark.slow
 def test_progress_extends_the_time_and_is_shown(tract, add_scripted):
     add_scripted([{**GOOD, "name": "slow"}], {"slow": DONE}, progress={"slow": [0.2, 15]}, timeout=2)
     shown = []
@@ -245,6 +246,7 @@ def test_progress_extends_the_time_and_is_shown(tract, add_scripted):
     assert shown == [("raw.slow: step 15", 100, 100)]
 
 
+@pytest.mark.slow
 def test_progress_does_not_extend_the_time_for_ever(tract, add_scripted):
     server = add_scripted([GOOD], {"good": DONE}, progress={"good": [0.1, 1_000]}, longest_timeout=1)
     with pytest.raises(

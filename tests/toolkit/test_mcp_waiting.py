@@ -294,6 +294,7 @@ def test_an_approval_after_the_client_has_left_runs_nothing_and_counts_for_the_i
     assert [info.commit_hash for info in tract.log()] == [commit]
 
 
+@pytest.mark.slow
 def test_an_approval_after_a_channel_made_no_decision_counts_for_the_identical_call(tract):
     async def pass_on(request):
         return None

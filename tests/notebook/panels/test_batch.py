@@ -139,6 +139,7 @@ def test_a_cell_of_another_process_waits(tmp_path, shown, monkeypatch):
         assert len(looked) == 2  # not at each drawing
 
 
+@pytest.mark.slow
 def test_some_are_approved_and_one_is_rejected(tract, waiting):
     pendings = waiting("a", "b", "c", "d")
     inbox = open_inbox(tract)

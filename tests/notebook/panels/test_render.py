@@ -133,6 +133,7 @@ def test_huge_values_are_cut_and_their_size_is_said(ticket):
     assert "too long to display completely" in html
 
 
+@pytest.mark.slow
 def test_what_is_too_long_to_be_shown_can_only_be_turned_down(ticket):
     made = ticket(a="x" * 1_000_000)
     assert [action.name for action in made.request.actions] == ["reject"]

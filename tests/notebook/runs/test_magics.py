@@ -148,6 +148,7 @@ def test_a_plain_call_with_an_active_profile_gives_its_run_as_the_value(shell):
     assert result.html.count('data-testid="tract-run"') <= 1
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_a_plain_call_ends_the_run_as_aborted(shell, model):
     model.chat = interrupted
     assert "KeyboardInterrupt" in shell.run("tract.chat('Which?', profile='research')").text

@@ -48,6 +48,7 @@ def test_no_template_runs_for_ever_or_grows_without_end(source):
         parse(source).render({"big": BIG})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [
     "{{" + " " * 190_000, "{{ " * 60_000, "{% " * 60_000, "{{ " + "(" * 190_000 + " }}", "{{ " + "'" * 190_001 + " }}",
     "{{ " + "a|" * 90_000 + " }}", "{% raw %}" * 20_000, "{% if " + "a and " * 30_000 + "%}",
