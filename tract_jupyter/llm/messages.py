@@ -139,7 +139,12 @@ class Usage:
 
 def first_choice(response: Mapping[str, Any]) -> dict[str, Any]:
     """Return the first choice of a response; empty if it has none."""
-    return next(iter(dicts(response.get("choices"))), {})
+    choices = response.get("choices")
+    if isinstance(choices, list | tuple):
+        for choice in choices:
+            if isinstance(choice, dict):
+                return choice
+    return {}
 
 
 def _says_something(response: Mapping[str, Any]) -> bool:
