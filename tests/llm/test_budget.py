@@ -73,6 +73,21 @@ def test_every_way_to_ask_for_more_output_counts(tract, make, options):
     assert served.bodies == []
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"extra_body": {"models": ["m-1", "m-2"]}}, {"models": ["m-2"]}, {"models": ["m-1", "unknown"]}],
+)
+def test_the_most_expensive_of_the_models_that_may_reply_counts(tract, options):
+    served = Served(OpenAIClient)
+    tract.models.use(served.client)
+    tract.models.price("m-1", input=1, output=1)
+    tract.models.price("m-2", input=1_000, output=1_000)
+    tract.costs.set_budget(usd=1)
+    with pytest.raises(LLMBudgetError):
+        tract.chat("Hi", **options)
+    assert served.bodies == []
+
+
 def test_it_counts_for_a_function_too(tract):
     client = ScriptedClient(HELLO)
     tract.models.use(client)

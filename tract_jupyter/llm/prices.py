@@ -6,7 +6,7 @@ An unknown cost is None, never 0. Each request is priced alone, because long pro
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -85,6 +85,11 @@ class AskedModel:
     names: tuple[str, ...] = ()
     provider: str = ""
     base_url: str | None = None
+
+    def instead(self, model: str) -> AskedModel:
+        """Return another model at the same place."""
+        full = f"{self.provider}/{model}" if self.provider else model
+        return replace(self, shown=full, model=model, names=tuple(dict.fromkeys((full, model))))
 
 
 class Prices:

@@ -315,6 +315,14 @@ class _Request(NamedTuple):
             usage.output_tokens or 0, cost, is_estimate,
         )  # fmt: skip
 
+    def alternatives(self, body: Mapping[str, Any]) -> list[AskedModel]:
+        """Return the other models that may reply: OpenRouter and gateways accept a list of `models`."""
+        lists = [
+            place["models"] for place in _option_places(body) if isinstance(place.get("models"), list | tuple)
+        ]
+        names = [name for models in lists for name in models if isinstance(name, str)]
+        return [self.asked.instead(name) for name in names if name != self.asked.model]
+
     def as_sent(self) -> dict[str, Any]:
         """Return the request body if the client has `as_sent`. Otherwise return the client's arguments."""
         options = dict(self.options)
@@ -428,7 +436,9 @@ class Spending:
         usage = Usage(
             self._count_sent(sent), output_tokens=_replies(sent) * (limit or default or ASSUMED_OUTPUT)
         )
-        cost = prices.cost(request.asked, usage)
+        costs = [prices.cost(asked, usage) for asked in (request.asked, *request.alternatives(sent))]
+        known = [cost for cost in costs if cost is not None]
+        cost = max(known, key=lambda one: one.usd) if len(known) == len(costs) else None
         return request.line(usage, cost, is_estimate=True), output_limit(request.options) is None
 
     # --- afterwards
@@ -627,12 +637,16 @@ def _replies(sent: Mapping[str, Any]) -> int:
 
 
 def _numbers(sent: Mapping[str, Any], names: Iterable[str]) -> list[int]:
-    """Return the numbers above 0 under these names in a request, including the nested options of some servers."""
-    places = [
-        source for source in (sent, sent.get("extra_body"), sent.get("options")) if isinstance(source, dict)
-    ]
+    """Return the numbers above 0 under these names in a request."""
+    places = _option_places(sent)
     numbers = [number for place in places for name in names if (number := dollars(place.get(name)))]
     return [math.ceil(number) for number in numbers]
+
+
+def _option_places(sent: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a request and the nested options of some servers."""
+    places = (sent, sent.get("extra_body"), sent.get("options"))
+    return [place for place in places if isinstance(place, dict)]
 
 
 def _with_blocks(message: Mapping[str, Any]) -> Mapping[str, Any]:
