@@ -208,8 +208,8 @@ def _result(operation: Operation, outcome: Any, context: OperationContext) -> Op
         OperationStatus.DONE,
         effects=_effects(operation, outcome, context.hook),
         debug=bounded(outcome.debug, context.log_characters) if operation.config.debug.enabled else {},
-        usage=bounded(outcome.usage, MAX_DEBUG),
-        inputs_summary=bounded(outcome.inputs, context.log_characters),
+        usage=bounded(outcome.usage, MAX_DEBUG) if outcome.usage else {},
+        inputs_summary=bounded(outcome.inputs, context.log_characters) if outcome.inputs else {},
         outputs_summary=bounded(outcome.outputs, context.log_characters),
     )
 
