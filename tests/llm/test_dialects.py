@@ -328,7 +328,7 @@ def test_a_reply_that_the_filter_ended_says_so(dialect, word, reason, streamed):
     with provider(answer(dialect, Said(finish=word), streamed=streamed)) as there:
         reply = Reply.of(asked(made(dialect, there), streamed=streamed))
     assert (reply.text, reply.finish_reason) == ("", reason)
-    assert "rephrase the message" in reply.nothing_said
+    assert "rephrase the message" in reply.why_empty
 
 
 @all_dialects

@@ -75,7 +75,7 @@ def news(tract):
 
 
 CHANGES = {
-    "added": (add, ['"name": "taste", "parameters"', "Taste a dish.", "New, and not in that list", "t.loop.offer_anew()"]),
+    "added": (add, ['"name": "taste", "parameters"', "Taste a dish.", "New, and not in that list", "t.loop.offer_current_tools()"]),
     "removed": (lambda tract: tract.executor.remove_tool("look"), ["- look: removed"]),
     "locked": (lambda tract: tract.executor.lock_tool("look", SOLD), [f"- look: locked: {SOLD}"]),
     "changed": (lambda tract: define(tract, "Look up."), ["These have new definitions", '"description": "Look up."']),
@@ -181,7 +181,7 @@ def test_a_person_can_have_the_list_made_anew(talk, there):
     talk.executor.remove_tool("look")
     talk.chat("Three?")
     assert talk.costs.of_rewrite().replies == 3
-    talk.loop.offer_anew()
+    talk.loop.offer_current_tools()
     talk.chat("Four?")
     talk.chat("call taste")
     assert [("taste" in one, '"look"' in one) for one in lists(there)[2:]] == [
@@ -239,7 +239,7 @@ def test_a_tool_that_changes_the_tools_leaves_the_list_of_its_turn(talk, there):
         return "done"
 
     talk.tool(lock, read_only=True)
-    talk.loop.offer_anew()
+    talk.loop.offer_current_tools()
     talk.chat("call lock")
     talk.chat("call look")
     assert len(set(lists(there)[2:])) == 1

@@ -18,13 +18,13 @@ from tract_jupyter.models import (
     Message,
     anthropic_block,
     check_together,
+    display_text,
     inline_media,
     is_media,
     media_tokens,
     openai_message,
     sent_message,
     sha256,
-    told_text,
     validate_content,
     with_parts,
 )
@@ -189,7 +189,7 @@ def test_without_a_reader_they_are_named():
     assert MESSAGE.to_dict() == openai_message(MESSAGE)
     content = {"content_type": "dialogue", "role": "user", "text": "",
                "attachments": [one.attachment.model_dump() for one in FILES]}  # fmt: skip
-    assert told_text(content) == named
+    assert display_text(content) == named
 
 
 def test_between_packages_they_are_values_until_a_client_is_asked():

@@ -19,7 +19,7 @@ from tract_jupyter.runs import (
     ThreadWorkers,
     report_progress,
 )
-from tract_jupyter.storage import interrupts, uninterrupted, whole_context
+from tract_jupyter.storage import interrupts, protected_context, uninterrupted
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_an_interrupt_that_struck_at_the_end_of_a_block_is_raised_here(threads, 
             signal.raise_signal(signal.SIGINT)
             return False
 
-    @whole_context
+    @protected_context
     def run():
         yield
 

@@ -22,7 +22,14 @@ from tests.review.scripted import ScriptedClient
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreError, TractError
 from tract_jupyter.review.decision import deciding
-from tract_jupyter.storage import Database, interruptible, interrupts, raise_in, uninterrupted, whole_context
+from tract_jupyter.storage import (
+    Database,
+    interruptible,
+    interrupts,
+    protected_context,
+    raise_in,
+    uninterrupted,
+)
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent")
 
@@ -164,7 +171,7 @@ def test_who_does_without_a_handler_still_does(handler):
 def test_the_block_of_a_context_manager_can_be_stopped_and_its_ends_cannot():
     done = []
 
-    @whole_context
+    @protected_context
     def managed():
         done.append("begun")
         try:
@@ -190,7 +197,7 @@ def in_transaction(call):
 
 
 def in_context_manager(call):
-    @whole_context
+    @protected_context
     def managed():
         call()
         yield
@@ -200,7 +207,7 @@ def in_context_manager(call):
 
 
 def in_stack(call):
-    @whole_context
+    @protected_context
     def managed():
         yield
         call()

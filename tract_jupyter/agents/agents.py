@@ -436,7 +436,7 @@ class Agents:
         """Add a call from an earlier session to an agent here. Charge the agent for its usage in that session."""
         is_there = call in agent.calls  # also in an agent of `past`, which has no meter yet
         if call.state is CallState.LEFT:
-            call.used = self._runner.taken_before(call)
+            call.used = self._runner.usage_before(call)
         is_charged = any(other.session == call.session for other in agent.calls)
         if agent.meter is None if is_there else not is_charged:
             meter = self.meter_of(agent)
@@ -447,7 +447,7 @@ class Agents:
             agent.calls.append(call)
 
     def _used_by(self, call: AgentCall) -> dict[str, float]:
-        return self._runner.taken_before(call) if call.state is CallState.LEFT else call.used
+        return self._runner.usage_before(call) if call.state is CallState.LEFT else call.used
 
     def stop(self, agent: str | None = None) -> None:
         """Stop the calls of an agent and of all agents below it, or stop all calls. Works from any thread."""

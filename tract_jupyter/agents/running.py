@@ -198,7 +198,7 @@ class CallRunner:
             self._carry_out(agent, call, caller, names, None if has_input else call.input, reserved.meters)
         return call
 
-    def taken_before(self, call: AgentCall) -> dict[str, float]:
+    def usage_before(self, call: AgentCall) -> dict[str, float]:
         """Return the usage of a call whose process ended before it saved the usage.
 
         The usage comes from the stored conversation, plus the usage of the agents that it called. The time is unknown.
@@ -223,7 +223,7 @@ class CallRunner:
         totals = {name: float(getattr(meter, name)) for name in ("steps", "calls", "tokens", "usd")}
         for one in self._agents.records.calls():
             if one.chain[:-1] == call.chain and one.session == call.session and one.began >= call.began:
-                below = self.taken_before(one) if one.state is CallState.LEFT else one.used
+                below = self.usage_before(one) if one.state is CallState.LEFT else one.used
                 totals = {name: number + below.get(name, 0) for name, number in totals.items()}
         return totals
 

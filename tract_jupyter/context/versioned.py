@@ -18,7 +18,7 @@ from tract_jupyter.models import (
     brief_repr,
     check_budget,
     commit_text,
-    told_text,
+    display_text,
 )
 from tract_jupyter.storage import APPEND, EDIT
 
@@ -453,7 +453,7 @@ class VersionedContext:
         """
         commits = self._repository.commits
         info = commits.get(commit_hash)
-        text = told_text(commits.entry(commit_hash).content) if info.operation in {APPEND, EDIT} else ""
+        text = display_text(commits.entry(commit_hash).content) if info.operation in {APPEND, EDIT} else ""
         return commit_text(info, text, self.tags.of(commit_hash))
 
     def resolve_commit(self, name: str) -> str:

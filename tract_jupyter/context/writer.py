@@ -28,8 +28,8 @@ from tract_jupyter.storage import (
     commit_hash,
     interruptible,
     now_text,
+    protected_context,
     uninterrupted,
-    whole_context,
 )
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Writer:
             "other writers moved the branch at each attempt; nothing was committed. Try again."
         )
 
-    @whole_context
+    @protected_context
     def batch(self) -> Iterator[Connection]:
         """Write the commits of the block in one transaction: all or none. Yield its connection.
 

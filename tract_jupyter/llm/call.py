@@ -132,8 +132,8 @@ def ask_model(
         )
         _give(on_delta, thoughts.rest())
     reply = Reply.of(response)
-    if reply.nothing_said:
-        raise LLMResponseError(f"{reply.nothing_said}. Nothing was committed")
+    if reply.why_empty:
+        raise LLMResponseError(f"{reply.why_empty}. Nothing was committed")
     named = {"model": reply.model} if reply.model else {}
     message = {
         **response["choices"][0]["message"],

@@ -216,7 +216,7 @@ class Reply:
         return word.encode(errors="replace").decode() if isinstance(word, str) else ""
 
     @property
-    def nothing_said(self) -> str:
+    def why_empty(self) -> str:
         """Why the reply has neither a text nor a call, with a remedy. Empty if it has one, or was paused."""
         if self.text.strip() or self.raw_calls or self.finish_reason == "pause":
             return ""

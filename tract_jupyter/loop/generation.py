@@ -255,7 +255,7 @@ class Generation:
             with suppress(TractError):  # its head may be removed
                 if (
                     stored.fields["branch"] == branch
-                    and self.turns.last_said(stored.fields["head"]) == question
+                    and self.turns.newest_user_message(stored.fields["head"]) == question
                 ):
                     return True
         return False
@@ -321,7 +321,7 @@ class Generation:
             raise ContentError("The context is empty. Commit a message first, as user(text).")
         return here.branch or "", context
 
-    def with_said(self, text: str) -> tuple[str, CompiledContext]:
+    def with_user_message(self, text: str) -> tuple[str, CompiledContext]:
         """Return the current branch and its context with one more user message, without committing it."""
         from tract_jupyter.models import CompiledContext, Message
 
@@ -434,7 +434,7 @@ class Generation:
                 f"The request was sent on branch {branch!r}, but the current branch is {current!r}, so nothing was "
                 f"committed. Call switch({branch!r}), then approve the reply."
             )
-        if not self.turns.is_still_said(fields["head"], here.commit_hash):
+        if not self.turns.still_has_message(fields["head"], here.commit_hash):
             raise BranchMovedError(
                 f"The message that the reply answers is no longer on branch {branch!r} (undo, reset or compress "
                 "removed it), so nothing was committed. Restore it with undo() or redo(), then approve the reply."

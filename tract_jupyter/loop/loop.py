@@ -16,7 +16,7 @@ from tract_jupyter.loop.images import IMAGES_OF_TURN, ImageBudget
 from tract_jupyter.loop.meter import TurnMeter
 from tract_jupyter.loop.turn import StoredTurn
 from tract_jupyter.models import Allowance, brief_repr, check_text, parse_message
-from tract_jupyter.storage import whole_context
+from tract_jupyter.storage import protected_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -182,7 +182,7 @@ class ToolLoop:
         for signal in list(self._running):
             signal.pause()
 
-    def offer_anew(self) -> None:
+    def offer_current_tools(self) -> None:
         """Offer the current tools in the next turn, instead of the stored list of the conversation.
 
         `t.costs.of_rewrite()` estimates the cost: the model's reasoning and the provider's cache are lost.
@@ -199,7 +199,7 @@ class ToolLoop:
             with self._ended:
                 self._ended.wait_for(lambda: not self._turns, _PATIENCE)
 
-    @whole_context
+    @protected_context
     def signal(self) -> Iterator[StopSignal]:
         """Yield the signal that `stop` and `pause` set for a turn. Within a turn, it is the turn's signal."""
         active = _active_signal.get()
@@ -215,7 +215,7 @@ class ToolLoop:
             _active_signal.reset(token)
             self._running.remove(signal)
 
-    @whole_context
+    @protected_context
     def under_way(self) -> Iterator[None]:
         """Register a turn, so `stop`, `pause` and `close` reach it."""
         with self.signal():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import AgentError, ContentError
 from tract_jupyter.llm import tokens_of
 from tract_jupyter.models import Allowance, counted
-from tract_jupyter.storage import whole_context
+from tract_jupyter.storage import protected_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -76,7 +76,7 @@ class Clock:
         """True while a request waits for the user."""
         return self._waits > 0
 
-    @whole_context
+    @protected_context
     def waiting(self) -> Iterator[None]:
         """Pause the clock while a request waits for the user."""
         with self._lock:

@@ -90,7 +90,7 @@ class Lease:
         self._is_taken = False
         self._given_back = threading.Event()
 
-    @interrupts.whole
+    @interrupts.protected
     def __enter__(self) -> Self:
         """Take the lease.
 
@@ -151,7 +151,7 @@ class Lease:
             self._rows.put(connection, self._fresh())
             _HERE.pop(before, None)
 
-    @interrupts.whole
+    @interrupts.protected
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
@@ -381,7 +381,7 @@ class Turns:
         with self._hold(uuid4().hex, here.branch, question, here.branch) as turn:
             turn.here = self._refs.position
             if turn.lease.open and is_new:
-                again = self._again(turn.lease, self.last_said(turn.here.commit_hash))
+                again = self._again(turn.lease, self.newest_user_message(turn.here.commit_hash))
                 self._set_others_aside(turn.lease, again)
                 if again is not None and again.question is not None:
                     self._take_back(again.question)
@@ -416,7 +416,7 @@ class Turns:
                 return one == commit
         return False
 
-    def is_still_said(self, head: str, now: str | None) -> bool:
+    def still_has_message(self, head: str, now: str | None) -> bool:
         """Return True if the history of the commit `now` has the last message of the context at `head`.
 
         After a rebase or a compression, the same message has another commit.
@@ -480,7 +480,7 @@ class Turns:
                 return commit if role == "user" else None
         return None
 
-    def last_said(self, at: str | None = None) -> str | None:
+    def newest_user_message(self, at: str | None = None) -> str | None:
         """Return the newest message of the current branch, or of a commit's history, including skipped ones.
 
         Raises:

@@ -65,10 +65,10 @@ from .content import SKIPPED as SKIPPED
 from .content import Priority as Priority
 from .content import attachments_of as attachments_of
 from .content import default_priority as default_priority
+from .content import display_text as display_text
 from .content import plain_content as plain_content
 from .content import role_of as role_of
 from .content import text_of as text_of
-from .content import told_text as told_text
 from .content_types import ArtifactContent as ArtifactContent
 from .content_types import Attachment as Attachment
 from .content_types import Content as Content

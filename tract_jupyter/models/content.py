@@ -114,7 +114,7 @@ def attachments_of(content: Mapping[str, Any]) -> tuple[Attachment, ...]:
     return tuple(Attachment(**attachment) for attachment in attachments)
 
 
-def told_text(content: Mapping[str, Any]) -> str:
+def display_text(content: Mapping[str, Any]) -> str:
     """Return the text of the message for display: one line for each attachment, then the text."""
     return named_text(attachments_of(content), text_of(content))
 

@@ -196,10 +196,10 @@ def validate_content(content: BaseModel | dict[str, Any]) -> Content:
             pass  # the error names all types
         else:
             return valid
-    return _validated_or_told(content)
+    return _validated_against_all(content)
 
 
-def _validated_or_told(content: Content | dict[str, Any]) -> Content:
+def _validated_against_all(content: Content | dict[str, Any]) -> Content:
     """Validate a content against all types, for a better error."""
     try:
         valid: Content = _of_any_type().validate_python(content)

@@ -79,7 +79,7 @@ class FrontEnd:
         """The event loop of the kernel's main thread; None if it is unknown."""
         return getattr(getattr(self._kernel, "io_loop", None), "asyncio_loop", None)
 
-    @interrupts.whole_context
+    @interrupts.protected_context
     def interruptible(self) -> Iterator[None]:
         """Let the stop button end code that blocks the event loop, also in a cell with an `await`.
 

@@ -16,7 +16,7 @@ from tract_jupyter.operations.action import check_code, compile_action
 from tract_jupyter.operations.check import check_name
 from tract_jupyter.operations.spec import MAX_SPEC_BYTES, ActionDef
 from tract_jupyter.review import FROM_STORE, ActiveStore, check_operation
-from tract_jupyter.storage import StoredHandler, whole_context
+from tract_jupyter.storage import StoredHandler, protected_context
 
 if TYPE_CHECKING:
     import builtins
@@ -211,7 +211,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         self.active.pop(key, None)
         self._bus.withhold(*key)
 
-    @whole_context
+    @protected_context
     def changing(
         self, connection: Connection, key: tuple[str, str], *, is_new: bool = False
     ) -> Iterator[None]:

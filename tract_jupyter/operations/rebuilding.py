@@ -23,10 +23,10 @@ from tract_jupyter.review import (
     FieldPending,
     Question,
     approval_terms,
-    client_has_left,
+    client_left_note,
     has_ended,
     is_waited_for,
-    kept_for_caller,
+    not_run_note,
     own_arguments,
     process_text,
     request_from_dict,
@@ -130,14 +130,14 @@ class RemotePending(FieldPending):
             )
         here = f"Asked by {process_text(self.stored.origin)}, {does}."
         if client_left(self.stored):
-            here = client_has_left(self.actor)
+            here = client_left_note(self.actor)
         why = " ".join(
-            filter(None, [self.doubt, unfinished_text(self._left_unfinished), self.request.why, here])
+            filter(None, [self.doubt, unfinished_text(self._unfinished_decision), self.request.why, here])
         )
         return replace(self.request, fingerprint=self.fingerprint, actions=actions, why=why, note=note)
 
     @property
-    def _left_unfinished(self) -> StoredDecision | None:
+    def _unfinished_decision(self) -> StoredDecision | None:
         """The decision that a process began to carry out before it ended."""
         last = self.unfinished
         has_begun = last is not None and last.started_at is not None
@@ -159,7 +159,7 @@ class RemotePending(FieldPending):
 
     def _hand_over(self) -> None:
         if client_left(self.tract.review.ledger.get(self.pending_id) or self.stored):
-            self.note = kept_for_caller(self.actor)
+            self.note = not_run_note(self.actor)
             return
         self.note = (
             f"Handed to {process_text(self.stored.origin)}. If that process has ended, nothing ran: run its cell "

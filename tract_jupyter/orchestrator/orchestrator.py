@@ -33,7 +33,7 @@ from tract_jupyter.orchestrator.proposals import ProposalReviewer
 from tract_jupyter.orchestrator.result import OrchestratorResult, OrchestratorState, RunSteps
 from tract_jupyter.orchestrator.toolset import OrchestratorToolset
 from tract_jupyter.prompts import EMPTY, ORCHESTRATE
-from tract_jupyter.storage import whole_context
+from tract_jupyter.storage import protected_context
 from tract_jupyter.toolkit import profile_of
 
 if TYPE_CHECKING:
@@ -300,7 +300,7 @@ class Orchestrator:
         else:
             signal.pause()
 
-    @whole_context
+    @protected_context
     def _running(self) -> Iterator[None]:
         checked_config(self._config)
         self._registered_model()

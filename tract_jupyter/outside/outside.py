@@ -508,7 +508,7 @@ class _Turn:
             raise StoppedEarlyError(
                 ChatResponse("", info, outcome=TurnOutcome.STOPPED, note=note, steps=0)
             ) from None
-        self._say_what_is_known(running)
+        self._report_known_state(running)
         prompt = list(
             prompt_content(running.session, running.with_earlier(self._message.text), self._message.files)
         )
@@ -528,7 +528,7 @@ class _Turn:
             saved.leave_out(self._observer)
             self._record(watched.finish, turn)
 
-    def _say_what_is_known(self, running: _Running) -> None:
+    def _report_known_state(self, running: _Running) -> None:
         settings = self._settings
         if running.is_new:
             why = running.why_no_kernel.rstrip(".")

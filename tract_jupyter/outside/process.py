@@ -175,7 +175,7 @@ class AgentProcess:
         with contextlib.suppress(OSError, ValueError):
             self._read_lines()
         self._errors.join(0.2)  # its last words
-        self._inbox.post(AgentLeft(self._why_it_left()))
+        self._inbox.post(AgentLeft(self._exit_reason()))
         stdout = self._process.stdout
         with contextlib.suppress(OSError, ValueError):
             while stdout is not None and stdout.read(_CHUNK):
@@ -219,7 +219,7 @@ class AgentProcess:
         else:
             self._tail = (self._tail + line[:200] + b"\n")[-_TAIL:]
 
-    def _why_it_left(self) -> str:
+    def _exit_reason(self) -> str:
         text = printable(self._tail.decode(errors="replace")).strip()
         quoted = f" It wrote: {text if len(text) <= _QUOTED else '…' + text[-_QUOTED:]}" if text else ""
         return f"{self._problem or 'its process ended'}.{quoted}"

@@ -20,7 +20,7 @@ from tract_jupyter.policy.protocols import ORCHESTRATE, PolicyWarning, wanted_of
 from tract_jupyter.policy.saved import slot_of
 from tract_jupyter.policy.view import PolicyView
 from tract_jupyter.review import has_ended, this_process
-from tract_jupyter.storage import is_order, triggered, whole_context
+from tract_jupyter.storage import is_order, protected_context, triggered
 from tract_jupyter.toolkit import Permission, policy_actor
 
 if TYPE_CHECKING:
@@ -581,7 +581,7 @@ class _LostError(Exception):
     """Raised if another process was faster."""
 
 
-@whole_context
+@protected_context
 def _counted(entered: list[None]) -> Iterator[None]:
     """Add an entry for the duration of a context. Other threads may do the same: both steps are atomic."""
     entered.append(None)

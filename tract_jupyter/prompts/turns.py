@@ -35,11 +35,11 @@ UNSIGNED: Final = (
 TOOLS_CHANGED: Final = "Your tools have changed; the list of tools that you received stays the same."
 NEW_IN_SCRIPTS: Final = (
     "New, and not in that list: call them from scripts, with notebook_execute. "
-    "The user can add them to the list with tract.loop.offer_anew()."
+    "The user can add them to the list with tract.loop.offer_current_tools()."
 )
 NEW_LATER: Final = (
     "New, and not in that list. If you need one and cannot call it, say so: the user can add them to the list "
-    "with tract.loop.offer_anew()."
+    "with tract.loop.offer_current_tools()."
 )
 REPEATED: Final = (
     "not run: you made this exact call twice in a row with the same outcome, and its result will not change. Do "

@@ -51,8 +51,8 @@ from .grants import NOT_SIGNED as NOT_SIGNED
 from .grants import Grant as Grant
 from .grants import Grants as Grants
 from .grants import covers as covers
+from .grants import describe_actors as describe_actors
 from .grants import pattern_text as pattern_text
-from .grants import whom_in_words as whom_in_words
 from .introspection import APPROVE_ONLY as APPROVE_ONLY
 from .introspection import OWN_WORDS as OWN_WORDS
 from .introspection import gated as gated
@@ -73,8 +73,8 @@ from .pending import OnTimeout as OnTimeout
 from .pending import Pending as Pending
 from .pending import RunsIn as RunsIn
 from .pending import action as action
-from .pending import client_has_left as client_has_left
-from .pending import kept_for_caller as kept_for_caller
+from .pending import client_left_note as client_left_note
+from .pending import not_run_note as not_run_note
 from .process import FROM_STORE as FROM_STORE
 from .process import has_ended as has_ended
 from .process import is_running as is_running

@@ -10,7 +10,7 @@ from tract_jupyter.exceptions import DecidedFirstError, TractError
 from tract_jupyter.models import cut_middle
 from tract_jupyter.review.decision import RECORDED, Answer, deciding
 from tract_jupyter.review.streams import Stream, captured, real_stream
-from tract_jupyter.storage import whole_context
+from tract_jupyter.storage import protected_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _check: ContextVar[Callable[[], None] | None] = ContextVar("_check", default=None)
 
 
-@whole_context
+@protected_context
 def checking(check: Callable[[], None]) -> Iterator[None]:
     """Call a check periodically in waits of this thread or task. The check raises to end the wait."""
     token = _check.set(check)
@@ -82,7 +82,7 @@ class _Printed:
             real_stream(kind).write(text)
 
 
-@whole_context
+@protected_context
 def capturing(ticket: Ticket) -> Iterator[None]:
     """Capture printed output for the panel. In a front end, output of a click belongs to no cell."""
     printed = _Printed()

@@ -25,7 +25,7 @@ from tract_jupyter.review.decision import approval_terms, declare_personal
 from tract_jupyter.review.display import needed_pieces
 from tract_jupyter.review.effect_lines import keyed_lines
 from tract_jupyter.review.request import how_to_decide, keeps_effects
-from tract_jupyter.storage import whole_context
+from tract_jupyter.storage import protected_context
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -192,7 +192,7 @@ class Ticket:
                 self.round_id = ""  # nothing more can be submitted in this round
         return answer
 
-    @whole_context
+    @protected_context
     def hold(self) -> Iterator[bool]:
         """Prevent others from carrying out an answer during the block. Yield False if one is already in progress."""
         with self._lock:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.models import canonical_json, digest
-from tract_jupyter.storage import interrupts, to_text, whole_context
+from tract_jupyter.storage import interrupts, protected_context, to_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -167,12 +167,12 @@ class DecidingAs:
     def __init__(self, context: DecisionContext) -> None:
         self._context = context
 
-    @interrupts.whole
+    @interrupts.protected
     def __enter__(self) -> None:
         interrupts.begin(self, depth=0)  # the code of the block may be stopped
         self._token = deciding_now.set(self._context)
 
-    @interrupts.whole
+    @interrupts.protected
     def __exit__(self, *_: object) -> None:
         deciding_now.reset(self._token)
         interrupts.end(self, depth=2)
@@ -190,7 +190,7 @@ def deciding_by_default(channel: str) -> AbstractContextManager[None]:
     return deciding(channel) if deciding_now.get() is None else nullcontext()
 
 
-@whole_context
+@protected_context
 def in_code() -> Iterator[None]:
     """Attribute decisions to the running code during a block.
 
@@ -296,7 +296,7 @@ def with_terms(action: str, arguments: Mapping[str, Any], terms: Mapping[str, An
     return {**arguments, **({TERMS: dict(terms)} if terms else {})}
 
 
-@whole_context
+@protected_context
 def on_terms(terms: Mapping[str, Any]) -> Iterator[None]:
     """Apply these terms to all decisions inside the block."""
     token = deciding_now.set(decision_context()._replace(terms=terms))

@@ -31,7 +31,7 @@ from tract_jupyter.review.decision import (
     in_code,
     without_grant,
 )
-from tract_jupyter.storage import uninterrupted, whole_context
+from tract_jupyter.storage import protected_context, uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -146,7 +146,7 @@ class Gate:
 
     # ---
 
-    @whole_context
+    @protected_context
     def _exclusively(self, pending: Pending) -> Iterator[None]:
         with self._lock:
             if pending.deciding_thread is not None:

@@ -418,7 +418,7 @@ def _is_for(stored: StoredGrant, actor: str) -> bool:
     return whom == "anybody" or actor == named or (whom == "children" and is_child)
 
 
-def whom_in_words(actor: str, whom: object) -> str:
+def describe_actors(actor: str, whom: object) -> str:
     """Describe the permitted actors of a standing approval. `actor` is the actor of the approved request."""
     return {"anybody": "anybody", "children": f"{actor} and its children"}.get(str(whom), actor)
 
@@ -429,7 +429,7 @@ def _terms_of(stored: StoredGrant) -> dict[str, Any]:
         terms = json.loads(stored.pattern_json)
         return {
             "covers": str(terms.get("rule") or pattern_text(terms["pattern"], terms["approved"])),
-            "whom": whom_in_words(terms["actor"], terms["whom"]),
+            "whom": describe_actors(terms["actor"], terms["whom"]),
             "ignores": tuple(map(str, terms["ignored"])),
             "action": str(terms["action"]),
             "arguments": dict(terms["arguments"]),

@@ -49,7 +49,7 @@ from tract_jupyter.review.display import showable
 from tract_jupyter.review.introspection import gated, offered, reading
 from tract_jupyter.review.request import ReviewRequest, TextChoice, ValueTable
 from tract_jupyter.review.source import calling_site
-from tract_jupyter.storage import interruptible, whole_context
+from tract_jupyter.storage import interruptible, protected_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator, Mapping
@@ -95,7 +95,7 @@ CLIENT: Final = "mcp:"
 """The prefix of the actors of MCP clients."""
 
 
-def client_has_left(actor: str) -> str:
+def client_left_note(actor: str) -> str:
     """Return the note about a request whose client has left."""
     return (
         f"The client no longer waits for this call ({actor}). If you approve it, nothing runs now. The approval waits "
@@ -103,7 +103,7 @@ def client_has_left(actor: str) -> str:
     )
 
 
-def kept_for_caller(actor: str) -> str:
+def not_run_note(actor: str) -> str:
     """Return the note about an approval that runs nothing now, because the client that asked has left."""
     return (
         f"The client no longer waits ({actor}), so nothing ran. The decision waits: if the client makes the identical "
@@ -489,7 +489,7 @@ class Pending:
         """Apply the `edits` of an approval. Restore the fields if the block raises, or with `keep=False`."""
         return nullcontext()
 
-    @whole_context
+    @protected_context
     def _changed(self, fields: dict[str, Any], *, keep: bool) -> Iterator[None]:
         """Replace the fields; see `edited`."""
         before, self.fields = self.fields, fields
@@ -668,7 +668,7 @@ class Pending:
         self._require_open("approve")
         self.status = PendingStatus.APPROVED
         if self.runs_elsewhere:
-            self.note = kept_for_caller(self.actor)
+            self.note = not_run_note(self.actor)
             return None
         if self._execute_fn is not None:
             try:

@@ -78,7 +78,7 @@ class Signatures:
         """Sign the outcome of the last decision."""
         return self._signer.sign(_OUTCOME, [pending_id, list(outcome)])
 
-    def came_out(self, stored: StoredPending, outcome: DecisionOutcome) -> bool:
+    def has_outcome(self, stored: StoredPending, outcome: DecisionOutcome) -> bool:
         """Return True if the last decision on a pending has this outcome."""
         return self._signer.verify(_OUTCOME, [stored.pending_id, list(outcome)], stored.outcome)
 
@@ -180,7 +180,7 @@ class Records:
         if last is None or not self.verifies(last):
             return False
         outcome = DecisionOutcome(last.round, stored.status, fingerprint, moment_text(stored.executed_at))
-        return self._signatures.came_out(stored, outcome)
+        return self._signatures.has_outcome(stored, outcome)
 
     # --- lookups
 
@@ -219,15 +219,15 @@ class Records:
             (own if self.vouches(row) else foreign).append(row)
         return Unsigned(
             foreign,
-            [row for row in own if row.outcome and not self._came_out(row, rounds.get(row.pending_id))],
+            [row for row in own if row.outcome and not self._has_outcome(row, rounds.get(row.pending_id))],
             [row for row in decisions if not (self.verifies(row) and _is_copied(row))],
         )
 
-    def _came_out(self, stored: StoredPending, last: int | None) -> bool:
+    def _has_outcome(self, stored: StoredPending, last: int | None) -> bool:
         """Return True if this user signed the stored outcome of the last round."""
         if last is None:
             return False
-        return self._signatures.came_out(
+        return self._signatures.has_outcome(
             stored, DecisionOutcome(last, stored.status, stored.fingerprint, moment_text(stored.executed_at))
         )
 

@@ -31,11 +31,11 @@ from tract_jupyter.review.answers import capturing, check_wait, dispatch, replay
 from tract_jupyter.review.channel import Channel, Ticket
 from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
 from tract_jupyter.review.gate import BUSY
-from tract_jupyter.review.pending import client_has_left
+from tract_jupyter.review.pending import client_left_note
 from tract_jupyter.review.process import has_ended, this_process
 from tract_jupyter.review.records import RUN, is_waited_for
 from tract_jupyter.review.request import how_to_decide
-from tract_jupyter.storage import uninterrupted, whole_context
+from tract_jupyter.storage import protected_context, uninterrupted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -179,7 +179,7 @@ class Reviewer:
         duplicate = self._find(pending)
         return None if duplicate is pending else duplicate
 
-    @whole_context
+    @protected_context
     def claim(self, pending: Asked) -> Iterator[Asked]:
         """Yield the request to ask: the open duplicate, or `pending`. No other code can claim it within the block.
 
@@ -246,8 +246,10 @@ class Reviewer:
             must_take_over = claims or is_limited
             is_ours = not must_take_over or self.ledger.take_over(open_here, stored, wait=wait)
             return open_here if is_ours else None
-        is_left = open_here is not pending and _is_left(stored, pending) and self.ledger.vouches(stored)
-        if not is_left or not self.ledger.take_over(pending, stored, wait=wait):
+        is_orphaned = (
+            open_here is not pending and _is_orphaned(stored, pending) and self.ledger.vouches(stored)
+        )
+        if not is_orphaned or not self.ledger.take_over(pending, stored, wait=wait):
             return None
         self._move_to_current_cell(pending.pending_id)
         with self._lock:
@@ -369,13 +371,13 @@ class Reviewer:
         if ticket is None or ticket.answered or not pending.status.is_open:
             return
         pending.runs_elsewhere = True
-        self._finish_round(ticket, client_has_left(pending.actor))
+        self._finish_round(ticket, client_left_note(pending.actor))
 
     def catch_up(self, pending: Pending) -> str:
         """Apply decisions of other processes; see `Gate.catch_up`."""
         return self._gate.catch_up(pending)
 
-    def taken_up(self, pending: Pending) -> Ticket:
+    def open_ticket(self, pending: Pending) -> Ticket:
         """Store the request if necessary, and return its ticket without showing it.
 
         If code has changed the pending since its display, the ticket has a new round.
@@ -505,7 +507,7 @@ class Reviewer:
             self.channel.later(ticket, lambda: self.carry_out(ticket))
         ticket.wake()
 
-    @whole_context
+    @protected_context
     def _waiting(self, pending: Pending, wake: Callable[[], object]) -> Iterator[Ticket]:
         """Show a request, and yield its ticket to the code that waits. `wake` is called if there is an answer."""
         can_wait = self.channel.can_reach() and not self.ledger.in_transaction
@@ -712,7 +714,7 @@ def _origin_key(pending: Pending | StoredPending) -> tuple[str, str | None, str]
     return pending.actor, pending.branch, by if by.startswith(RUN) else ""
 
 
-def _is_left(stored: StoredPending, other: Pending) -> bool:
+def _is_orphaned(stored: StoredPending, other: Pending) -> bool:
     """Return True if an identical stored request has no live process, or any process can carry it out."""
     if (stored.status, stored.operation, _origin_key(stored)) != (
         _PENDING,

@@ -11,7 +11,7 @@ import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tract_jupyter.storage import whole_context
+from tract_jupyter.storage import protected_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ class _Routed:
         return getattr(self._real, name)
 
 
-@whole_context
+@protected_context
 def captured(keeper: OutputSink) -> Iterator[None]:
     """Send printed output of this thread or task to a sink during the block."""
     _install()
@@ -70,7 +70,7 @@ def captured(keeper: OutputSink) -> Iterator[None]:
         _uninstall()
 
 
-@whole_context
+@protected_context
 def meant_for_the_person() -> Iterator[None]:
     """Show output of this thread or task to the user during the block, for example a question or a panel.
 

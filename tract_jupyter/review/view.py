@@ -21,7 +21,7 @@ from tract_jupyter.models import PendingStatus, counted, cut, one_line, printabl
 from tract_jupyter.review.decision import approval_terms
 from tract_jupyter.review.display import by_rule, lines_text, pieces_text, shown_code, shown_rows
 from tract_jupyter.review.effect_lines import effects_risk
-from tract_jupyter.review.grants import pattern_text, whom_in_words
+from tract_jupyter.review.grants import describe_actors, pattern_text
 from tract_jupyter.review.introspection import outcome_text
 from tract_jupyter.review.request import KEEP, CodeBlock, TextChoice, ValueTable, keeps_effects
 
@@ -562,7 +562,7 @@ def describe_standing(ticket: Ticket) -> str:
     ignored = f"; whatever {', '.join(subject.ignored)} is" if subject.ignored else ""
     return (
         f"{_DURATIONS[terms['scope']]}{often}: {covered}{ignored}; for "
-        f"{whom_in_words(subject.actor, terms.get('whom', 'this'))}. %tract grants lists and revokes it."
+        f"{describe_actors(subject.actor, terms.get('whom', 'this'))}. %tract grants lists and revokes it."
     )
 
 

@@ -386,7 +386,7 @@ class Runs:
         from tract_jupyter.runs.preview import rehearsed
 
         _check_run(run, None)
-        branch, context = self._generation.with_said(check_text(text, "the user's message"))
+        branch, context = self._generation.with_user_message(check_text(text, "the user's message"))
         steps = _Steps(self._profile_of(profile), RunTrigger.GENERATE, run or RunOptions())
         snapshot = self._snapshot(self._engine, branch, context, steps, MainCall(ReplyRequest()), _draw())
         preview, ending = rehearsed(snapshot, self._engine.kinds, self._engine.search)

@@ -20,7 +20,7 @@ from tract_jupyter.scripts.figures import figure_files
 from tract_jupyter.scripts.limits import ScriptMeter
 from tract_jupyter.scripts.result import ScriptCall, ScriptError, ScriptOutput, ScriptResult, ScriptStatus
 from tract_jupyter.scripts.stopper import ScriptPaused, Stopper
-from tract_jupyter.storage import whole_context
+from tract_jupyter.storage import protected_context
 from tract_jupyter.toolkit import (
     DISCOVERY,
     Savings,
@@ -298,7 +298,7 @@ class ScriptCalls:
         is_above = (
             script_executor is not None
             and script_executor is not executor
-            and script_executor.stands_below(executor)
+            and script_executor.descends_from(executor)
         )
         return OF_A_TRACT_ABOVE if is_above and self.meter.depth == 0 else ""
 
@@ -310,7 +310,7 @@ class ScriptCalls:
         """Return True if the script was stopped before this thread started."""
         return self._stopper.was_stopped_before(thread)
 
-    @whole_context
+    @protected_context
     def waiting(self, pending: Any) -> Iterator[None]:
         """Stop the script's clock during a request to the user. The wait can be interrupted.
 
@@ -346,7 +346,7 @@ class ScriptCalls:
             seconds = perf_counter() - started
         return result, seconds
 
-    @whole_context
+    @protected_context
     def _shielded(self) -> Iterator[None]:
         """Run a nested call to its end without interruption, with the script as the caller.
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.review import check_wait
-from tract_jupyter.storage import Order, raise_in, whole_context
+from tract_jupyter.storage import Order, protected_context, raise_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -93,7 +93,7 @@ class Stopper:
         thread = threading.get_ident()
         return self.killable(partial(raise_in, thread, ScriptStopped), partial(raise_in, thread, None))
 
-    @whole_context
+    @protected_context
     def killable(
         self, strike: Callable[[], object], take_back: Callable[[], object] = lambda: None
     ) -> Iterator[None]:
@@ -108,7 +108,7 @@ class Stopper:
                 take_back()
                 self._strike, self._take_back = None, lambda: None
 
-    @whole_context
+    @protected_context
     def watched(self, is_over: Callable[[], bool]) -> Iterator[None]:
         """Watch the script from a separate thread. Stop it if it is over, and repeat orders without effect."""
         run = contextvars.copy_context().run

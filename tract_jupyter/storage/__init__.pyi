@@ -30,9 +30,9 @@ from .errors import read_moment as read_moment
 from .interrupts import Order as Order
 from .interrupts import interruptible as interruptible
 from .interrupts import is_order as is_order
+from .interrupts import protected_context as protected_context
 from .interrupts import raise_in as raise_in
 from .interrupts import uninterrupted as uninterrupted
-from .interrupts import whole_context as whole_context
 from .journal import CompileRecord as CompileRecord
 from .journal import CompileRows as CompileRows
 from .journal import Event as Event
@@ -42,8 +42,8 @@ from .journal import RunEventRows as RunEventRows
 from .journal import ScriptCallRows as ScriptCallRows
 from .journal import StoredCalls as StoredCalls
 from .journal import StoredRunEvent as StoredRunEvent
+from .journal import current_trigger as current_trigger
 from .journal import triggered as triggered
-from .journal import what_triggered as what_triggered
 from .mark import StoreLossWarning as StoreLossWarning
 from .questions import DecisionRows as DecisionRows
 from .questions import PendingRows as PendingRows

@@ -90,13 +90,13 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def whole(function: F) -> F:
+def protected(function: F) -> F:
     """Protect a function while a block is open. For the functions that begin or end a block."""
     _PROTECTED.add(function.__code__)
     return function
 
 
-@whole
+@protected
 def begin(owner: object, depth: int = 1) -> None:
     """Protect a frame from interrupts until the call of `end` with the same owner.
 
@@ -117,7 +117,7 @@ def begin(owner: object, depth: int = 1) -> None:
         _MainThread.owners.add(key)
 
 
-@whole
+@protected
 def end(owner: object, *_about: object, depth: int = 1) -> None:
     """End a block, and raise a delayed interrupt. This must be the caller's last statement.
 
@@ -182,7 +182,7 @@ class uninterrupted(contextlib.ContextDecorator):  # noqa: N801 # used like a fu
     __exit__ = end
 
 
-def whole_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractContextManager[R]]:
+def protected_context(function: Callable[P, Iterator[R]]) -> Callable[P, AbstractContextManager[R]]:
     """Like `contextlib.contextmanager`, but protect the beginning and the end of the block from interrupts."""
 
     @contextlib.contextmanager

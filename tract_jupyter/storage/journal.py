@@ -57,7 +57,7 @@ def triggered(by: str | None) -> Iterator[None]:
         _triggered_by.reset(token)
 
 
-def what_triggered() -> str | None:
+def current_trigger() -> str | None:
     """Return the trigger of the current block, if known."""
     return _triggered_by.get()
 

@@ -29,7 +29,7 @@ from tract_jupyter.exceptions import StoreError
 from tract_jupyter.storage.connections import FORKED
 from tract_jupyter.storage.engines import SQLITE
 from tract_jupyter.storage.errors import translate
-from tract_jupyter.storage.interrupts import begin, end, whole
+from tract_jupyter.storage.interrupts import begin, end, protected
 from tract_jupyter.storage.mark import Counts
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ class Block:
         self._is_committing = False
         self.token: ref[object] | None = None
 
-    @whole
-    def enter(self) -> Connection:
-        """Begin the transaction."""
+    @protected
+    def enter(self, _token: object) -> Connection:
+        """Begin the transaction. The token lives at least until then."""
         connections = self._connections
         try:
             begin(self, depth=2)
@@ -94,7 +94,7 @@ class Block:
             self._raise_ours(error)
             raise
 
-    @whole
+    @protected
     def exit(self, *about: Any) -> None:
         """End the transaction: commit it, or roll it back after an error."""
         error: BaseException | None = about[1]
@@ -127,7 +127,7 @@ class Block:
         """True if the `with` block has ended, but the transaction has not."""
         return self.token is not None and self.token() is None
 
-    @whole
+    @protected
     def settle(self) -> None:
         """End the started steps of an interrupted transaction.
 
@@ -140,7 +140,7 @@ class Block:
         else:
             end(self)
 
-    @whole
+    @protected
     def token_died(self, _token: object) -> None:
         """End the started steps after the end of the `with` block."""
         self.settle()
@@ -299,7 +299,7 @@ def transaction(
     block = Block(backend, connections, is_writing=is_writing, before=before)
     token = partial(Block.exit, block)
     block.token = ref(token, block.token_died)
-    return _With(enter=partial(Block.enter, block), exit=token)
+    return _With(enter=partial(Block.enter, block, token), exit=token)
 
 
 def _is_asynchronous(error: BaseException | None) -> bool:

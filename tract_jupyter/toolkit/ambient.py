@@ -10,7 +10,7 @@ from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from tract_jupyter.storage import whole_context
+from tract_jupyter.storage import protected_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -124,7 +124,7 @@ def reset_context(before: Token[CallContext]) -> None:
     _context.reset(before)
 
 
-@whole_context
+@protected_context
 def changed_context(**changes: Any) -> Iterator[None]:
     """Change the context of the code within this block."""
     before = set_context(**changes)

@@ -20,7 +20,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.prompts import CHANGED_SINCE, NO_PERMISSION, undecided
-from tract_jupyter.storage import is_order, what_triggered
+from tract_jupyter.storage import current_trigger, is_order
 from tract_jupyter.toolkit.ambient import call_context, changed_context
 from tract_jupyter.toolkit.callers import USER, Permission, question, waiting
 from tract_jupyter.toolkit.pendings import Approval, PendingToolCall
@@ -281,7 +281,7 @@ class Call:
             tract=executor.top.tract,
             acts_in=executor.tract,
             actor=actor,
-            triggered_by=what_triggered(),
+            triggered_by=current_trigger(),
             parameters=tool.parameters,
             definition_hash=definition_hash,
             check=partial(self._check_unchanged, dict(values), definition_hash),

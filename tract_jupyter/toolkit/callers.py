@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from tract_jupyter.prompts import SCRIPT_ENDED
-from tract_jupyter.storage import whole_context
+from tract_jupyter.storage import protected_context
 from tract_jupyter.toolkit.ambient import call_context, reset_context, set_context
 from tract_jupyter.toolkit.results import ToolResult
 
@@ -90,7 +90,7 @@ class _Running(NamedTuple):
 
     def is_of(self, executor: object) -> bool:
         """Return True if the script uses an executor's tools, directly or from a child tract."""
-        return self.executor is executor or (executor is not None and self.executor.stands_below(executor))
+        return self.executor is executor or (executor is not None and self.executor.descends_from(executor))
 
     def has_started(self, thread: threading.Thread, executor: object) -> bool:
         """Return True if the script may have started a thread that calls a tool of an executor."""
@@ -158,7 +158,7 @@ def _script_on_stack() -> str:
     return "" if frame is None else frame.f_code.co_filename
 
 
-@whole_context
+@protected_context
 def calling(caller: Caller, executor: ToolExecutor) -> Iterator[None]:
     """Attribute the calls of this thread or task, and of threads that it starts, to a script."""
     running = _Running(caller, executor, frozenset(threading.enumerate()))

@@ -150,7 +150,7 @@ class ToolExecutor:
             return self
         return self._delegation.executor.home(name)
 
-    def stands_below(self, other: object) -> bool:
+    def descends_from(self, other: object) -> bool:
         """Return True if another executor is an ancestor, which shares some of its tools with this one."""
         return any(executor is other for executor in self._upwards() if executor is not self)
 

@@ -27,7 +27,7 @@ from tract_jupyter.review import (
     value_rows,
 )
 from tract_jupyter.review.builtin import BuiltinPending, Field, check_branch
-from tract_jupyter.storage import whole_context
+from tract_jupyter.storage import protected_context
 from tract_jupyter.toolkit.definitions import CallDetails
 
 if TYPE_CHECKING:
@@ -453,7 +453,7 @@ class PendingToolCall(ToolQuestion):
         """The hash that an approval covers. With changed arguments, it can differ from `definition_hash`."""
         return self._approved_hash
 
-    @whole_context
+    @protected_context
     def _changed(self, fields: dict[str, Any], *, keep: bool) -> Iterator[None]:
         before = self._approved_hash
         changed = before if fields is self.fields else self._hash_for_edited(fields)

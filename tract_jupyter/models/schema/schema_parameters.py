@@ -115,7 +115,7 @@ class SchemaParameters(ParameterSet):
     @property
     def takes_others(self) -> bool:
         """True if the schema describes names that it does not list."""
-        return self._says_what_else
+        return self._describes_others
 
     def signature(self, *leading: str) -> inspect.Signature:
         """Return the signature. It has `**others` if the schema allows unknown names."""
@@ -135,7 +135,7 @@ class SchemaParameters(ParameterSet):
         defaults = {name: about["default"] for name, about in optional.items() if "default" in about}
         self._defaults = self._accepted(defaults)
         self._left_out_by_none = optional.keys() - self._accepted(dict.fromkeys(optional)).keys()
-        self._says_what_else, self._is_open = reader.says_what_else(), reader.is_open()
+        self._describes_others, self._is_open = reader.describes_other_properties(), reader.is_open()
         parameters = [self._parameter(name, member, reader) for name, member in members.items()]
         self.arguments = _arguments(sorted(parameters, key=lambda p: not p.required))
 

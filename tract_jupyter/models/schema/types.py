@@ -292,7 +292,7 @@ class TypeReader:
         finally:
             self._reading.discard(key)
 
-    def says_what_else(self) -> bool:
+    def describes_other_properties(self) -> bool:
         """Return True if the schema names no properties, or describes properties that it does not name."""
         parts = list(self._parts(self.root))
         return any(not _EXTRAS.isdisjoint(part) for part in parts) or not any(
@@ -301,7 +301,7 @@ class TypeReader:
 
     def is_open(self) -> bool:
         """Return True if there may be properties that the schema does not name."""
-        return self.says_what_else() and not any(
+        return self.describes_other_properties() and not any(
             part.get("additionalProperties") is False or part.get("unevaluatedProperties") is False
             for part in self._parts(self.root)
         )

@@ -27,7 +27,7 @@ from tract_jupyter.notebook.cells.origin import turn_of_cause
 from tract_jupyter.notebook.cells.pages import CellPages, Snapshot
 from tract_jupyter.notebook.cells.review import EDIT_TOOL, CellRequests, EditEffects
 from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
-from tract_jupyter.storage import what_triggered
+from tract_jupyter.storage import current_trigger
 from tract_jupyter.toolkit import (
     CHAT,
     NOTEBOOK,
@@ -312,7 +312,7 @@ class NotebookCells:
         decision = None if pending is None else pending.decision
         return {
             "model": "" if notes is None else notes.model,
-            "turn": turn_of_cause(what_triggered()) or (turns[-1].question if turns else ""),
+            "turn": turn_of_cause(current_trigger()) or (turns[-1].question if turns else ""),
             "commit": tract.head or "",
             "decision": "" if decision is None else f"{decision.action} ({decision.channel})",
             "request": "" if pending is None else pending.pending_id,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context import diff_contexts
 from tract_jupyter.exceptions import MergeConflictError, OperationError
-from tract_jupyter.models import CompiledContext, Priority, counted, one_line, told_text
+from tract_jupyter.models import CompiledContext, Priority, counted, display_text, one_line
 from tract_jupyter.notebook.commands.command import (
     Command,
     arguments,
@@ -86,7 +86,9 @@ def _graph(tract: Tract, number: int, *, all_branches: bool) -> Graph:
     infos = tract.log(number, all_branches=all_branches)
     contents = tract.history.contents(infos)
     texts = {
-        i.commit_hash: told_text(contents[i.commit_hash])[:_HOVER] for i in infos if i.operation in _CONTENT
+        i.commit_hash: display_text(contents[i.commit_hash])[:_HOVER]
+        for i in infos
+        if i.operation in _CONTENT
     }
     roles = {key: str(content["role"]) for key, content in contents.items() if "role" in content}
     return graph(infos, tract.list_branches(), head=tract.head, contents=texts, roles=roles)

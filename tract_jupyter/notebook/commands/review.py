@@ -139,7 +139,7 @@ def _decide(notebook: NotebookSession, words: list[str]) -> GridView | None:
     if stored is None:
         return GridView("No requests need a decision.")
     try:
-        ticket = tract.reviewer.taken_up(pending_of(tract, stored))
+        ticket = tract.reviewer.open_ticket(pending_of(tract, stored))
     except TractError as error:
         return _reject(notebook, stored, rest, error)
     channel = cast("NotebookChannel", tract.reviewer.channel)
@@ -166,7 +166,7 @@ def _reject(notebook: NotebookSession, stored: StoredPending, rest: str, why: Tr
         with deciding("code" if notebook.front_end.is_headless else "command"):
             asked_here.execute_tool(answer.action, answer.arguments)
         return GridView(f"{stored.title}: rejected")
-    ticket = tract.reviewer.taken_up(pending)
+    ticket = tract.reviewer.open_ticket(pending)
     _take(notebook, ticket, rest)
     return _state_after(tract, ticket, is_done=True)
 

@@ -37,10 +37,10 @@ from tract_jupyter.notebook.views.styles import LOOK
 from tract_jupyter.review import (
     Answer,
     decided_text,
+    describe_actors,
     first_sentence,
     record_text,
     view_request,
-    whom_in_words,
 )
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ _SCOPES = {"session": "in this session", "always": "always, until revoked"}
 
 
 def _requester_choices(actor: str) -> list[tuple[str, str]]:
-    words = {whom: whom_in_words(actor, whom) for whom in ("this", "children", "anybody")}
+    words = {whom: describe_actors(actor, whom) for whom in ("this", "children", "anybody")}
     return list({**words, "this": f"{actor} only", "anybody": "any requester"}.items())
 
 

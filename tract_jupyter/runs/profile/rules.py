@@ -290,7 +290,7 @@ def usage_fits_the_exposures(these: OperationSet) -> Iterator[Violation]:
                 yield Violation("usage_exposure", one.id, "artifact.usage", message)
 
 
-def capabilities_are_kept(these: OperationSet) -> Iterator[Violation]:
+def capabilities_cover_effects(these: OperationSet) -> Iterator[Violation]:
     """Require that declared effects exist and include the operation's own (R16)."""
     for one in these.operations:
         for name in one.definition.declared_effects:
@@ -312,6 +312,6 @@ RULES: Final[tuple[Rule, ...]] = (
     ids_are_unique, names_are_present, it_can_run, dependencies_are_there, dependencies_run_at_its_hooks,
     there_is_no_cycle, conditions_ask_guards, tags_have_one_writer, exposures_fit_the_hooks, guards_write_json,
     activation_has_interval, params_are_json, params_hold_no_secrets, values_are_not_appended, usage_fits_the_exposures,
-    capabilities_are_kept,
+    capabilities_cover_effects,
 )  # fmt: skip
 """All rules, in the order of reports."""
