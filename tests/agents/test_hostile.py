@@ -67,7 +67,9 @@ def test_it_changes_nobody_but_those_that_it_made(stage, evil):
             call("agent_retire", {"agent": "evil"}, "u5"),
         )
     )  # fmt: skip
-    assert all("did not create" in told for told in model.told("evil"))
+    refusals = model.told("evil")
+    assert refusals
+    assert all("did not create" in refusal for refusal in refusals)
     assert (stage.agents.get("sibling").hash, stage.agents.names) == (before, ["evil", "sibling"])
     assert not model.questions
 

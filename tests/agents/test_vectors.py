@@ -271,7 +271,9 @@ def test_w20_at_the_depth_limit_there_are_no_tools_to_go_deeper(stage, cast, per
     offered = model.offered("low")
     assert not {*expected("W20")["tools_hidden"], "agents_leaf"} & offered
     assert "agent_list" in offered
-    assert all("there is no tool" in text for text in model.told("low"))
+    refusals = model.told("low")
+    assert refusals
+    assert all("there is no tool" in refusal for refusal in refusals)
 
 
 @pytest.mark.parametrize("case", IN_KERNELS)

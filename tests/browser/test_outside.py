@@ -81,5 +81,6 @@ def test_an_agent_writes_a_file_runs_a_command_and_code_and_gets_a_reason(
     screenshot(lab, "outside-turn", 1)
     assert "keep data" in page.inner_text()
     assert lab.execute("print(answer)").strip() == "42"
-    assert "42" not in lab.execute("import os; print(os.path.exists('done'), os.path.exists('clean.py'))")
+    paths = lab.execute("import os; print(os.path.exists('done'), os.path.exists('clean.py'))")
+    assert paths.split() == ["False", "True"]
     assert lab.execute("print(os.path.exists('done'), os.path.exists('clean.py'))").strip() == "False True"

@@ -193,10 +193,7 @@ def test_what_is_copied_finds_the_bytes(tract):
     tract.switch("main")
     tract.user("meanwhile")
     tract.merge("side")
-    assert sent(tract) == ["begin", ["image_url", "text"], "meanwhile"] or sent(tract)[-1] == [
-        "image_url",
-        "text",
-    ]
+    assert sent(tract) == ["begin", "meanwhile", ["image_url", "text"]]
     tract.switch("side")
     tract.branch("based", source=looked)
     tract.branch("base", source=tract.log(all_branches=True)[-1].commit_hash)

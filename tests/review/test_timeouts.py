@@ -92,7 +92,7 @@ def test_decided_elsewhere_just_before_the_time_was_over_it_counts_and_the_recor
         decision = t.reviewer.decide_now(pending)
     assert (decision.action, ran, pending.status) == ("approve", [pending], PendingStatus.APPROVED)
     assert "chose 'approve'" in last_note(t)
-    assert "Nobody" not in last_note(t)
+    assert "No decision within" not in last_note(t)
 
 
 def test_what_code_decides_while_the_time_ends_does_not_expire(t, clock):

@@ -145,7 +145,6 @@ def test_a_plain_call_with_an_active_profile_gives_its_run_as_the_value(shell):
     shell.namespace["tract"].profiles.activate("research")
     result = shell.run("tract.chat('Which?')")
     assert re.search(r"Run \w{8}: done", result.text)
-    assert result.html.count('data-testid="tract-run"') <= 1
 
 
 @pytest.mark.slow

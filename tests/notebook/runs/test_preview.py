@@ -50,10 +50,9 @@ def test_a_preview_asks_nobody_and_leaves_nothing(tract):
 def test_what_is_sent_then_is_what_was_previewed(tract):
     plain = OperationProfile.of("plain", [run_operation("style", order=2, text=" Be brief.", into="system")])
     preview = tract.runs.preview("How many?", profile=plain)
-    tract.configure_llm(client := ScriptedClient("Seven."))
+    tract.configure_llm(ScriptedClient("Seven."))
     reply = tract.chat("How many?", profile=plain)
     assert [one.content for one in reply.run.prompt] == [one.content for one in preview.run.prompt]
-    assert client is not None
 
 
 def test_without_a_profile_it_is_the_context_as_it_stands(tract):
