@@ -593,6 +593,7 @@ class Parts:
             roots=lambda: self.workspace.roots,
             secrets=lambda: [*self.models.secrets(), *self.review.trust.secrets(), *server_tokens()],
             hidden=lambda: self.scripts.hidden_names,
+            private=self.review.trust.private_paths,
         )
 
     # --- models and runs

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tract_jupyter import Tract
+from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, probe
 
 
@@ -187,6 +188,94 @@ def test_the_roots_of_a_tract_can_be_read(outside, tmp_path, monkeypatch):
         tract.workspace.roots = [workspace, outside]
         pending = tract.scripts.rehearse(f"print(open({os.fspath(outside / 'note.txt')!r}).read())")
         assert pending.effects.text() == "outside\n"
+
+
+PRIVATE = """
+import os
+def outcome(path):
+    try:
+        return open(path).read() if os.path.isfile(path) else os.listdir(path)
+    except OSError as error:
+        return type(error).__name__
+[outcome(path) for path in PATHS]
+"""
+
+
+@pytest.mark.parametrize("place", ["root", "workspace", "packages", "inside"])
+@pytest.mark.parametrize("is_hooked", [True, False], ids=["hook", "system calls only"])
+def test_secrets_of_jupyter_cannot_be_read_in_a_readable_folder(
+    place, is_hooked, level, outside, workspace, tmp_path, monkeypatch
+):
+    """The signing secret, the connection files of kernels, and the tokens of servers."""
+    if not is_hooked:
+        monkeypatch.setattr("tract_jupyter.rehearsal.fork.report_refusals", lambda *_: None)
+    secret, runtime = outside / "data" / "tract_jupyter" / "secret", outside / "data" / "runtime"
+    for folder in (secret.parent, runtime):
+        folder.mkdir(parents=True)
+    secret.write_text("s3cret")
+    (runtime / "kernel-1.json").write_text("s3cret")
+    folder = outside if place == "workspace" else workspace
+    monkeypatch.chdir(folder)
+    if place == "packages":
+        monkeypatch.syspath_prepend(outside)
+    roots = {"root": [outside], "inside": [secret.parent, runtime]}.get(place, [])
+    rehearser = Rehearser(
+        folder,
+        Backups(tmp_path / "backups"),
+        level=level,
+        roots=lambda: roots,
+        private=lambda: [secret, runtime],
+    )
+    paths = [secret, runtime / "kernel-1.json", outside / "note.txt"]
+    effects = rehearser.rehearse(PRIVATE.replace("PATHS", repr([*map(str, paths)])), {}).effects
+    denied = "PermissionError"
+    shown = denied if place == "inside" else "outside"
+    assert effects.outputs[-1].text == repr([denied, denied, shown])
+    assert not effects.can_be_kept or not is_hooked
+    assert secret.read_text() == "s3cret"
+
+
+def test_a_folder_of_secrets_is_no_workspace(outside, tmp_path):
+    rehearser = Rehearser(outside, Backups(tmp_path / "backups"), private=lambda: [outside])
+    with pytest.raises(RehearsalError, match="tokens"):
+        rehearser.rehearse("1", {})
+
+
+def test_a_folder_of_secrets_above_the_workspace_hides_its_files(outside, tmp_path, level):
+    workspace = outside / "work"
+    workspace.mkdir()
+    (outside / "kernel-1.json").write_text("s3cret")
+    (outside / "data").mkdir()
+    rehearser = Rehearser(
+        workspace,
+        Backups(tmp_path / "backups"),
+        level=level,
+        roots=lambda: [outside],
+        private=lambda: [outside],
+    )
+    paths = [str(outside / "kernel-1.json"), str(outside / "data"), str(workspace)]
+    effects = rehearser.rehearse(PRIVATE.replace("PATHS", repr(paths)), {}).effects
+    assert effects.outputs[-1].text == repr(["PermissionError", [], []])
+
+
+def test_a_tract_hides_the_secrets_of_jupyter(outside, tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_DATA_DIR", os.fspath(outside))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", os.fspath(outside / "runtime"))
+    (outside / "runtime").mkdir()
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    monkeypatch.chdir(workspace)
+    with Tract.open() as tract:
+        tract.scripts.rehearsing.is_on = True
+        tract.scripts.notebooks.user_namespace = {}
+        tract.workspace.roots = [workspace, outside]
+        secret = tract.review.trust.secret_file
+        assert secret.is_file()
+        assert secret.is_relative_to(outside)
+        (outside / "notebook_secret").write_text("key")
+        paths = [str(secret), str(outside / "notebook_secret"), str(outside / "runtime")]
+        pending = tract.scripts.rehearse(PRIVATE.replace("PATHS", repr(paths)))
+        assert pending.effects.outputs[-1].text == repr(["PermissionError"] * 3)
 
 
 def test_a_workspace_in_the_home_opens_only_itself(outside, level, monkeypatch):

@@ -29,7 +29,7 @@ from tract_jupyter.rehearsal.home import dot_entries, is_below, visible_entries
 from tract_jupyter.rehearsal.linux import LIST, READ, WRITE, PathRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 LevelName = Literal["full", "basic"]
 
@@ -83,7 +83,8 @@ class Containment:
         workspace: The folder whose changes are recorded.
         readable: Paths that the code may read, besides the workspace.
         disk: The maximum size of all written files, in bytes.
-        hidden: Paths in the workspace that the code may not read, except the readable ones in them.
+        hidden: Paths in the workspace or in readable paths that the code may not read, except the readable ones in
+            them.
     """
 
     level: LevelName
@@ -233,7 +234,8 @@ class Containment:
 
     def _rules(self) -> list[PathRule]:
         is_full = self.level == "full"
-        rules = [PathRule(path, READ) for path in (*self.readable, *_DEVICES)]
+        readable = [one for path in self.readable for one in visible_entries(path, self.hidden)]
+        rules = [PathRule(path, READ) for path in (*readable, *_DEVICES)]
         rules.append(PathRule("/dev/null", READ | WRITE))
         if is_full:
             writable = self.writable
@@ -246,15 +248,17 @@ class Containment:
         return [*rules, *names, *(PathRule(path, READ) for path in (*entries, *own))]
 
 
-def readable_paths(workspace: Path, roots: Iterable[Path] = ()) -> tuple[str, ...]:
+def readable_paths(
+    workspace: Path, roots: Iterable[Path] = (), private: Collection[str] = ()
+) -> tuple[str, ...]:
     """Return the paths that code may read: the interpreter, its packages, system libraries, and `roots`.
 
-    The workspace is not in the result. Neither is a home folder, or a folder above one, even if Python imports from it
-    or if it is a root.
+    The workspace is not in the result. Neither is a home folder, or a folder above one, or a path of `private`, even if
+    Python imports from it or if it is a root.
     """
     home = Path.home()
     given = {str(one) for one in map(_resolved, roots) if one and not _holds_secrets(one, home)}
-    paths = _installed(tuple(sys.path), home) | given
+    paths = {one for one in _installed(tuple(sys.path), home) | given if not is_below(one, private)}
     dotted = dot_entries(workspace)
     seen = {one for one in paths if is_below(one, [str(workspace)]) and not is_below(one, dotted)}
     return tuple(sorted(one for one in paths - seen if not is_below(one, paths - {one})))
@@ -266,10 +270,13 @@ def package_paths() -> tuple[str, ...]:
     return tuple(sorted(_installed((), Path.home()) | {own}))
 
 
-def hidden_paths(workspace: Path, readable: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths in the workspace that code may not read: hidden files, if it is the home folder."""
+def hidden_paths(workspace: Path, readable: Iterable[str], private: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the paths that code may not read: hidden files of a home folder as workspace, and `private`."""
     readable = tuple(readable)
-    return tuple(path for path in dot_entries(workspace) if not is_below(path, readable))
+    dotted = tuple(path for path in dot_entries(workspace) if not is_below(path, readable))
+    seen = [path for path in private if is_below(path, readable)]
+    seen += [path for path in private if is_below(path, [str(workspace)]) and not is_below(path, dotted)]
+    return (*dotted, *sorted({path for path in seen if not is_below(path, set(seen) - {path})}))
 
 
 @lru_cache(maxsize=4)

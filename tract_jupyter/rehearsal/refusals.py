@@ -69,7 +69,7 @@ class _Hook:
         )
         self._workspace = os.path.realpath(containment.workspace)
         self._hidden = containment.hidden
-        self._needed = containment.readable
+        self._needed = [path for path in containment.readable if is_below(path, containment.hidden)]
         self._left = _MOST
         self._handlers: dict[str, Callable[[tuple[Any, ...]], str]] = {
             "open": self._opened,
