@@ -419,6 +419,8 @@ def test_a_library_that_exits_keeps_nothing(workspace, tmp_path, monkeypatch):
 def test_a_program_is_not_imported(workspace):
     with pytest.raises(RehearsalError, match=r"unittest\.__main__ is a program"):
         kept_import("import unittest.__main__ as program", "module unittest", workspace)
+    with pytest.raises(RehearsalError, match="antigravity is a program"):
+        kept_import("import antigravity", "module antigravity", workspace)
 
 
 def test_a_future_import_is_kept(adopt):

@@ -290,6 +290,33 @@ def test_a_workspace_in_the_home_opens_only_itself(outside, level, monkeypatch):
     rehearsal.discard()
 
 
+TRIES = {
+    "socket.create_connection(('192.0.2.1', 80))": "connect to 192.0.2.1:80",
+    "subprocess.run(['/usr/bin/xdg-open', 'x'])": "start a process: /usr/bin/xdg-open x",
+    "os.kill(os.getppid(), 9)": "send signal 9 to process",
+}
+
+
+@pytest.mark.parametrize("attempt", TRIES)
+@pytest.mark.parametrize("is_module", [True, False], ids=["module", "name of the import system"])
+def test_an_attempt_within_an_import_is_reported(attempt, is_module, rehearse, workspace, level, monkeypatch):
+    text = f"import contextlib, os, socket, subprocess\nwith contextlib.suppress(OSError):\n    {attempt}\n"
+    (workspace / "quiet_module.py").write_text(text)
+    monkeypatch.syspath_prepend(workspace)
+    code = f"exec({text!r}, {{'__name__': 'importlib._bootstrap'}})"
+    effects = rehearse("import quiet_module" if is_module else code, level=level)
+    assert [one.action.startswith(TRIES[attempt]) for one in effects.refused] == [True]
+    assert not effects.can_be_kept
+
+
+def test_a_library_may_look_for_a_compiler_at_its_import(rehearse, workspace, monkeypatch):
+    text = "import contextlib, subprocess\nwith contextlib.suppress(OSError):\n    subprocess.run(['/sbin/ldconfig', '-p'])\n"
+    (workspace / "quiet_module.py").write_text(text)
+    monkeypatch.syspath_prepend(workspace)
+    assert not rehearse("import quiet_module").refused
+    assert rehearse(text).refused
+
+
 def test_installed_packages_can_be_imported(rehearse, level):
     pytest.importorskip("numpy")
     code = "import json, ssl, decimal, numpy, sqlite3\nprint(int(numpy.arange(3).sum()), sqlite3.connect(':memory:').execute('select 7').fetchone()[0])"

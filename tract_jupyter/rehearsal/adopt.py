@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from threading import get_ident
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import one_line
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from tract_jupyter.rehearsal.backups import Backups, JournalRecord
+
+
+_PROGRAMS: Final = frozenset({"antigravity", "idlelib", "test", "turtledemo"})
+"""Modules of Python whose import opens a page or a window, or runs tests."""
 
 
 def keep(findings: Findings, namespace: dict[str, Any], backups: Backups) -> Change:
@@ -153,7 +157,7 @@ class _LibraryFinder:
                 f"{name} is a file of the workspace, and keeping effects runs no code of it. "
                 "Run the code in the kernel."
             )
-        if name.rpartition(".")[2] == "__main__":
+        if name.rpartition(".")[2] == "__main__" or name.partition(".")[0] in _PROGRAMS:
             raise RehearsalError(
                 f"{name} is a program, which keeping effects does not run. Run the code in the kernel."
             )
