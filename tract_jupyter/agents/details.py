@@ -134,7 +134,7 @@ def _runtime_rows(agents: Agents, runtime: str) -> Iterator[ValueRow]:
 
 
 def _difference(before: str, after: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=3)
+    lines = difflib.unified_diff(before.split("\n"), after.split("\n"), "before", "after", lineterm="", n=3)
     return "\n".join(lines)
 
 

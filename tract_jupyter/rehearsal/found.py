@@ -203,7 +203,7 @@ def find_effects(
         findings.files = list(file_effects(findings.upper, workspace, read_columnar))
         for change in findings.upper.changes:
             state = change.after
-            parts = None if state is None else [state.sha256, state.mode]
+            parts = change.folder_mode if state is None else [state.sha256, state.mode]
             _add(
                 findings.hashed,
                 ["file", change.path.encode("utf-8", "surrogateescape").hex(), change.action, parts],
