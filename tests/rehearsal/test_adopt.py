@@ -605,13 +605,20 @@ def test_filters_of_warnings_are_kept_and_undone(adopt):
         "TRACT_HOME",
         "git_ssh",
         "LD_PRELOAD",
+        "BASH_ENV",
+        "NODE_OPTIONS",
+        "PIP_INDEX_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "SSH_ASKPASS",
+        "PAGER",
         "PATH_TO_DATA",
+        "HF_HOME",
         "N",
     ],
 )
 def test_variables_that_decide_what_is_trusted_are_named(workspace, name):
     findings = findings_of(f"import os; os.environ[{name!r}] = 'x'", {}, workspace)
-    is_plain = name in {"PATH_TO_DATA", "N"}
+    is_plain = name in {"PATH_TO_DATA", "HF_HOME", "N"}
     assert [bool(one.problem) for one in findings.settings] == [not is_plain]
 
 
