@@ -116,6 +116,20 @@ def test_a_changed_file_always_has_a_detail(upper, workspace):
     }  # fmt: skip
 
 
+def test_compiled_modules_cannot_be_kept(upper, workspace):
+    """They run in place of a source that looks unchanged."""
+    write_files(workspace, {"__pycache__/old.cpython-314.pyc": "x"})
+    write_files(
+        upper,
+        {"__pycache__/own.cpython-314.pyc": "x", "__pycache__/old.cpython-314.pyc": None, "json.pyc": "x"},
+    )
+    problem = "Python would run this compiled file in place of its source"
+    files = findings_with(upper, workspace).files
+    assert {one.path: one.problem for one in files} == {
+        "__pycache__/old.cpython-314.pyc": "", "__pycache__/own.cpython-314.pyc": problem, "json.pyc": problem,
+    }  # fmt: skip
+
+
 def test_files_of_installed_packages_cannot_be_kept(upper, workspace, monkeypatch):
     monkeypatch.setattr("sys.prefix", str(workspace / "env"))
     write_files(

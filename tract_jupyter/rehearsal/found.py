@@ -196,6 +196,10 @@ def find_effects(
                 change.problem = change.problem or "it belongs to the store of this notebook"
             elif is_installed(change.path, workspace):
                 change.problem = change.problem or "it belongs to an installed package"
+            elif change.action != "deleted" and change.path.endswith((".pyc", ".pyo")):
+                change.problem = (
+                    change.problem or "Python would run this compiled file in place of its source"
+                )
             elif is_hidden_in_home(change.path, workspace):
                 change.problem = change.problem or "it is a hidden file of your home folder"
             elif _is_open_database(change.path, workspace):
