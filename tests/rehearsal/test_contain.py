@@ -7,6 +7,7 @@ import sqlite3
 import tempfile
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -171,8 +172,13 @@ def test_roots_can_be_read_but_not_written(rehearse, outside, level):
     assert (outside / "note.txt").read_text() == "outside"
 
 
-def test_a_home_folder_as_root_cannot_be_read(rehearse, outside, level, monkeypatch):
-    monkeypatch.setenv("HOME", os.fspath(outside))
+@pytest.mark.parametrize("of_account", [False, True])
+def test_a_home_folder_as_root_cannot_be_read(rehearse, outside, level, monkeypatch, of_account):
+    if of_account:
+        account = SimpleNamespace(pw_dir=os.fspath(outside))
+        monkeypatch.setattr("pwd.getpwuid", lambda _: account)
+    else:
+        monkeypatch.setenv("HOME", os.fspath(outside))
     code = f"open({os.fspath(outside / 'note.txt')!r}).read()"
     effects = rehearse(code, level=level, roots=lambda: [outside])
     assert effects.refused[0].action == f"read {outside}/note.txt"

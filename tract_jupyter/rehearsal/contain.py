@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.filters import program
-from tract_jupyter.rehearsal.home import dot_entries, is_below, visible_entries
+from tract_jupyter.rehearsal.home import dot_entries, homes, is_below, visible_entries
 from tract_jupyter.rehearsal.linux import LIST, READ, WRITE, PathRule
 
 if TYPE_CHECKING:
@@ -256,9 +256,9 @@ def readable_paths(
     The workspace is not in the result. Neither is a home folder, or a folder above one, or a path of `private`, even if
     Python imports from it or if it is a root.
     """
-    home = Path.home()
-    given = {str(one) for one in map(_resolved, roots) if one and not _holds_secrets(one, home)}
-    paths = {one for one in _installed(tuple(sys.path), home) | given if not is_below(one, private)}
+    own = frozenset(homes())
+    given = {str(one) for one in map(_resolved, roots) if one and not _holds_secrets(one, own)}
+    paths = {one for one in _installed(tuple(sys.path), own) | given if not is_below(one, private)}
     dotted = dot_entries(workspace)
     seen = {one for one in paths if is_below(one, [str(workspace)]) and not is_below(one, dotted)}
     return tuple(sorted(one for one in paths - seen if not is_below(one, paths - {one})))
@@ -267,7 +267,7 @@ def readable_paths(
 def package_paths() -> tuple[str, ...]:
     """Return the paths of the interpreter, its packages and this one. Other folders for imports are left out."""
     own = str(Path(__file__).resolve().parents[1])
-    return tuple(sorted(_installed((), Path.home()) | {own}))
+    return tuple(sorted(_installed((), frozenset(homes())) | {own}))
 
 
 def hidden_paths(workspace: Path, readable: Iterable[str], private: Iterable[str] = ()) -> tuple[str, ...]:
@@ -280,15 +280,15 @@ def hidden_paths(workspace: Path, readable: Iterable[str], private: Iterable[str
 
 
 @lru_cache(maxsize=4)
-def _installed(search_path: tuple[str, ...], home: Path) -> frozenset[str]:
+def _installed(search_path: tuple[str, ...], own: frozenset[Path]) -> frozenset[str]:
     """Return the paths of the interpreter, its packages and the system."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *site.getsitepackages()]
     python += [*sysconfig.get_paths().values(), *search_path, os.path.dirname(sys.executable)]  # noqa: PTH120
     if site.ENABLE_USER_SITE:
         python.append(site.getusersitepackages())
     wanted = [Path(one) for one in python if one]
-    wanted += [home / one for one in _CONFIGURATION]
-    chosen = {str(one) for one in map(_resolved, wanted) if one and not _holds_secrets(one, home)}
+    wanted += [Path.home() / one for one in _CONFIGURATION]
+    chosen = {str(one) for one in map(_resolved, wanted) if one and not _holds_secrets(one, own)}
     chosen |= {path for path in _SYSTEM.split() if os.path.exists(path)}  # noqa: PTH110
     return frozenset(one for one in chosen if not is_below(one, chosen - {one}))
 
@@ -300,9 +300,9 @@ def _resolved(path: Path) -> Path | None:
         return None
 
 
-def _holds_secrets(path: Path, home: Path) -> bool:
+def _holds_secrets(path: Path, own: frozenset[Path]) -> bool:
     """Return True for a folder that is too much to read: the root, a home, a folder of homes or of temporary files."""
-    too_much = {home.resolve(), Path(tempfile.gettempdir()).resolve(), *map(Path, _TOO_MUCH)}
+    too_much = {*own, Path(tempfile.gettempdir()).resolve(), *map(Path, _TOO_MUCH)}
     return any(one == path or one.is_relative_to(path) for one in too_much) or path.parent == Path("/home")
 
 
