@@ -132,3 +132,17 @@ def test_another_secret_removes_no_contents(tmp_path, victim, monkeypatch):
     monkeypatch.delenv("TRACT_JUPYTER_SECRET")
     with Tract.open(STORE) as tract:
         assert tract._parts.backups.change_ids() == (path.stem,)
+
+
+def test_without_a_usable_secret_a_script_runs_and_says_that_it_cannot_be_undone(tmp_path, victim):
+    (tmp_path / "work" / "a.txt").write_text("old")
+    with Tract.open(STORE) as tract:
+        tract.scripts.notebooks.user_namespace = {}
+        secret = tract.review.trust.secret_file
+        secret.parent.mkdir(parents=True, exist_ok=True)
+        secret.write_bytes(b"x" * 32)
+        secret.chmod(0o644)
+        code = "with open('a.txt', 'w') as file:\n    file.write('new')"
+        result = tract.scripts.execute(tract.scripts.prepare(code, backend="kernel", notebook_id="user"))
+    assert result.status == "completed"
+    assert "cannot be undone: The backups cannot be signed" in result.notes[0]

@@ -444,11 +444,14 @@ class Backups:
 
         Raises:
             OSError: it cannot be written.
-            TrustError: it cannot be signed.
+            RehearsalError: it cannot be signed.
         """
         data = asdict(record)
-        if self._seal is not None:
-            data["signature"] = self._seal.sign(_KIND, _digest(data))
+        try:
+            if self._seal is not None:
+                data["signature"] = self._seal.sign(_KIND, _digest(data))
+        except TrustError as error:
+            raise RehearsalError(f"The backups cannot be signed: {error}") from None
         path = self._journal(record.change_id)
         temporary = path.with_suffix(".new")
         with suppress(FileNotFoundError):
