@@ -137,6 +137,7 @@ def test_another_secret_removes_no_contents(tmp_path, victim, monkeypatch):
 def test_without_a_usable_secret_a_script_runs_and_says_that_it_cannot_be_undone(tmp_path, victim):
     (tmp_path / "work" / "a.txt").write_text("old")
     with Tract.open(STORE) as tract:
+        tract.scripts.rehearsing.is_on = True
         tract.scripts.notebooks.user_namespace = {}
         secret = tract.review.trust.secret_file
         secret.parent.mkdir(parents=True, exist_ok=True)
