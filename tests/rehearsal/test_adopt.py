@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import math
 import os
 import random
 import sys
@@ -433,13 +434,46 @@ def test_a_future_import_is_kept(adopt):
 
 def test_an_import_of_a_library_is_kept(workspace, monkeypatch):
     monkeypatch.delitem(sys.modules, "xml.sax.saxutils", raising=False)
-    assert kept_import("from xml.sax import saxutils", "module saxutils", workspace).escape("<") == "&lt;"
+    assert (
+        kept_import("from xml.sax import saxutils", "module xml.sax.saxutils", workspace).escape("<")
+        == "&lt;"
+    )
+
+
+OTHER_IMPORTS = {
+    "from json import loads as parse\nif not parse:\n    from subprocess import getoutput as parse": "parse",
+    "from json import loads\ndef unused():\n    from pickle import loads": "loads",
+    "import math as m\nif not m:\n    from os import path as m": "",
+    "import math\nif not math:\n    import os as math": "",
+}
+
+
+@pytest.mark.parametrize("code", OTHER_IMPORTS)
+def test_a_name_of_several_imports_is_what_the_copy_had(adopt, workspace, code):
+    """The other import, which did not run, would bind something else than the effects show."""
+    name = OTHER_IMPORTS[code]
+    findings = findings_of(code, {}, workspace)
+    if name:
+        assert [one.problem != "" for one in findings.variables if one.name == name] == [True]
+    else:
+        namespace: dict = {}
+        adopt(code, namespace)
+        assert math in namespace.values()
+
+
+def test_an_import_that_did_not_run_binds_nothing_else(workspace):
+    code = "import math\nm = math\nif not m:\n    import os as m"
+    findings = findings_of(code, {}, workspace)
+    with pytest.raises(RehearsalError, match="something else than in the rehearsal"):
+        keep(findings, {}, Backups(workspace / "backups"))
+    (effect,) = findings_of("from json import loads", {}, workspace).variables
+    assert effect.after == "function loads, from json"
 
 
 def test_an_import_over_a_value_is_a_change(workspace):
     findings = findings_of("import json as sightings\nfrom math import pow", {"sightings": [1]}, workspace)
     assert {one.name: one.is_import for one in findings.variables} == {"sightings": False, "pow": False}
-    assert findings.effects.headline == "Creates `pow` (function pow). Changes `sightings`."
+    assert findings.effects.headline == "Creates `pow` (function pow, from math). Changes `sightings`."
 
 
 def test_a_change_without_a_known_earlier_state_is_not_kept(workspace):

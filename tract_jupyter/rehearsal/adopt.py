@@ -19,6 +19,7 @@ from tract_jupyter.models import one_line
 from tract_jupyter.rehearsal.backups import FileRecord
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, VariableRecord
+from tract_jupyter.rehearsal.describe import describe_type
 from tract_jupyter.rehearsal.files import is_installed
 from tract_jupyter.rehearsal.found import Definition, Findings, Import
 from tract_jupyter.rehearsal.functions import code_of, defaults_of, keyword_defaults_of
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tract_jupyter.rehearsal.backups import Backups, JournalRecord
 
 
+_LONGEST_KIND: Final = 200
 _PROGRAMS: Final = frozenset({"antigravity", "idlelib", "test", "turtledemo"})
 """Modules of Python whose import opens a page or a window, or runs tests."""
 
@@ -77,13 +79,18 @@ def _resolved(value: Any, findings: Findings, namespace: dict[str, Any]) -> Any:
         return value
     try:
         with _libraries_only(findings.workspace):
-            return _imported(value)
+            found = _imported(value)
     except (RehearsalError, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 # a library may raise anything
         raise RehearsalError(
             f"The import of {value.module} failed: {one_line(str(error), 200)}. Run the code in the kernel instead."
         ) from None
+    if one_line(describe_type(found), _LONGEST_KIND) != value.kind:
+        raise RehearsalError(
+            f"The import of {value.module} gives something else than in the rehearsal. Run the code in the kernel."
+        )
+    return found
 
 
 def _function(value: Definition, code: str, namespace: dict[str, Any]) -> FunctionType:
