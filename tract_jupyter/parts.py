@@ -593,6 +593,7 @@ class Parts:
             roots=lambda: self.workspace.roots,
             secrets=lambda: [*self.models.secrets(), *self.review.trust.secrets(), *server_tokens()],
             hidden=lambda: self.scripts.hidden_names,
+            private=self.review.trust.private_paths,
         )
 
     # --- models and runs
@@ -688,7 +689,8 @@ class Parts:
         """The earlier contents of files that turns changed, in a folder next to the store."""
         from tract_jupyter.loop import open_backups
 
-        return open_backups(self._repository.database, self.review.trust.secret_file.parent)
+        database, trust = self._repository.database, self.review.trust
+        return open_backups(database, trust.secret_file.parent, trust.for_tract(database.store_id, "backups"))
 
     @part
     def turn_undoer(self) -> TurnUndoer:

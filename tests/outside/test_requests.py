@@ -39,6 +39,24 @@ def test_claude_sends_arguments_and_the_diff_with_the_request(chat, known, user)
     assert not any(table.title == "Arguments" for table in request.tables)  # the diff shows them
 
 
+def test_the_diff_shows_each_place_that_the_agent_may_change(chat, known, user, tmp_path):
+    """It does not say if it replaces the first one or all."""
+    (tmp_path / "a.py").write_text("go()\nx = 1\ngo()\n")
+    diff = {"type": "diff", "path": str(tmp_path / "a.py"), "oldText": "go()", "newText": "stop()"}
+    about = {
+        "toolCallId": "t1",
+        "name": "Edit",
+        "title": "Edit",
+        "kind": "edit",
+        "status": "pending",
+        "content": [diff],
+    }
+    chat(known(prompts=[[["ask", {"call": about}]]]))
+    (request,) = user.requests
+    assert request.code[0].code.count("+stop()") == 2
+    assert "occurs several times" in request.why
+
+
 def test_codex_sends_the_diff_and_the_arguments_in_an_earlier_message(chat, known, user, log):
     edit = {
         "toolCallId": "call_1",

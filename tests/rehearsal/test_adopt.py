@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import math
 import os
 import random
 import sys
@@ -419,6 +420,8 @@ def test_a_library_that_exits_keeps_nothing(workspace, tmp_path, monkeypatch):
 def test_a_program_is_not_imported(workspace):
     with pytest.raises(RehearsalError, match=r"unittest\.__main__ is a program"):
         kept_import("import unittest.__main__ as program", "module unittest", workspace)
+    with pytest.raises(RehearsalError, match="antigravity is a program"):
+        kept_import("import antigravity", "module antigravity", workspace)
 
 
 def test_a_future_import_is_kept(adopt):
@@ -431,13 +434,46 @@ def test_a_future_import_is_kept(adopt):
 
 def test_an_import_of_a_library_is_kept(workspace, monkeypatch):
     monkeypatch.delitem(sys.modules, "xml.sax.saxutils", raising=False)
-    assert kept_import("from xml.sax import saxutils", "module saxutils", workspace).escape("<") == "&lt;"
+    assert (
+        kept_import("from xml.sax import saxutils", "module xml.sax.saxutils", workspace).escape("<")
+        == "&lt;"
+    )
+
+
+OTHER_IMPORTS = {
+    "from json import loads as parse\nif not parse:\n    from subprocess import getoutput as parse": "parse",
+    "from json import loads\ndef unused():\n    from pickle import loads": "loads",
+    "import math as m\nif not m:\n    from os import path as m": "",
+    "import math\nif not math:\n    import os as math": "",
+}
+
+
+@pytest.mark.parametrize("code", OTHER_IMPORTS)
+def test_a_name_of_several_imports_is_what_the_copy_had(adopt, workspace, code):
+    """The other import, which did not run, would bind something else than the effects show."""
+    name = OTHER_IMPORTS[code]
+    findings = findings_of(code, {}, workspace)
+    if name:
+        assert [one.problem != "" for one in findings.variables if one.name == name] == [True]
+    else:
+        namespace: dict = {}
+        adopt(code, namespace)
+        assert math in namespace.values()
+
+
+def test_an_import_that_did_not_run_binds_nothing_else(workspace):
+    code = "import math\nm = math\nif not m:\n    import os as m"
+    findings = findings_of(code, {}, workspace)
+    with pytest.raises(RehearsalError, match="something else than in the rehearsal"):
+        keep(findings, {}, Backups(workspace / "backups"))
+    (effect,) = findings_of("from json import loads", {}, workspace).variables
+    assert effect.after == "function loads, from json"
 
 
 def test_an_import_over_a_value_is_a_change(workspace):
     findings = findings_of("import json as sightings\nfrom math import pow", {"sightings": [1]}, workspace)
     assert {one.name: one.is_import for one in findings.variables} == {"sightings": False, "pow": False}
-    assert findings.effects.headline == "Creates `pow` (function pow). Changes `sightings`."
+    assert findings.effects.headline == "Creates `pow` (function pow, from math). Changes `sightings`."
 
 
 def test_a_change_without_a_known_earlier_state_is_not_kept(workspace):
@@ -603,13 +639,20 @@ def test_filters_of_warnings_are_kept_and_undone(adopt):
         "TRACT_HOME",
         "git_ssh",
         "LD_PRELOAD",
+        "BASH_ENV",
+        "NODE_OPTIONS",
+        "PIP_INDEX_URL",
+        "AWS_ENDPOINT_URL_S3",
+        "SSH_ASKPASS",
+        "PAGER",
         "PATH_TO_DATA",
+        "HF_HOME",
         "N",
     ],
 )
 def test_variables_that_decide_what_is_trusted_are_named(workspace, name):
     findings = findings_of(f"import os; os.environ[{name!r}] = 'x'", {}, workspace)
-    is_plain = name in {"PATH_TO_DATA", "N"}
+    is_plain = name in {"PATH_TO_DATA", "HF_HOME", "N"}
     assert [bool(one.problem) for one in findings.settings] == [not is_plain]
 
 

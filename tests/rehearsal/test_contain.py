@@ -7,10 +7,12 @@ import sqlite3
 import tempfile
 import textwrap
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tract_jupyter import Tract
+from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal import Backups, RehearsalLimits, Rehearser, probe
 
 pytestmark = pytest.mark.slow
@@ -172,8 +174,13 @@ def test_roots_can_be_read_but_not_written(rehearse, outside, level):
     assert (outside / "note.txt").read_text() == "outside"
 
 
-def test_a_home_folder_as_root_cannot_be_read(rehearse, outside, level, monkeypatch):
-    monkeypatch.setenv("HOME", os.fspath(outside))
+@pytest.mark.parametrize("of_account", [False, True])
+def test_a_home_folder_as_root_cannot_be_read(rehearse, outside, level, monkeypatch, of_account):
+    if of_account:
+        account = SimpleNamespace(pw_dir=os.fspath(outside))
+        monkeypatch.setattr("pwd.getpwuid", lambda _: account)
+    else:
+        monkeypatch.setenv("HOME", os.fspath(outside))
     code = f"open({os.fspath(outside / 'note.txt')!r}).read()"
     effects = rehearse(code, level=level, roots=lambda: [outside])
     assert effects.refused[0].action == f"read {outside}/note.txt"
@@ -191,6 +198,94 @@ def test_the_roots_of_a_tract_can_be_read(outside, tmp_path, monkeypatch):
         assert pending.effects.text() == "outside\n"
 
 
+PRIVATE = """
+import os
+def outcome(path):
+    try:
+        return open(path).read() if os.path.isfile(path) else os.listdir(path)
+    except OSError as error:
+        return type(error).__name__
+[outcome(path) for path in PATHS]
+"""
+
+
+@pytest.mark.parametrize("place", ["root", "workspace", "packages", "inside"])
+@pytest.mark.parametrize("is_hooked", [True, False], ids=["hook", "system calls only"])
+def test_secrets_of_jupyter_cannot_be_read_in_a_readable_folder(
+    place, is_hooked, level, outside, workspace, tmp_path, monkeypatch
+):
+    """The signing secret, the connection files of kernels, and the tokens of servers."""
+    if not is_hooked:
+        monkeypatch.setattr("tract_jupyter.rehearsal.fork.report_refusals", lambda *_: None)
+    secret, runtime = outside / "data" / "tract_jupyter" / "secret", outside / "data" / "runtime"
+    for folder in (secret.parent, runtime):
+        folder.mkdir(parents=True)
+    secret.write_text("s3cret")
+    (runtime / "kernel-1.json").write_text("s3cret")
+    folder = outside if place == "workspace" else workspace
+    monkeypatch.chdir(folder)
+    if place == "packages":
+        monkeypatch.syspath_prepend(outside)
+    roots = {"root": [outside], "inside": [secret.parent, runtime]}.get(place, [])
+    rehearser = Rehearser(
+        folder,
+        Backups(tmp_path / "backups"),
+        level=level,
+        roots=lambda: roots,
+        private=lambda: [secret, runtime],
+    )
+    paths = [secret, runtime / "kernel-1.json", outside / "note.txt"]
+    effects = rehearser.rehearse(PRIVATE.replace("PATHS", repr([*map(str, paths)])), {}).effects
+    denied = "PermissionError"
+    shown = denied if place == "inside" else "outside"
+    assert effects.outputs[-1].text == repr([denied, denied, shown])
+    assert not effects.can_be_kept or not is_hooked
+    assert secret.read_text() == "s3cret"
+
+
+def test_a_folder_of_secrets_is_no_workspace(outside, tmp_path):
+    rehearser = Rehearser(outside, Backups(tmp_path / "backups"), private=lambda: [outside])
+    with pytest.raises(RehearsalError, match="tokens"):
+        rehearser.rehearse("1", {})
+
+
+def test_a_folder_of_secrets_above_the_workspace_hides_its_files(outside, tmp_path, level):
+    workspace = outside / "work"
+    workspace.mkdir()
+    (outside / "kernel-1.json").write_text("s3cret")
+    (outside / "data").mkdir()
+    rehearser = Rehearser(
+        workspace,
+        Backups(tmp_path / "backups"),
+        level=level,
+        roots=lambda: [outside],
+        private=lambda: [outside],
+    )
+    paths = [str(outside / "kernel-1.json"), str(outside / "data"), str(workspace)]
+    effects = rehearser.rehearse(PRIVATE.replace("PATHS", repr(paths)), {}).effects
+    assert effects.outputs[-1].text == repr(["PermissionError", [], []])
+
+
+def test_a_tract_hides_the_secrets_of_jupyter(outside, tmp_path, monkeypatch):
+    monkeypatch.setenv("JUPYTER_DATA_DIR", os.fspath(outside))
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", os.fspath(outside / "runtime"))
+    (outside / "runtime").mkdir()
+    workspace = tmp_path / "work"
+    workspace.mkdir()
+    monkeypatch.chdir(workspace)
+    with Tract.open() as tract:
+        tract.scripts.rehearsing.is_on = True
+        tract.scripts.notebooks.user_namespace = {}
+        tract.workspace.roots = [workspace, outside]
+        secret = tract.review.trust.secret_file
+        assert secret.is_file()
+        assert secret.is_relative_to(outside)
+        (outside / "notebook_secret").write_text("key")
+        paths = [str(secret), str(outside / "notebook_secret"), str(outside / "runtime")]
+        pending = tract.scripts.rehearse(PRIVATE.replace("PATHS", repr(paths)))
+        assert pending.effects.outputs[-1].text == repr(["PermissionError"] * 3)
+
+
 def test_a_workspace_in_the_home_opens_only_itself(outside, level, monkeypatch):
     workspace = outside / "a, b: c"
     workspace.mkdir()
@@ -201,6 +296,33 @@ def test_a_workspace_in_the_home_opens_only_itself(outside, level, monkeypatch):
     rehearsal = rehearser.rehearse(code, {})
     assert rehearsal.effects.text() == "inside\nrefused\n"
     rehearsal.discard()
+
+
+TRIES = {
+    "socket.create_connection(('192.0.2.1', 80))": "connect to 192.0.2.1:80",
+    "subprocess.run(['/usr/bin/xdg-open', 'x'])": "start a process: /usr/bin/xdg-open x",
+    "os.kill(os.getppid(), 9)": "send signal 9 to process",
+}
+
+
+@pytest.mark.parametrize("attempt", TRIES)
+@pytest.mark.parametrize("is_module", [True, False], ids=["module", "name of the import system"])
+def test_an_attempt_within_an_import_is_reported(attempt, is_module, rehearse, workspace, level, monkeypatch):
+    text = f"import contextlib, os, socket, subprocess\nwith contextlib.suppress(OSError):\n    {attempt}\n"
+    (workspace / "quiet_module.py").write_text(text)
+    monkeypatch.syspath_prepend(workspace)
+    code = f"exec({text!r}, {{'__name__': 'importlib._bootstrap'}})"
+    effects = rehearse("import quiet_module" if is_module else code, level=level)
+    assert [one.action.startswith(TRIES[attempt]) for one in effects.refused] == [True]
+    assert not effects.can_be_kept
+
+
+def test_a_library_may_look_for_a_compiler_at_its_import(rehearse, workspace, monkeypatch):
+    text = "import contextlib, subprocess\nwith contextlib.suppress(OSError):\n    subprocess.run(['/sbin/ldconfig', '-p'])\n"
+    (workspace / "quiet_module.py").write_text(text)
+    monkeypatch.syspath_prepend(workspace)
+    assert not rehearse("import quiet_module").refused
+    assert rehearse(text).refused
 
 
 def test_installed_packages_can_be_imported(rehearse, level):

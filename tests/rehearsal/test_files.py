@@ -116,6 +116,20 @@ def test_a_changed_file_always_has_a_detail(upper, workspace):
     }  # fmt: skip
 
 
+def test_compiled_modules_cannot_be_kept(upper, workspace):
+    """They run in place of a source that looks unchanged."""
+    write_files(workspace, {"__pycache__/old.cpython-314.pyc": "x"})
+    write_files(
+        upper,
+        {"__pycache__/own.cpython-314.pyc": "x", "__pycache__/old.cpython-314.pyc": None, "json.pyc": "x"},
+    )
+    problem = "Python would run this compiled file in place of its source"
+    files = findings_with(upper, workspace).files
+    assert {one.path: one.problem for one in files} == {
+        "__pycache__/old.cpython-314.pyc": "", "__pycache__/own.cpython-314.pyc": problem, "json.pyc": problem,
+    }  # fmt: skip
+
+
 def test_files_of_installed_packages_cannot_be_kept(upper, workspace, monkeypatch):
     monkeypatch.setattr("sys.prefix", str(workspace / "env"))
     write_files(
@@ -249,7 +263,9 @@ def test_two_hundred_files_have_bounded_effects(upper, workspace):
         ("a.csv", "a,b\n1,2\n", "b,a\n2,1\n", "another order of columns, the same cells"),
         ("a.csv", "a\n1\n2\n3\n4\n5\n6\n", "a\n6\n5\n4\n3\n2\n1\n", "rows in another order"),
         ("a.jsonl", '{"a": 1}\n', '{"a":1}\n', "other formatting, the same cells"),
-        ("a.jsonl", '{"a": 1}\n', '{"a": "1"}\n', "other types of values, the same texts"),
+        ("a.jsonl", '{"a": 1}\n', '{"a": "1"}\n', "1 value of a changed"),
+        ("a.jsonl", '{"a": 1, "b": 1}\n', '{"a": "", "b": 2}\n', "1 value of a changed; 1 value of b changed"),
+        ("a.jsonl", '{"a": "", "b": 1}\n', '{"a": null, "b": 1}\n', "1 value of a changed"),
     ],
 )  # fmt: skip
 def test_table_files_are_compared_by_rows(upper, workspace, name, before, after, detail):
@@ -281,6 +297,44 @@ def test_values_without_a_cell_are_shown_as_lines(upper, workspace, name, before
     assert "more" in effect.diff
 
 
+def test_a_change_in_a_long_file_is_shown(upper, workspace):
+    lines = [f"x{number} = {number}\n" for number in range(5_000)]
+    write_files(workspace, {"a.py": "".join(lines), "b.py": "".join(lines), "c.py": "".join(lines)})
+    changed = [*lines[:3_000], "evil()\n", *lines[3_000:]]
+    write_files(upper, {"a.py": "".join(changed), "b.py": "evil()", "c.py": "".join([*lines, "evil()"])})
+    effects = effects_of(upper, workspace)
+    assert effects["a.py"].diff.split("\n") == [
+        "--- a.py", "+++ a.py", "@@ -2999,4 +2999,5 @@", " x2998 = 2998", " x2999 = 2999", "+evil()", " x3000 = 3000",
+        " x3001 = 3001",
+    ]  # fmt: skip
+    assert effects["a.py"].detail == "1 line added"
+    assert effects["b.py"].detail == "1 line added, 5,000 lines removed"
+    assert effects["c.py"].diff.split("\n")[2:] == [
+        "@@ -4999,2 +4999,3 @@",
+        " x4998 = 4998",
+        " x4999 = 4999",
+        "+evil()",
+    ]
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\f", "\x85"])
+def test_another_end_of_a_line_is_a_change(upper, workspace, end):
+    """It makes code of a comment."""
+    write_files(workspace, {"a.py": f"# text{end}evil()\nx = 1\n"})
+    write_files(upper, {"a.py": "# text\nevil()\nx = 1\ny = 2\n"})
+    assert effects_of(upper, workspace)["a.py"].diff.split("\n")[3:] == [
+        "-# text\ufffd", "+# text", " evil()", " x = 1", "+y = 2",
+    ]  # fmt: skip
+
+
+def test_a_diff_does_not_show_usual_ends_of_lines(upper, workspace):
+    write_files(workspace, {"a.txt": "a\r\nb\r\n", "b.txt": "a\nb"})
+    write_files(upper, {"a.txt": "a\r\nc\r\n", "b.txt": "a\nb\nc"})
+    effects = effects_of(upper, workspace)
+    assert effects["a.txt"].diff.split("\n")[3:] == [" a", "-b", "+c"]
+    assert effects["b.txt"].diff.split("\n")[3:] == [" a", " b", "+c"]
+
+
 @pytest.mark.parametrize("content", ["a,a\n1,2\n", "\0", "{", b"\xff\xfe", "", "x" * 200_000])
 def test_odd_table_files_are_files(upper, workspace, content):
     write_files(upper, {"a.csv": content, "b.jsonl": content})
@@ -293,6 +347,13 @@ def test_the_digest_covers_files(upper, workspace):
     first = findings_with(upper, workspace).digest()
     assert findings_with(upper, workspace).digest() == first
     write_files(upper, {"a.txt": "two"})
+    assert findings_with(upper, workspace).digest() != first
+
+
+def test_the_digest_covers_the_permissions_of_a_new_folder(upper, workspace):
+    (upper / "sub").mkdir(mode=0o700)
+    first = findings_with(upper, workspace).digest()
+    (upper / "sub").chmod(0o755)
     assert findings_with(upper, workspace).digest() != first
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.review.rehearsed import CLEANING, FAILED, LOOK, MANY, REFUSED, Rehearsed
 from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.rehearsal import RefusedAttempt, RehearsedCall, VariableEffect
+from tract_jupyter.rehearsal import FileEffect, RefusedAttempt, RehearsedCall, SettingEffect, VariableEffect
 from tract_jupyter.review import (
     Answer,
     Ticket,
@@ -67,6 +67,22 @@ def test_two_hundred_files_are_few_lines_and_each_is_named():
     assert shown.lines[0].name == "old.txt"
     names = ", ".join(line.name for line in (*shown.lines, *shown.more))
     assert all(effect.path in names for effect in MANY.files)
+
+
+def test_details_stay_on_display_beside_many_lines():
+    """Values of settings and variables, arguments of calls, and permissions of files."""
+    effects = replace(
+        MANY,
+        settings=tuple(SettingEffect(f"os.environ['{name}']", "", name.lower()) for name in ("URL", "MODE")),
+        variables=tuple(VariableEffect(name, "changed", "int 1", "int 2") for name in ("a", "b")),
+        calls=(RehearsedCall("read", '{"x": 1}'), RehearsedCall("read", '{"x": 2}')),
+        files=(*MANY.files, *(FileEffect(f"run{n}", "created", None, 1, "1 B, executable") for n in (1, 2))),
+    )
+    shown = list_effects(effects)
+    texts = [line.text for line in (*shown.lines, *shown.more)]
+    assert {"url", "mode", 'was called with {"x": 1}', 'was called with {"x": 2}'} <= set(texts)
+    assert texts.count("int 1 → int 2") == 2
+    assert texts.count("1 B; 1 B, executable") == 2
 
 
 @pytest.mark.parametrize(

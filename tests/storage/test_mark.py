@@ -201,3 +201,14 @@ def test_a_store_that_must_exist_is_not_made_in_an_empty_file(path):
     path.write_bytes(b"")
     with pytest.raises(StoreError, match="there is no store in"):
         Database(path, must_exist=True)
+
+
+def test_a_link_in_place_of_the_mark_changes_no_other_file(path, tmp_path):
+    """A folder with a store can come from somebody else."""
+    other = tmp_path / "profile"
+    other.write_text("a file of the user, which is longer than a mark: " + "x" * 200)
+    before = other.read_text()
+    path.with_name(f"{path.name}-mark").symlink_to(other)
+    with Tract.open(path) as tract:
+        tract.user("Hi")
+    assert other.read_text() == before

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+import struct
 import subprocess
 import sys
 import tempfile
@@ -47,6 +48,30 @@ def test_a_new_store_is_private_to_its_user(tmp_path, modes, url):
             "new": 0o700, "new/deep": 0o700, "new/deep/store.db": 0o600, "new/deep/store.db-wal": 0o600,
             "new/deep/store.db-shm": 0o600, "new/deep/store.db-mark": 0o600,
         }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", ["path", "link", "url"])
+def test_a_journal_that_names_another_file_is_refused(store, tmp_path, how):
+    """SQLite would delete that file. The folder of a store can come from somebody else."""
+    other = tmp_path / "thesis.txt"
+    other.write_text("years")
+    name, magic = str(other).encode(), bytes.fromhex("d9d505f920a163d7")
+    size = int.from_bytes(store.read_bytes()[16:18], "big")
+    header = magic + struct.pack(">5I", 0, 1, store.stat().st_size // size, 512, size)
+    end = struct.pack(">I", 0x40000000 // size + 1) + name + struct.pack(">2I", len(name), sum(name)) + magic
+    journal = store.with_name("store.db-journal")
+    journal.write_bytes(header.ljust(512, b"\0") + end)
+    opened = store
+    if how == "link":
+        opened = tmp_path / "link.db"
+        opened.symlink_to(store)
+    place = {"url": f"sqlite:///file:{opened}?uri=true&mode=rw"} if how == "url" else {"path": opened}
+    with pytest.raises(StoreError, match="which SQLite would delete"):
+        Tract.open(**place)
+    assert other.exists()
+    journal.unlink()
+    with Tract.open(store) as tract:
+        assert len(tract.log()) == 1
 
 
 def test_a_store_behind_a_link_is_private_too(tmp_path, modes):

@@ -134,8 +134,8 @@ def _runtime_rows(agents: Agents, runtime: str) -> Iterator[ValueRow]:
 
 
 def _difference(before: str, after: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=3)
-    return "\n".join(lines)
+    old, new = (text.removesuffix("\n").split("\n") for text in (before, after))
+    return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm="", n=3))
 
 
 _LONGEST_QUOTE: Final = 80

@@ -117,14 +117,15 @@ def _within(path: str, root: str) -> bool:
 
 def _hides_module(parts: list[str]) -> bool:
     """Return True if the next import of a standard or installed module would run this file instead."""
-    if not parts or len(parts) > _PACKAGE or not parts[-1].endswith(".py"):
+    if not parts or len(parts) > _PACKAGE or not parts[-1].endswith(_IMPORTED):
         return False
-    module = parts[0].removesuffix(".py")
+    module = parts[0].partition(".")[0]
     if module in effects().words.get("steering_modules", ()):
         return True
     return module in sys.stdlib_module_names and module not in _NEVER_IMPORTED
 
 
+_IMPORTED: Final = (".py", ".pyc", ".so", ".pyd")
 _PACKAGE: Final = 2  # parts of a path: `module.py`, or a file of the package `module`
 _NEVER_IMPORTED: Final = frozenset({"__main__", "antigravity", "test", "this"})  # `test.py` is a usual name
 

@@ -7,6 +7,7 @@ and none runs twice.
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import weakref
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Repository
     from tract_jupyter.rehearsal import Backups, Change, TableChange, UndoItem
+    from tract_jupyter.review import Signer
     from tract_jupyter.storage import Database
     from tract_jupyter.toolkit import EffectRecords, RecordedEffect, ToolDefinition, ToolExecutor, UndoneTurn
 
@@ -406,12 +408,13 @@ class TurnUndoer:
         return _Step(effect, (item,), None if state == "impossible" else run)
 
 
-def open_backups(database: Database, private: Path) -> Backups:
+def open_backups(database: Database, private: Path, seal: Signer) -> Backups:
     """Return the earlier contents of files that turns of a store changed, and complete an interrupted change.
 
     Args:
         database: the store. The folder is next to its file; for a store in memory it is removed with the backups.
         private: the user's private folder, for a store on a server.
+        seal: signs the journals of the changes. The folder of a store may come from somebody else.
     """
     from tract_jupyter.rehearsal import Backups
 
@@ -421,9 +424,10 @@ def open_backups(database: Database, private: Path) -> Backups:
         weakref.finalize(backups, shutil.rmtree, temporary, ignore_errors=True)
         return backups
     if "://" in database.location:
-        return Backups(private / "backups" / database.store_id)
+        name = re.sub(r"\W", "", database.store_id)  # the server may not be the user's
+        return Backups(private / "backups" / name, seal=seal)
     store = Path(database.location).absolute()
-    backups = Backups(store.with_name(f"{store.name}.backups"))
+    backups = Backups(store.with_name(f"{store.name}.backups"), seal=seal)
     if backups.folder.exists():
         backups.recover()
     return backups

@@ -84,7 +84,7 @@ def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice)
     lines = [f"Fire it with %tract_fire {spec.name}, or as tools.fire_{spec.name}(...)."]
     lines += [advice.note] if advice.note else []
     if before is not None:
-        lines += ["It replaces the active version:", *spec_diff(before, spec).splitlines()]
+        lines += ["It replaces the active version:", *spec_diff(before, spec).split("\n")]
     grid = Grid(
         ("Line", "Level", "Rule", "Code", "Finding"),
         tuple(_finding_rows(parsed, advice)),

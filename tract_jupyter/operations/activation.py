@@ -398,7 +398,8 @@ class PendingHandler(Proposal):
         code = self.tract.operations.advice.block(self.spec.action)
         if self._approved is None:
             return (code,)
-        changes = unified_diff(self._approved.code.splitlines(), self.spec.code.splitlines(), "approved")
+        old, new = (one.code.removesuffix("\n").split("\n") for one in (self._approved, self.spec))
+        changes = unified_diff(old, new, "approved")
         return (*changes_block("last approved", changes), code)
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -456,7 +457,7 @@ def _readable_field(p: Parameter, *, is_volatile: bool) -> str:
 
 
 def _readable_action(action_def: ActionDef) -> list[str]:
-    body = [f"    {line}" for line in action_def.code.splitlines()]
+    body = [f"    {line}" for line in action_def.code.removesuffix("\n").split("\n")]
     where = "  # in the sandbox" if action_def.is_sandboxed else ""
     return [
         f"def {action_def.name}{action_def.parameters().signature_text('pending')}:{where}",

@@ -51,11 +51,13 @@ class ExpectedFile(NamedTuple):
 
     @property
     def limit(self) -> str:
-        """The reason why a diff does not show the effect on the file; empty if it does."""
+        """The reason why a diff does not show exactly the effect on the file; empty if it does."""
         if not self.contents:
             return "The text that it replaces is not there"
         if self.was_there:
             return "The file has this content already"
+        if len(self.contents) > 1:
+            return "The text that it replaces occurs several times, and it may replace only the first"
         is_hidden = self.before is None and os.path.lexists(self.path)
         return (
             "The present content is not shown, because it is not a text of up to 10 MB" if is_hidden else ""
@@ -164,12 +166,15 @@ def expected(change: AnnouncedChange, folder: Path) -> ExpectedFile:
 
 
 def diff_of(change: AnnouncedChange, folder: Path) -> str:
-    """Return the change as a unified diff of the whole file, or of the announced texts if these are not in the file."""
+    """Return the change as a unified diff of the whole file, or of the announced texts if these are not in the file.
+
+    If the agent may replace a text at one place or at all places, the diff shows all.
+    """
     target = expected(change, folder)
     name = one_line(shown(target.path, folder), _NAME)
     before, after = change.before or "", change.after
     if target.contents:
-        before, after = target.before or "", target.contents[0]
+        before, after = target.before or "", target.contents[-1]
     lines = difflib.unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), f"{name} (now)", f"{name} (then)"
     )

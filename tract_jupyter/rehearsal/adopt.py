@@ -12,13 +12,14 @@ from importlib import import_module
 from pathlib import Path
 from threading import get_ident
 from types import FunctionType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import one_line
 from tract_jupyter.rehearsal.backups import FileRecord
 from tract_jupyter.rehearsal.baseline import digest
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, VariableRecord
+from tract_jupyter.rehearsal.describe import describe_type
 from tract_jupyter.rehearsal.files import is_installed
 from tract_jupyter.rehearsal.found import Definition, Findings, Import
 from tract_jupyter.rehearsal.functions import code_of, defaults_of, keyword_defaults_of
@@ -30,6 +31,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from tract_jupyter.rehearsal.backups import Backups, JournalRecord
+
+
+_LONGEST_KIND: Final = 200
+_PROGRAMS: Final = frozenset({"antigravity", "idlelib", "test", "turtledemo"})
+"""Modules of Python whose import opens a page or a window, or runs tests."""
 
 
 def keep(findings: Findings, namespace: dict[str, Any], backups: Backups) -> Change:
@@ -73,13 +79,18 @@ def _resolved(value: Any, findings: Findings, namespace: dict[str, Any]) -> Any:
         return value
     try:
         with _libraries_only(findings.workspace):
-            return _imported(value)
+            found = _imported(value)
     except (RehearsalError, KeyboardInterrupt):
         raise
     except BaseException as error:  # noqa: BLE001 # a library may raise anything
         raise RehearsalError(
             f"The import of {value.module} failed: {one_line(str(error), 200)}. Run the code in the kernel instead."
         ) from None
+    if one_line(describe_type(found), _LONGEST_KIND) != value.kind:
+        raise RehearsalError(
+            f"The import of {value.module} gives something else than in the rehearsal. Run the code in the kernel."
+        )
+    return found
 
 
 def _function(value: Definition, code: str, namespace: dict[str, Any]) -> FunctionType:
@@ -153,7 +164,7 @@ class _LibraryFinder:
                 f"{name} is a file of the workspace, and keeping effects runs no code of it. "
                 "Run the code in the kernel."
             )
-        if name.rpartition(".")[2] == "__main__":
+        if name.rpartition(".")[2] == "__main__" or name.partition(".")[0] in _PROGRAMS:
             raise RehearsalError(
                 f"{name} is a program, which keeping effects does not run. Run the code in the kernel."
             )

@@ -4,6 +4,9 @@ A change stores all contents first, then its journal, then it replaces the files
 any step leaves either the old files, or a journal with which `recover` completes the change. An object of the folder
 has the name of its hash, mode 0600, and is never changed.
 
+A journal is signed by the user: the folder may come from somebody else. A journal without a valid signature is never
+read, and links in place of the folders are not followed.
+
 A file is exchanged with its new version, and the version that comes out is compared with the expected one. If it is
 another one, because the user just changed it, both are exchanged again.
 """
@@ -19,9 +22,9 @@ import re
 import time
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
-from tract_jupyter.exceptions import RehearsalError
+from tract_jupyter.exceptions import RehearsalError, TrustError
 from tract_jupyter.models import make_private_folder, size_text
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.files import FileState, open_below, shown_path, state_below
@@ -37,8 +40,11 @@ Side = Literal["before", "after"]
 BUDGET: Final = 2 * 1024**3
 _AT_ONCE: Final = 1 << 20
 _ID: Final = re.compile(r"[0-9a-f]{16}")
+_SHA256: Final = re.compile(r"[0-9a-f]{64}")
+_KIND: Final = "backup"  # of the signatures
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PARTS: Final = ("objects", "changes")
 _FOLDER_MODE: Final = 0o777
 _OWN: Final = 0o700  # files are restored in the folder
 _UNSUPPORTED: Final = {errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.ENOTSUP}
@@ -102,17 +108,29 @@ class JournalRecord:
     moving: tuple[Side, list[int]] | None = None
 
 
+class Seal(Protocol):
+    """Signs the journals of a user."""
+
+    def sign(self, kind: str, content: Any) -> str:
+        """Return the signature of a content."""
+
+    def verify(self, kind: str, content: Any, signature: str) -> bool:
+        """Return True if this user signed the content."""
+
+
 class Backups:
     """The contents of changed files, in a private folder next to the store.
 
     Args:
         folder: The folder. It is created at the first backup.
         budget: Bytes. The oldest changes are removed first; the newest stays.
+        seal: Signs the journals. None for a folder that only this process uses.
     """
 
-    def __init__(self, folder: Path, budget: int = BUDGET) -> None:
+    def __init__(self, folder: Path, budget: int = BUDGET, *, seal: Seal | None = None) -> None:
         self.folder = folder
         self.budget = budget
+        self._seal = seal
 
     @property
     def size(self) -> int:
@@ -405,12 +423,20 @@ class Backups:
         if not _ID.fullmatch(change_id):
             raise RehearsalError(f"Invalid id of a change: {change_id!r}. Use the id that the change has.")
         try:
-            return _record(json.loads(self._journal(change_id).read_text("utf-8")))
+            data = json.loads(self._journal(change_id).read_text("utf-8"))
+            signature = data.pop("signature", "")
+            if self._seal is not None and not self._seal.verify(_KIND, _digest(data), str(signature)):
+                raise RehearsalError(
+                    f"The backup of the change {change_id} is not signed by you, so its files stay as they are."
+                )
+            return _record(data)
+        except TrustError as error:
+            raise RehearsalError(str(error)) from None
         except FileNotFoundError:
             raise RehearsalError(
                 f"The change {change_id} has no backup. It was removed to save space, or it changed no file."
             ) from None
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise RehearsalError(f"The backup of the change {change_id} is damaged: {error}.") from None
 
     def write(self, record: JournalRecord) -> None:
@@ -418,14 +444,21 @@ class Backups:
 
         Raises:
             OSError: it cannot be written.
+            RehearsalError: it cannot be signed.
         """
+        data = asdict(record)
+        try:
+            if self._seal is not None:
+                data["signature"] = self._seal.sign(_KIND, _digest(data))
+        except TrustError as error:
+            raise RehearsalError(f"The backups cannot be signed: {error}") from None
         path = self._journal(record.change_id)
         temporary = path.with_suffix(".new")
         with suppress(FileNotFoundError):
             temporary.unlink()
         descriptor = os.open(temporary, _NEW, 0o600)
         try:
-            _write(descriptor, json.dumps(asdict(record)).encode())
+            _write(descriptor, json.dumps(data).encode())
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -447,27 +480,49 @@ class Backups:
 
     def _drop(self, record: JournalRecord, others: Sequence[JournalRecord]) -> None:
         self._journal(record.change_id).unlink(missing_ok=True)
-        for name in _contents([record]) - _contents(others):
+        for name in _contents([record]) - _contents(others) - self._contents_of_others():
             self._object(name).unlink(missing_ok=True)
 
     def _remove_unused(self) -> None:
         """Remove contents of changes that were never made, because a process ended."""
-        used = _contents(self._records())
+        used = _contents(self._records()) | self._contents_of_others()
         for path in self._objects():
             if path.name not in used and path.stat().st_mtime < time.time() - _FRESH:
                 path.unlink(missing_ok=True)
 
     def _records(self) -> list[JournalRecord]:
-        folder = self.folder / "changes"
         found = []
-        for path in folder.glob("*.json") if folder.is_dir() else ():
-            with suppress(RehearsalError):
-                found.append(self.read(path.stem))
+        for path in self._entries("changes"):
+            if path.suffix == ".json":
+                with suppress(RehearsalError):
+                    found.append(self.read(path.stem))
         return sorted(found, key=lambda record: record.made)
 
+    def _contents_of_others(self) -> set[str]:
+        """Return the hashes in journals that this user did not sign: another user may need the contents."""
+        found: set[str] = set()
+        for path in self._entries("changes") if self._seal is not None else ():
+            with suppress(OSError):
+                found.update(_SHA256.findall(path.read_text("utf-8", "replace")))
+        return found
+
     def _objects(self) -> Iterator[Path]:
-        folder = self.folder / "objects"
-        yield from (path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else ()
+        return (
+            path
+            for path in self._entries("objects")
+            if _SHA256.fullmatch(path.name) or path.name.startswith(".")
+        )
+
+    def _entries(self, name: str) -> Iterator[Path]:
+        """Yield the regular files of a part of the folder. Links are not followed."""
+        folder = self.folder / name
+        is_own = folder.is_dir() and not self._has_link()
+        yield from (
+            (path for path in folder.iterdir() if path.is_file() and not path.is_symlink()) if is_own else ()
+        )
+
+    def _has_link(self) -> bool:
+        return any(path.is_symlink() for path in (self.folder, *map(self.folder.joinpath, _PARTS)))
 
     def _object(self, sha256: str) -> Path:
         return self.folder / "objects" / sha256
@@ -476,14 +531,16 @@ class Backups:
         return self.folder / "changes" / f"{change_id}.json"
 
     def _make_folders(self) -> None:
-        for name in ("objects", "changes"):
+        if self._has_link():
+            raise OSError(errno.ELOOP, f"{self.folder} has a symbolic link in place of a folder; remove it")
+        for name in _PARTS:
             make_private_folder(self.folder / name)
 
     @contextmanager
     def _lock(self, change_id: str) -> Iterator[bool]:
         """Hold the lock of a change. The value is False if another process has it."""
         path = self.folder / "changes" / f"{change_id}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -518,8 +575,8 @@ def _record(data: dict[str, Any]) -> JournalRecord:
         )
         for one in data["files"]
     ]
-    for file in files:
-        _check_path(file.path)
+    for path in [*(file.path for file in files), *data["made_folders"]]:
+        _check_path(path)
     moving = data["moving"]
     return JournalRecord(
         str(data["change_id"]),
@@ -531,8 +588,17 @@ def _record(data: dict[str, Any]) -> JournalRecord:
     )
 
 
+def _digest(data: dict[str, Any]) -> str:
+    """Return the SHA-256 of a journal without its signature."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
 def _state(data: dict[str, Any] | None) -> FileState | None:
-    return None if data is None else FileState(**data)
+    if data is None:
+        return None
+    if not _SHA256.fullmatch(data["sha256"]):
+        raise ValueError("a hash of a content is not valid")
+    return FileState(**data)
 
 
 def _check_path(path: str) -> None:

@@ -95,6 +95,10 @@ def variables_of(namespace: Mapping[str, Any], hidden: Iterable[str] = ()) -> di
     }
 
 
+ImportTarget = tuple[str, str | None]
+"""A module, and the attribute of it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """The variables before a rehearsal.
@@ -102,14 +106,14 @@ class Baseline:
     Attributes:
         code: The code.
         values: All variables, as references.
-        imports: (module, attribute) for each name that an `import` of the code binds. The attribute is None for the
-            module itself, and empty for the package of the modules, which are separated by commas.
+        imports: (module, attribute) of each `import` of the code, by the name that it binds. The attribute is None for
+            the module itself, and empty for the package of the modules, which are separated by commas.
         functions: The plain functions that the code defines, by name.
     """
 
     code: str
     values: dict[str, Any]
-    imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    imports: dict[str, tuple[ImportTarget, ...]] = field(default_factory=dict)
     functions: dict[str, ast.FunctionDef | ast.AsyncFunctionDef] = field(default_factory=dict)
 
     @classmethod
@@ -127,22 +131,22 @@ def tree_of(code: str) -> ast.Module | None:
         return None
 
 
-def _imports(tree: ast.Module | None) -> dict[str, tuple[str, str | None]]:
-    found: dict[str, tuple[str, str | None]] = {}
+def _imports(tree: ast.Module | None) -> dict[str, tuple[ImportTarget, ...]]:
+    found: dict[str, dict[ImportTarget, None]] = {}
+    packages: dict[str, list[str]] = {}
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.asname:
-                    found[alias.asname] = (alias.name, None)
-                    continue
-                package = alias.name.partition(".")[0]
-                before = found.get(package, ("", None))
-                modules = f"{before[0]},{alias.name}" if before[1] == "" else alias.name
-                found[package] = (modules, "")
+                    found.setdefault(alias.asname, {})[alias.name, None] = None
+                else:
+                    packages.setdefault(alias.name.partition(".")[0], []).append(alias.name)
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             for alias in node.names:
-                found[alias.asname or alias.name] = (node.module, alias.name)
-    return found
+                found.setdefault(alias.asname or alias.name, {})[node.module, alias.name] = None
+    for package, modules in packages.items():
+        found.setdefault(package, {})[",".join(dict.fromkeys(modules)), ""] = None
+    return {name: tuple(targets) for name, targets in found.items()}
 
 
 def _functions(tree: ast.Module | None) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -220,7 +224,7 @@ def assigned_attributes(code: str, namespace: Mapping[str, Any]) -> dict[str, tu
     Modules and classes of the user are not libraries: their digests show the change.
     """
     tree, found = tree_of(code), {}
-    imports = _imports(tree)
+    imports = {name: targets[-1] for name, targets in _imports(tree).items()}
     for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
             with contextlib.suppress(Exception):  # there is no such attribute
@@ -230,9 +234,7 @@ def assigned_attributes(code: str, namespace: Mapping[str, Any]) -> dict[str, tu
     return found
 
 
-def _owner(
-    node: ast.expr, namespace: Mapping[str, Any], imports: Mapping[str, tuple[str, str | None]]
-) -> Any:
+def _owner(node: ast.expr, namespace: Mapping[str, Any], imports: Mapping[str, ImportTarget]) -> Any:
     if isinstance(node, ast.Attribute):
         return getattr(_owner(node.value, namespace, imports), node.attr)
     if not isinstance(node, ast.Name):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal.baseline import LOCAL, assigned_attributes, digest, touched, variables_of
-from tract_jupyter.rehearsal.describe import describe
+from tract_jupyter.rehearsal.describe import describe_type
 from tract_jupyter.rehearsal.functions import function_digest
 from tract_jupyter.rehearsal.settings import SettingsSnapshot, process_frame
 from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError
@@ -145,21 +145,16 @@ def _variables(
         try:
             buffers = encoder.encode(after[name])
         except UnsafeValueError as error:
-            header |= {"problem": str(error), "type": _type(after[name])}
+            header |= {"problem": str(error), "type": describe_type(after[name])}
             if isinstance(after[name], FunctionType):
                 header["function"] = function_digest(after[name], namespace)
             yield header, _NO_BUFFERS
         except Exception as error:  # noqa: BLE001 # the classes of the value may raise anything
-            header |= {"problem": f"it cannot be read ({type(error).__name__})", "type": _type(after[name])}
+            header |= {
+                "problem": f"it cannot be read ({type(error).__name__})",
+                "type": describe_type(after[name]),
+            }
             yield header, _NO_BUFFERS
         else:
             views = [memoryview(buffer) for buffer in buffers]
             yield header | {"sizes": [view.nbytes for view in views]}, views
-
-
-def _type(value: Any) -> str:
-    if isinstance(value, FunctionType | BuiltinFunctionType):
-        return f"function {value.__name__}"
-    if isinstance(value, type):
-        return f"class {value.__name__}"
-    return f"module {value.__name__}" if isinstance(value, ModuleType) else describe(value)

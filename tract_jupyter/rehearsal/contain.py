@@ -25,11 +25,11 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.filters import program
-from tract_jupyter.rehearsal.home import dot_entries, is_below, visible_entries
+from tract_jupyter.rehearsal.home import dot_entries, homes, is_below, visible_entries
 from tract_jupyter.rehearsal.linux import LIST, READ, WRITE, PathRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 LevelName = Literal["full", "basic"]
 
@@ -83,7 +83,8 @@ class Containment:
         workspace: The folder whose changes are recorded.
         readable: Paths that the code may read, besides the workspace.
         disk: The maximum size of all written files, in bytes.
-        hidden: Paths in the workspace that the code may not read, except the readable ones in them.
+        hidden: Paths in the workspace or in readable paths that the code may not read, except the readable ones in
+            them.
     """
 
     level: LevelName
@@ -233,7 +234,8 @@ class Containment:
 
     def _rules(self) -> list[PathRule]:
         is_full = self.level == "full"
-        rules = [PathRule(path, READ) for path in (*self.readable, *_DEVICES)]
+        readable = [one for path in self.readable for one in visible_entries(path, self.hidden)]
+        rules = [PathRule(path, READ) for path in (*readable, *_DEVICES)]
         rules.append(PathRule("/dev/null", READ | WRITE))
         if is_full:
             writable = self.writable
@@ -246,15 +248,17 @@ class Containment:
         return [*rules, *names, *(PathRule(path, READ) for path in (*entries, *own))]
 
 
-def readable_paths(workspace: Path, roots: Iterable[Path] = ()) -> tuple[str, ...]:
+def readable_paths(
+    workspace: Path, roots: Iterable[Path] = (), private: Collection[str] = ()
+) -> tuple[str, ...]:
     """Return the paths that code may read: the interpreter, its packages, system libraries, and `roots`.
 
-    The workspace is not in the result. Neither is a home folder, or a folder above one, even if Python imports from it
-    or if it is a root.
+    The workspace is not in the result. Neither is a home folder, or a folder above one, or a path of `private`, even if
+    Python imports from it or if it is a root.
     """
-    home = Path.home()
-    given = {str(one) for one in map(_resolved, roots) if one and not _holds_secrets(one, home)}
-    paths = _installed(tuple(sys.path), home) | given
+    own = frozenset(homes())
+    given = {str(one) for one in map(_resolved, roots) if one and not _holds_secrets(one, own)}
+    paths = {one for one in _installed(tuple(sys.path), own) | given if not is_below(one, private)}
     dotted = dot_entries(workspace)
     seen = {one for one in paths if is_below(one, [str(workspace)]) and not is_below(one, dotted)}
     return tuple(sorted(one for one in paths - seen if not is_below(one, paths - {one})))
@@ -263,25 +267,28 @@ def readable_paths(workspace: Path, roots: Iterable[Path] = ()) -> tuple[str, ..
 def package_paths() -> tuple[str, ...]:
     """Return the paths of the interpreter, its packages and this one. Other folders for imports are left out."""
     own = str(Path(__file__).resolve().parents[1])
-    return tuple(sorted(_installed((), Path.home()) | {own}))
+    return tuple(sorted(_installed((), frozenset(homes())) | {own}))
 
 
-def hidden_paths(workspace: Path, readable: Iterable[str]) -> tuple[str, ...]:
-    """Return the paths in the workspace that code may not read: hidden files, if it is the home folder."""
+def hidden_paths(workspace: Path, readable: Iterable[str], private: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the paths that code may not read: hidden files of a home folder as workspace, and `private`."""
     readable = tuple(readable)
-    return tuple(path for path in dot_entries(workspace) if not is_below(path, readable))
+    dotted = tuple(path for path in dot_entries(workspace) if not is_below(path, readable))
+    seen = [path for path in private if is_below(path, readable)]
+    seen += [path for path in private if is_below(path, [str(workspace)]) and not is_below(path, dotted)]
+    return (*dotted, *sorted({path for path in seen if not is_below(path, set(seen) - {path})}))
 
 
 @lru_cache(maxsize=4)
-def _installed(search_path: tuple[str, ...], home: Path) -> frozenset[str]:
+def _installed(search_path: tuple[str, ...], own: frozenset[Path]) -> frozenset[str]:
     """Return the paths of the interpreter, its packages and the system."""
     python = [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix, *site.getsitepackages()]
     python += [*sysconfig.get_paths().values(), *search_path, os.path.dirname(sys.executable)]  # noqa: PTH120
     if site.ENABLE_USER_SITE:
         python.append(site.getusersitepackages())
     wanted = [Path(one) for one in python if one]
-    wanted += [home / one for one in _CONFIGURATION]
-    chosen = {str(one) for one in map(_resolved, wanted) if one and not _holds_secrets(one, home)}
+    wanted += [Path.home() / one for one in _CONFIGURATION]
+    chosen = {str(one) for one in map(_resolved, wanted) if one and not _holds_secrets(one, own)}
     chosen |= {path for path in _SYSTEM.split() if os.path.exists(path)}  # noqa: PTH110
     return frozenset(one for one in chosen if not is_below(one, chosen - {one}))
 
@@ -293,9 +300,9 @@ def _resolved(path: Path) -> Path | None:
         return None
 
 
-def _holds_secrets(path: Path, home: Path) -> bool:
+def _holds_secrets(path: Path, own: frozenset[Path]) -> bool:
     """Return True for a folder that is too much to read: the root, a home, a folder of homes or of temporary files."""
-    too_much = {home.resolve(), Path(tempfile.gettempdir()).resolve(), *map(Path, _TOO_MUCH)}
+    too_much = {*own, Path(tempfile.gettempdir()).resolve(), *map(Path, _TOO_MUCH)}
     return any(one == path or one.is_relative_to(path) for one in too_much) or path.parent == Path("/home")
 
 

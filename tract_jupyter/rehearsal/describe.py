@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Final
 
 from tract_jupyter.models import counted, cut, one_line, printable
@@ -45,6 +46,15 @@ def describe(value: Any) -> str:  # noqa: PLR0911 # one for each kind
     if name == "module":
         return f"module {cut(printable(str(value.__dict__.get('__name__', ''))), _LONGEST)}"
     return name
+
+
+def describe_type(value: Any) -> str:
+    """Return the name of a function, a class or a module: `function sqrt`. For other values, see `describe`."""
+    if isinstance(value, FunctionType | BuiltinFunctionType):
+        return f"function {value.__name__}"
+    if isinstance(value, type):
+        return f"class {value.__name__}"
+    return f"module {value.__name__}" if isinstance(value, ModuleType) else describe(value)
 
 
 def memory_of(value: Any) -> int:

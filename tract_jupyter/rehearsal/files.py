@@ -41,10 +41,13 @@ _COLUMNAR: Final = (".parquet", ".pq")
 _MOST_COLUMNAR: Final = 10
 _MOST_DETAILED: Final = 200  # files with a diff
 _MOST_DETAILS: Final = 400_000  # characters of all diffs
+_JSON_STARTS: Final = frozenset('{["-0123456789tfnNI \t\r\n')
 _TABLE_SIZE: Final = 5_000  # characters of a sample, about
 _MOST_LINES: Final = 200
 _LONGEST_DIFF: Final = 20_000
 _LONGEST_LINE: Final = 300
+_CONTEXT: Final = 2  # equal lines around a change
+_ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _EXECUTABLE: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 _SPECIAL: Final = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _OPAQUE: Final = ("user.overlay.opaque", "trusted.overlay.opaque")
@@ -533,16 +536,19 @@ def _as_text(data: bytes) -> str | None:
 
 def _diff(path: str, before: str, after: str) -> tuple[str, str]:
     """Return a bounded unified diff, and a summary of it."""
-    old, new = before.splitlines(), after.splitlines()
-    if len(old) * len(new) > 4_000_000:  # noqa: PLR2004 # a second
+    if before.splitlines() == after.splitlines():
+        return "", "other bytes in the same lines"
+    old, new = _lines(before, after)
+    first, last = _shared(old, new)
+    was, now = old[first : len(old) - last], new[first : len(new) - last]
+    if len(was) * len(now) > 4_000_000:  # noqa: PLR2004 # a second
         return "", f"{counted(len(old), 'line')} → {counted(len(new), 'line')}"
     name = shown_path(path)
-    if old == new:
-        return "", "other bytes in the same lines"
-    lines = list(difflib.unified_diff(old, new, name, name, lineterm="", n=2))
+    lines = list(difflib.unified_diff(was, now, name, name, lineterm="", n=_CONTEXT))
+    lines = [_moved(line, first) if line.startswith("@@ ") else line for line in lines]
     added = sum(line.startswith("+") for line in lines[2:])
     removed = sum(line.startswith("-") for line in lines[2:])
-    shown = [cut(printable(line), _LONGEST_LINE) for line in lines[:_MOST_LINES]]
+    shown = [cut(printable(line.removesuffix("\n")), _LONGEST_LINE) for line in lines[:_MOST_LINES]]
     if len(lines) > _MOST_LINES:
         shown.append(f"… {counted(len(lines) - _MOST_LINES, 'more line')}")
     parts = [
@@ -551,6 +557,29 @@ def _diff(path: str, before: str, after: str) -> tuple[str, str]:
         if number
     ]
     return cut("\n".join(shown), _LONGEST_DIFF), ", ".join(parts)
+
+
+def _lines(*texts: str) -> list[list[str]]:
+    """Return the lines of texts with their ends: another end can make code of a comment."""
+    if all(text.count("\r\n") == text.count("\n") for text in texts):
+        texts = tuple(text.replace("\r\n", "\n") for text in texts)
+    found = [text.splitlines(keepends=True) for text in texts]
+    for lines in found:
+        lines[-1:] = [line if line[-1] in _ENDS else f"{line}\n" for line in lines[-1:]]
+    return found
+
+
+def _shared(old: list[str], new: list[str]) -> tuple[int, int]:
+    """Return the numbers of equal lines at the beginning and at the end, without the context of a diff."""
+    most = min(len(old), len(new))
+    first = next((at for at in range(most) if old[at] != new[at]), most)
+    last = next((at for at in range(most - first) if old[-1 - at] != new[-1 - at]), most - first)
+    return max(0, first - _CONTEXT), max(0, last - _CONTEXT)
+
+
+def _moved(header: str, by: int) -> str:
+    """Return the header of a part of a diff, for texts without their first lines."""
+    return re.sub(r"(?<=[-+])\d+", lambda match: str(int(match[0]) + by), header)
 
 
 # ---- tables
@@ -643,7 +672,19 @@ def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _json_cell(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    """Return a value as text. A text that looks like another value, or like a missing one, has quotes."""
+    is_plain = isinstance(value, str) and value != "" and not _is_json(value)
+    return value if is_plain else json.dumps(value, ensure_ascii=False)
+
+
+def _is_json(text: str) -> bool:
+    if text[0] not in _JSON_STARTS:
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def _table_detail(table: TableChange) -> str:
@@ -660,12 +701,4 @@ def _formatting(path: str, before: bytes, after: bytes) -> str:
     old, new = (_read_table(kind, data) for data in (before, after))
     if old is None or new is None or old.columns != new.columns:
         return "another order of columns, the same cells"
-    if kind == "json" and _json_values(before) != _json_values(after):
-        return "other types of values, the same texts"
     return "other formatting, the same cells"
-
-
-def _json_values(data: bytes) -> list[str]:
-    return [
-        json.dumps(json.loads(line), sort_keys=True) for line in data.decode().splitlines() if line.strip()
-    ]

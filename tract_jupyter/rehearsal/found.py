@@ -45,10 +45,17 @@ _OTHER_FUNCTION: Final = "the code changed the function after its definition, so
 
 @dataclass(frozen=True, slots=True)
 class Import:
-    """A name that an `import` of the code binds. It is imported when the effects are kept."""
+    """A name that an `import` of the code binds. It is imported when the effects are kept.
+
+    Attributes:
+        module: The module, or several of a package, separated by commas.
+        attribute: See `Baseline.imports`.
+        kind: The description of the object in the copy. The imported one must have the same.
+    """
 
     module: str
     attribute: str | None
+    kind: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +203,10 @@ def find_effects(
                 change.problem = change.problem or "it belongs to the store of this notebook"
             elif is_installed(change.path, workspace):
                 change.problem = change.problem or "it belongs to an installed package"
+            elif change.action != "deleted" and change.path.endswith((".pyc", ".pyo")):
+                change.problem = (
+                    change.problem or "Python would run this compiled file in place of its source"
+                )
             elif is_hidden_in_home(change.path, workspace):
                 change.problem = change.problem or "it is a hidden file of your home folder"
             elif _is_open_database(change.path, workspace):
@@ -203,7 +214,7 @@ def find_effects(
         findings.files = list(file_effects(findings.upper, workspace, read_columnar))
         for change in findings.upper.changes:
             state = change.after
-            parts = None if state is None else [state.sha256, state.mode]
+            parts = change.folder_mode if state is None else [state.sha256, state.mode]
             _add(
                 findings.hashed,
                 ["file", change.path.encode("utf-8", "surrogateescape").hex(), change.action, parts],
@@ -309,12 +320,12 @@ class _Receiver:
 
     def _refused(self, name: str, action: Action, before: str, header: dict[str, Any]) -> VariableEffect:
         kind = one_line(str(header.get("type", "")), _LONGEST)
-        imported = self._findings.baseline.imports.get(name)
-        is_importable = kind.startswith(("module ", "function ", "class "))
-        if imported is not None and (is_importable or imported[0] == "__future__"):
-            self._findings.values[name] = Import(*imported)
+        imported = self._import(name, kind)
+        if imported is not None:
+            self._findings.values[name] = imported
             is_new = action == "created" and not hasattr(builtins, name)
-            return VariableEffect(name, action, before, kind, is_import=is_new)
+            origin = f", from {imported.module}" if imported.attribute and kind[:7] != "module " else ""
+            return VariableEffect(name, action, before, f"{kind}{origin}", is_import=is_new)
         defined = self._findings.baseline.functions.get(name)
         if defined is not None and kind.startswith("function "):
             if header.get("function") not in definition_digests(defined):
@@ -323,6 +334,16 @@ class _Receiver:
             return VariableEffect(name, action, before, f"function {name}")
         problem = one_line(str(header.get("problem", "")), _LONGEST) or "it has no safe form"
         return VariableEffect(name, action, before, kind, problem=cut(problem, _LONGEST))
+
+    def _import(self, name: str, kind: str) -> Import | None:
+        """Return the import that binds a name. None if there is none, or if it is not certain which one."""
+        targets = self._findings.baseline.imports.get(name, ())
+        if len(targets) > 1:  # such as one for an older version of a library
+            targets = tuple(one for one in targets if not one[1] and kind == f"module {one[0]}")
+        if len(targets) != 1:
+            return None
+        is_importable = kind.startswith(("module ", "function ", "class ")) or targets[0][0] == "__future__"
+        return Import(*targets[0], kind) if is_importable else None
 
     def _add_setting(self, header: dict[str, Any], payload: Buffer) -> None:
         kind, key = header.get("kind"), header.get("key")

@@ -25,6 +25,24 @@ if TYPE_CHECKING:
 _MOST: Final = 1_000  # reports of one rehearsal
 _LONGEST: Final = 300
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_LOUD: Final = ("connect to ", "send ", "start a process: ")  # reported also within an import
+_PROBES: Final = frozenset(
+    {
+        "cc",
+        "clang",
+        "dpkg",
+        "fc-list",
+        "gcc",
+        "git",
+        "ld",
+        "ldconfig",
+        "lsb_release",
+        "lscpu",
+        "nvcc",
+        "nvidia-smi",
+    }
+    | {"objdump", "rocminfo", "uname"}
+)  # programs that libraries start when they are imported, to look for a compiler, a library or a device
 _UNMAPPED: Final = 65534  # the owner and group that a user namespace shows for all others
 _UNIX: Final = 1
 _INTERNET: Final = (2, 10)
@@ -69,7 +87,7 @@ class _Hook:
         )
         self._workspace = os.path.realpath(containment.workspace)
         self._hidden = containment.hidden
-        self._needed = containment.readable
+        self._needed = [path for path in containment.readable if is_below(path, containment.hidden)]
         self._left = _MOST
         self._handlers: dict[str, Callable[[tuple[Any, ...]], str]] = {
             "open": self._opened,
@@ -101,7 +119,7 @@ class _Hook:
     def refuse(self, action: str) -> None:
         """Report an attempt, and raise an error."""
         action = _printable(action)
-        if not _is_importing():
+        if _is_loud(action) or not _is_importing():
             self._left -= 1
             if self._left >= 0:
                 self._channel.send({"kind": "refused", "action": action, "line": self._line_now()})
@@ -168,6 +186,12 @@ def _is_importing() -> bool:
             return True
         frame = frame.f_back
     return False
+
+
+def _is_loud(action: str) -> bool:
+    """Return True for an attempt to reach the network or another process, also if an import makes it."""
+    program = action.removeprefix("start a process: ").partition(" ")[0].rpartition("/")[2]
+    return action.startswith(_LOUD) and program not in _PROBES
 
 
 def _is_own_child(process: Any) -> bool:

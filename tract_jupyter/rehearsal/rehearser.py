@@ -27,7 +27,7 @@ from tract_jupyter.rehearsal.effects import Effects, FileEffect, RefusedAttempt
 from tract_jupyter.rehearsal.engines import EngineName, Engines, probe
 from tract_jupyter.rehearsal.fork import CopyJob
 from tract_jupyter.rehearsal.found import Findings, find_effects
-from tract_jupyter.rehearsal.home import homes
+from tract_jupyter.rehearsal.home import homes, is_below
 from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.redaction import Redactor, secret_variables
 
@@ -124,6 +124,7 @@ class Rehearser:
         roots: More folders that the code may read.
         secrets: Texts that the copy must not have, and that are removed from all output.
         hidden: Names of variables that the copy must not have.
+        private: Files and folders with secrets, which the copy must not read, also in a folder that it may read.
         limits: The limits of each rehearsal.
         level: The level of containment; None for the highest of this machine.
     """
@@ -136,6 +137,7 @@ class Rehearser:
         roots: Callable[[], Sequence[Path]] = tuple,
         secrets: Callable[[], Collection[str]] = tuple,
         hidden: Callable[[], Collection[str]] = tuple,
+        private: Callable[[], Collection[Path]] = tuple,
         limits: RehearsalLimits = RehearsalLimits(),  # noqa: B008 # immutable
         level: LevelName | None = None,
     ) -> None:
@@ -145,6 +147,7 @@ class Rehearser:
         self._roots = roots
         self._secrets = secrets
         self._hidden = hidden
+        self._private = private
         self._level = level
         self._engines = Engines()
         self._is_bare = False
@@ -173,8 +176,9 @@ class Rehearser:
             RehearsalError: no rehearsal is possible on this machine. Nothing ran.
         """
         limits = limits or self.limits
-        self._check_workspace()
-        containment = self._containment(limits)
+        private = self._private_paths()
+        self._check_workspace(private)
+        containment = self._containment(limits, private)
         shell = _shell_of(namespace)
         secrets = {*self._secrets(), *secret_variables(os.environ).values(), *_session_key(shell)}
         hidden = frozenset(self._hidden())
@@ -248,7 +252,9 @@ class Rehearser:
         Raises:
             RehearsalError: this machine cannot contain code. Nothing ran.
         """
-        bare = Rehearser(folder, self.backups, secrets=self._secrets, level=self._level)
+        bare = Rehearser(
+            folder, self.backups, secrets=self._secrets, private=self._private, level=self._level
+        )
         bare._is_bare = True
         rehearsal = bare.rehearse(code, names, tools=tools, stop=stop, limits=limits or self.limits)
         rehearsal.discard()
@@ -258,15 +264,28 @@ class Rehearser:
         """End the worker process of this kernel. The next rehearsal that needs it starts it again."""
         self._engines.worker.close()
 
-    def _check_workspace(self) -> None:
-        """Refuse a workspace above the user's keys: the code may read it, except hidden files of a home folder."""
+    def _private_paths(self) -> set[str]:
+        """Return the real paths that the copy must not read. Of a folder above what it needs, only the files."""
+        found = {os.path.realpath(path) for path in self._private() if os.path.exists(path)}  # noqa: PTH110
+        needed = [os.fspath(self.workspace.parent), *package_paths()]
+        wide = {path for path in found if any(is_below(one, [path]) for one in needed)}
+        files = {entry.path for path in wide for entry in os.scandir(path) if entry.is_file()}
+        return found - wide | files
+
+    def _check_workspace(self, private: Collection[str]) -> None:
+        """Refuse a workspace of keys, or above the user's home folder: the code may read the workspace."""
+        if os.fspath(self.workspace) in private:
+            raise RehearsalError(
+                f"There is no rehearsal in {self.workspace}: this folder has Jupyter's secrets and tokens. Start the "
+                "notebook in a folder of your project."
+            )
         if not self.workspace.name or any(self.workspace in home.parents for home in homes()):
             raise RehearsalError(
                 f"There is no rehearsal in {self.workspace}: it contains your home folder, with its keys. Start the "
                 "notebook in your home folder, or in a folder of your project."
             )
 
-    def _containment(self, limits: RehearsalLimits) -> Containment:
+    def _containment(self, limits: RehearsalLimits, private: Collection[str]) -> Containment:
         level: Any = self._level
         if level is None:
             level, reason = probe()
@@ -274,8 +293,8 @@ class Rehearser:
                 raise RehearsalError(
                     f"No rehearsal is possible. {reason} Run the code in the kernel instead."
                 )
-        paths = package_paths() if self._is_bare else readable_paths(self.workspace, self._roots())
-        hidden = hidden_paths(self.workspace, paths)
+        paths = package_paths() if self._is_bare else readable_paths(self.workspace, self._roots(), private)
+        hidden = hidden_paths(self.workspace, paths, private)
         return Containment(level, os.fspath(self.workspace), paths, limits.disk, hidden)
 
 

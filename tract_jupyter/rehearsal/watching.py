@@ -83,7 +83,7 @@ class FileWatch:
             FileRecord(path, state, state, at="after") for path, state in saved.items() if state is not None
         ]
         if present:
-            with suppress(OSError):
+            with suppress(OSError, RehearsalError):
                 self._backups.add(self.workspace, present, change_id=self.change_id)
 
     def leave_out(self, path: str) -> None:

@@ -44,6 +44,7 @@ class EffectLine(NamedTuple):
         table: the difference between two tables.
         diff: the difference between two texts.
         is_file: True for a file.
+        is_alone: True if it is not joined with others.
     """
 
     mark: str
@@ -52,6 +53,7 @@ class EffectLine(NamedTuple):
     table: TableChange | None = None
     diff: str = ""
     is_file: bool = False
+    is_alone: bool = False
 
     @property
     def word(self) -> str:
@@ -104,10 +106,10 @@ def _list_all(effects: Effects) -> Iterator[EffectLine]:
 
 
 def _join(lines: Sequence[EffectLine]) -> Iterator[EffectLine]:
-    """Join lines of the same kind. A changed line stays alone: its details matter."""
+    """Join lines of the same kind: of new and deleted names. Other lines stay alone: their details matter."""
     group: list[EffectLine] = []
     for line in lines:
-        is_alone = line.table is not None or bool(line.diff)
+        is_alone = line.table is not None or bool(line.diff) or line.is_alone or line.mark in {"~", ">"}
         if group and (is_alone or group[0].mark != line.mark or len(group) == _JOINED):
             yield _joined(group)
             group = []
@@ -148,15 +150,22 @@ def _file(effect: FileEffect) -> EffectLine:
             else f"{rows.rows_before:,} → {counted(rows.rows_after, 'row')}"
         )
     text = _parts(states, effect.detail, _problem(effect.problem))
+    has_mode = "mode " in effect.detail or "executable" in effect.detail
     return EffectLine(
-        _MARKS[effect.action], printable(effect.path), text, effect.table, effect.diff, is_file=True
+        _MARKS[effect.action],
+        printable(effect.path),
+        text,
+        effect.table,
+        effect.diff,
+        is_file=True,
+        is_alone=has_mode,
     )
 
 
 def _setting(effect: SettingEffect) -> EffectLine:
     mark = "+" if not effect.before else "~" if effect.after else DELETED
     states = " → ".join(filter(None, (effect.before, effect.after)))
-    return EffectLine(mark, printable(effect.name), _parts(states, _problem(effect.problem)))
+    return EffectLine(mark, printable(effect.name), _parts(states, _problem(effect.problem)), is_alone=True)
 
 
 def _called(call: RehearsedCall) -> EffectLine:

@@ -74,6 +74,14 @@ class Trust:
         """Return the secret if it is in memory. Bytes that are not UTF-8 are surrogates, as in file names."""
         return [] if self._secret is None else [self._secret.decode("utf-8", "surrogateescape")]
 
+    def private_paths(self) -> list[Path]:
+        """Return the files and folders with secrets of this package and of Jupyter: keys, tokens, connection files."""
+        from jupyter_core.paths import jupyter_data_dir, jupyter_runtime_dir
+
+        data = Path(jupyter_data_dir())
+        names = ("notebook_secret", "nbsignatures.db", "jupyter_cookie_secret")
+        return [self.secret_file, Path(jupyter_runtime_dir()), *(data / name for name in names)]
+
     def _read(self) -> bytes | None:
         value = os.environ.get(SECRET_VARIABLE) if self._is_default else None
         if value is not None:

@@ -7,6 +7,7 @@ from .pendings import PendingScriptCall as PendingScriptCall
 from .rehearsing import LOOKS as LOOKS
 from .rehearsing import MOST_LOOKED as MOST_LOOKED
 from .rehearsing import Rehearsed as Rehearsed
+from .rehearsing import RehearsedValue as RehearsedValue
 from .rehearsing import Rehearsing as Rehearsing
 from .rehearsing import looking as looking
 from .result import OutputKind as OutputKind

@@ -221,17 +221,30 @@ class Rehearsing:
 
 
 class RehearsedValue:
-    """The value of a script's last expression. The value itself stayed in the copy, so this has only its display."""
+    """The value of a script's last expression. The value itself stayed in the copy, so this has only its display.
+
+    Nobody approved a run of the code, so a front end gets only the text and images.
+
+    Attributes:
+        text: The value as text.
+        data: All contents of the display by MIME type, also active ones.
+    """
 
     def __init__(self, output: Output) -> None:
-        self._text = output.text
-        self._data = plain_data(output.data)
+        self.text = output.text
+        self.data = plain_data(output.data)
 
     def __repr__(self) -> str:
-        return self._text
+        return self.text
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/plain": self._text, **self._data}
+        return {
+            "text/plain": self.text,
+            **{mime: content for mime, content in self.data.items() if mime in _STILL},
+        }
+
+
+_STILL: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 
 
 def plain_data(data: Mapping[str, str | bytes]) -> dict[str, str]:

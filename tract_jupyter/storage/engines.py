@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import stat
+import struct
 from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -37,6 +38,8 @@ SQLITE: Final = "sqlite"
 POSTGRES: Final = "postgresql"
 _DRIVERS: Final = {SQLITE: {"sqlite", "sqlite+pysqlite"}, POSTGRES: {"postgresql", "postgresql+psycopg"}}
 _CONNECT_SECONDS: Final = 10
+_JOURNAL_MAGIC: Final = bytes.fromhex("d9d505f920a163d7")
+_JOURNAL_END: Final = struct.Struct(">II8s")  # the length of the name before it, and its sum
 # SQLite has one writer at a time; in PostgreSQL, a transaction-level lock does the same for each schema
 _POSTGRES_LOCK: Final = "SELECT pg_advisory_xact_lock(1953653091, hashtext(current_schema()))"  # 'trac'
 
@@ -125,7 +128,10 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
     positional, named = engine.dialect.create_connect_args(target)
     settings = {**named, "check_same_thread": False, "timeout": lock_timeout}
     can_create = not ("immutable" in target.query or target.query.get("mode") in {"ro", "rw"})
-    file = _file_of(target) if can_create else None
+    used = _file_of(target)
+    if used is not None:
+        _check_journal(used)
+    file = used if can_create else None
     mark = None if file is None else Mark(file.absolute())  # before the file is created
     if file is not None:
         _make_private_file(file)
@@ -143,6 +149,24 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
         is_shared=is_shared,
         mark=mark,
     )
+
+
+def _check_journal(store: Path) -> None:
+    """Refuse a journal that names another file: SQLite would delete that file when it opens the store.
+
+    No store has one, because only a transaction on several databases writes it.
+    """
+    for name in (os.path.abspath(store), os.path.realpath(store)):  # noqa: PTH100 # links are followed or not
+        journal = f"{name}-journal"
+        if not os.path.isfile(journal):  # noqa: PTH113
+            continue
+        with suppress(OSError, ValueError), open(journal, "rb") as file:  # noqa: PTH123
+            file.seek(-_JOURNAL_END.size, os.SEEK_END)
+            length, _, magic = _JOURNAL_END.unpack(file.read(_JOURNAL_END.size))
+            if magic == _JOURNAL_MAGIC and length:
+                raise StoreError(
+                    f"{store} was not opened: {journal} names another file, which SQLite would delete. Remove {journal}"
+                )
 
 
 def _make_private_file(file: Path) -> None:

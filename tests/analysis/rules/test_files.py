@@ -105,14 +105,20 @@ def test_hidden_files_are_protected():
     assert found("from pathlib import Path\n(Path('.ipython') / 'x').write_text('')") == {("TJ205", "high")}
 
 
-@pytest.mark.parametrize("path", ["json.py", "./pydantic.py", "httpx/__init__.py", "numpy/linalg.py"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "json.py", "./pydantic.py", "httpx/__init__.py", "numpy/linalg.py", "jedi.py", "json.pyc", "json.so",
+        "json.cpython-314-x86_64-linux-gnu.so", "json/__init__.abi3.so", "__pycache__/birds.cpython-314.pyc",
+    ],
+)  # fmt: skip
 def test_a_file_that_hides_a_module_controls_imports(path):
     """The next import of that name would run the file, without a request."""
     assert found(f"open({path!r}, 'w')") == {("TJ205", "high")}
 
 
 @pytest.mark.parametrize(
-    "path", ["test.py", "birds.py", "src/json.py", "json.csv", "random", "json/data.txt"]
+    "path", ["test.py", "birds.py", "src/json.py", "json.csv", "random", "json/data.txt", "json.so.csv"]
 )
 def test_another_file_hides_no_module(path):
     assert found(f"open({path!r}, 'w')") == set()

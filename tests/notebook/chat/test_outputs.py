@@ -3,14 +3,18 @@
 import gc
 import json
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from IPython.core.displaypub import DisplayPublisher
 
-from tests.review.fakes import FakeChannel, answering
+from tests.review.fakes import FakeChannel, answering, click
+from tests.review.rehearsed import LOOK
 from tests.review.scripted import ScriptedClient, call, reply
+from tests.scripts.rehearsals import rehearse_in
 from tract_jupyter.notebook.chat import ScriptOutputs, TractSource, TurnLog, TurnOutputs
+from tract_jupyter.rehearsal import Output
 
 PNG = "iVBORw0KGgo="
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -56,7 +60,8 @@ def turn(bare_shell, tract):
     def run(code, *, decide="approve", backend="kernel", take=None):
         arguments = {"code": code, "backend": backend}
         tract.configure_llm(ScriptedClient(reply(None, call("notebook_execute", arguments, "c1")), "Done."))
-        tract.reviewer.channel = FakeChannel(answering(decide))
+        answer = (lambda ticket: click(ticket, "keep")) if decide == "keep" else answering(decide)
+        tract.reviewer.channel = FakeChannel(answer)
         log = run.log = TurnLog(TractSource(tract))
         run.draws = []
         tract.scripts.shown = TurnOutputs(
@@ -99,6 +104,30 @@ def test_an_output_stands_under_its_row(turn, code):
     assert not turn.publisher.sent
     kinds = [block.id.partition(".o")[0] for block in view.blocks()]
     assert kinds.index("c0.0") + 1 == [block.html for block in view.blocks()].index(html)
+
+
+ACTIVE = [
+    {"text/html": "<script>alert(1)</script>"},
+    {"text/html": "<iframe srcdoc='<script>alert(1)</script>'></iframe>"},
+    {"application/javascript": "alert(1)"},
+    {"application/vnd.custom+json": "{}"},
+    {WIDGET: '{"model_id": "1"}'},
+    {"image/svg+xml": "<svg onload=alert(1)>", "text/html": "<canvas onclick=alert(1)>"},
+]
+
+
+@pytest.mark.parametrize("kind", ["result", "display"])
+@pytest.mark.parametrize("data", ACTIVE, ids=[next(iter(data)) for data in ACTIVE])
+def test_an_active_output_of_a_rehearsal_never_reaches_the_page(turn, tract, kind, data):
+    """Scripts in it would run in the page of the user, who approved no run of the code."""
+    effects = replace(LOOK, outputs=(Output(kind, "a map", data),))
+    rehearse_in(tract).effects["look()"] = effects
+    log = turn("look()", decide="keep")
+    assert turn.publisher.sent == []
+    html = log.view().to_html()
+    assert "alert(1)" not in html
+    assert "a map" in html
+    assert "shown below this turn" not in html
 
 
 def test_the_text_of_a_turn_has_them_too(turn):
@@ -154,7 +183,7 @@ def test_what_needs_scripts_goes_to_the_cell(turn, data, is_here):
 
 
 def test_a_page_that_draws_widgets_has_a_place_for_each():
-    made = ScriptOutputs(SimpleNamespace(author="user"), has_widgets=True)
+    made = ScriptOutputs(SimpleNamespace(author="user", backend="kernel", is_kept=False), has_widgets=True)
     assert made.show({WIDGET: {"model_id": "a<1"}, "text/plain": "Slider"}, {})
     assert not made.show({"text/html": "<script>draw()</script>"}, {})
     html, elsewhere = (one.html for one in made.now())
@@ -171,7 +200,7 @@ def test_the_text_of_a_large_table_is_cut_in_the_text_of_its_turn():
 
 
 def outputs(room=lambda size: True):
-    return ScriptOutputs(SimpleNamespace(author="user"), room)
+    return ScriptOutputs(SimpleNamespace(author="user", backend="kernel", is_kept=False), room)
 
 
 def test_a_display_is_replaced_by_its_id_and_cleared():

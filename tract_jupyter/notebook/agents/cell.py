@@ -225,7 +225,7 @@ def _check_update_of_file(definition: AgentDefinition, former: Agent | None) -> 
 def _changes(former: Agent | None, definition: AgentDefinition) -> str:
     if former is None:
         return ""
-    before, after = former.text.splitlines(), file_text(definition).splitlines()
+    before, after = (text.removesuffix("\n").split("\n") for text in (former.text, file_text(definition)))
     return "\n".join(
         difflib.unified_diff(before, after, f"version {former.version}", "now", lineterm="", n=3)
     )

@@ -259,6 +259,11 @@ class ScriptOutputs:
                 )
             return tuple(outputs)
 
+    @property
+    def _is_from_copy(self) -> bool:
+        """True if the code did not run in the kernel: the outputs come from a contained copy."""
+        return self.run.is_kept or self.run.backend != "kernel"
+
     def figures(self) -> list[bytes]:
         """Return the PNG images on display, in order."""
         figures = []
@@ -285,6 +290,8 @@ class ScriptOutputs:
     def show(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str = "", *,
              is_update: bool = False) -> bool:  # fmt: skip
         """Add a display, or replace the one with that id; return False if the cell shows it instead."""
+        if self._is_from_copy and _is_interactive(data):  # nobody approved a run of the code
+            data = {"text/plain": str(data.get("text/plain", ""))}
         bar = _bar_of(data)
         is_drawn = bar is not None or (self._has_widgets and bool(_widget_id(data)))
         if is_drawn:
@@ -439,6 +446,11 @@ class TurnOutputs:
     def _show_value(self, run: ScriptRun, outputs: ScriptOutputs) -> None:
         """Show the value of the last expression like a cell. A semicolon after it hides the value."""
         if run.value is None or run.script.code.rstrip().endswith(";"):
+            return
+        from tract_jupyter.scripts import RehearsedValue
+
+        if isinstance(run.value, RehearsedValue):
+            outputs.show({"text/plain": run.value.text, **run.value.data}, {})
             return
         formatter = self._shell.display_formatter
         if formatter is None:
