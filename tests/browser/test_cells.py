@@ -466,7 +466,9 @@ def test_an_error_is_fixed_with_three_clicks_and_the_fix_is_taken_back(open_lab,
 
 
 def test_a_turn_that_was_stopped_or_failed_has_no_error_to_fix(open_lab, model):
-    lab = open_lab(chat.SETUP.format(url=model.url), chat.CHAT, "1 / 0", "import asyncio\nraise asyncio.CancelledError")
+    lab = open_lab(
+        chat.SETUP.format(url=model.url), chat.CHAT, "1 / 0", "import asyncio\nraise asyncio.CancelledError"
+    )
     assert lab.run_cell(0), lab.text(0)
     fixes = [lab.cell(number).get_by_role("button", name="Fix", exact=True) for number in range(4)]
     lab.run_cell(1, wait=False)
