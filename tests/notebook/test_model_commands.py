@@ -275,7 +275,12 @@ def test_the_budget_refuses_in_a_cell(asked):
 
 def test_a_key_in_a_cell_is_told_and_not_repeated(shell):
     text = shell.run(f"x = 1\nkey = '{KEY}'").text
-    assert "Line 2 of this cell seems to contain a key" in text
+    assert (
+        "Line 2 of this cell seems to contain a key. The notebook and IPython's history store it. Revoke"
+        in text
+    )
+    asked = shell.run(f"%%tract_chat\nIs {KEY} valid?").text
+    assert "The notebook and IPython's history store it, and the model receives it. Revoke" in asked
     assert KEY[:8] not in text
     assert shell.run("x = 'risk-management-for-absolute-beginners'").text == ""
 
