@@ -10,7 +10,7 @@ import pytest
 from tests.review.rehearsed import CLEANING, FAILED, LOOK, MANY, REFUSED, Rehearsed
 from tract_jupyter.analysis import RiskLevel
 from tract_jupyter.exceptions import RehearsalError
-from tract_jupyter.rehearsal import RefusedAttempt, RehearsedCall, VariableEffect
+from tract_jupyter.rehearsal import FileEffect, RefusedAttempt, RehearsedCall, VariableEffect
 from tract_jupyter.review import (
     Answer,
     Ticket,
@@ -40,6 +40,21 @@ def test_effects_are_listed_by_risk():
     assert marks(CLEANING) == [("~", "data/sightings.csv"), ("+", "clean")]
     assert marks(REFUSED) == [("!", "connect to api.weather.example:443"), ("+", "days")]
     assert marks(LOOK) == []
+
+
+def test_the_size_of_a_file_is_said_once():
+    files = (
+        FileEffect("a.png", "created", None, 18_200, "18.2 kB"),
+        FileEffect("b.png", "changed", 18_200, 20_100, "18.2 kB → 20.1 kB, mode 644 → 600"),
+        FileEffect("c.bin", "changed", 1_000, 1_000, "1.0 kB → 1.0 kB"),
+        FileEffect("d.csv", "created", None, 2_100, "2 rows × 2 columns"),
+    )
+    assert [line.text for line in list_effects(replace(LOOK, files=files)).lines] == [
+        "18.2 kB → 20.1 kB, mode 644 → 600",
+        "1.0 kB → 1.0 kB",
+        "18.2 kB",
+        "2.1 kB; 2 rows × 2 columns",
+    ]
 
 
 def test_a_line_says_what_changes():
