@@ -292,6 +292,14 @@ def test_a_copy_can_be_changed_in_place_like_its_original(column):
             equal(found, expected)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_wide_table_takes_another_column_without_a_warning():
+    frame = pd.DataFrame(np.arange(450.0).reshape(3, 150), columns=[f"c{n}" for n in range(150)])
+    copy = copy_of(frame)
+    copy["new"] = 1
+    pd.testing.assert_frame_equal(copy.drop(columns="new"), frame)
+
+
 def test_an_array_that_the_user_locked_stays_locked():
     array = np.arange(3)
     array.flags.writeable = False

@@ -22,6 +22,8 @@ _MASKED: Final = {
 _ZONES: Final = (NoneType, dt.timezone, zoneinfo.ZoneInfo)
 _CLOSED: Final = frozenset({"left", "right", "both", "neither"})
 _LONGEST_FREQUENCY: Final = 40
+_MOST_SEPARATE: Final = 90
+"""The maximum number of columns with an array each."""
 
 
 def _frequency(text: str) -> str:
@@ -318,7 +320,8 @@ def _build_frame(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.DataFram
     )
     check(all(type(one) in _ARRAYS for one in data), "a column")
     series = {number: _column(one, index) for number, one in enumerate(data)}
-    made = pd.DataFrame(series, index=index, copy=False)
+    # pandas warns at the next column of a table with many separate arrays. A copy joins them
+    made = pd.DataFrame(series, index=index, copy=len(data) > _MOST_SEPARATE)
     made.columns = columns
     return _finished(frame, made, attrs, rest)
 
