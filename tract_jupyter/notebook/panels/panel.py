@@ -164,7 +164,7 @@ _SCOPES = {"session": "in this session", "always": "always, until revoked"}
 
 def _requester_choices(actor: str) -> list[tuple[str, str]]:
     words = {whom: whom_in_words(actor, whom) for whom in ("this", "children", "anybody")}
-    return list({**words, "this": f"{actor} only", "anybody": "any requester"}.items())
+    return list({**words, "this": f"{words['this']} only", "anybody": "any requester"}.items())
 
 
 def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
