@@ -149,7 +149,8 @@ export class Card extends Widget {
       button.setAttribute('aria-disabled', String(decider.isBusy || !decider.canAccept(item)));
     }
     this.reject.setAttribute('aria-disabled', String(decider.isBusy));
-    this.accept.setAttribute('aria-pressed', String(item.choice === 'accepted'));
+    this.run.setAttribute('aria-pressed', String(item.choice === 'accepted' && item.runs));
+    this.accept.setAttribute('aria-pressed', String(item.choice === 'accepted' && !item.runs));
     this.reject.setAttribute('aria-pressed', String(item.choice === 'left out'));
     this.status.textContent = this.describeStatus();
   }
@@ -202,7 +203,8 @@ export class Card extends Widget {
       return 'Sent.';
     }
     if (item.choice !== 'open') {
-      return decider.isAlone ? '' : item.choice === 'accepted' ? 'Accepted; other edits are open.' : 'Left out.';
+      const accepted = item.runs ? 'Accepted, and runs after the turn; other edits are open.' : 'Accepted; other edits are open.';
+      return decider.isAlone ? '' : item.choice === 'accepted' ? accepted : 'Left out.';
     }
     return item.state === 'applied' && !item.isSeen && !this.isTooLong ? 'Scroll through the change to accept it.' : '';
   }

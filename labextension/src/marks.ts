@@ -100,9 +100,16 @@ export class Badges extends Watcher {
   }
 }
 
-/** Return true if an output of a cell is an error. The user's own Stop is none. */
+const STOPPED = ['KeyboardInterrupt', 'CancelledError'];
+/** These cells have text for a model, and no code. Their display says what to do about a failed turn. */
+const ASKS_A_MODEL = /^\s*%%tract_(chat|run|propose|orchestrate)\b/;
+
+/** Return true if an output of a cell is an error of its code. The user's own Stop is none. */
 export function hasError(model: ICellModel): boolean {
+  if (ASKS_A_MODEL.test(model.sharedModel.getSource())) {
+    return false;
+  }
   const outputs = isCodeCellModel(model) ? model.outputs : null;
   const found = Array.from({ length: outputs?.length ?? 0 }, (_, index) => outputs!.get(index));
-  return found.some(one => one.type === 'error' && one.toJSON().ename !== 'KeyboardInterrupt');
+  return found.some(one => one.type === 'error' && !STOPPED.includes(String(one.toJSON().ename)));
 }

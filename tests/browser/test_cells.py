@@ -201,6 +201,9 @@ def test_accept_and_run_runs_exactly_the_cells_that_the_user_chose(notebook):
     )
     notebook.show(same, other)
     accept(notebook, "e1", "Accept and run")
+    notebook.card("e1").get_by_text("Accepted, and runs after the turn; other edits are open.").wait_for()
+    pressed = {name: notebook.button(notebook.card("e1"), name) for name in ("Accept and run", "Accept")}
+    assert [one.get_attribute("aria-pressed") for one in pressed.values()] == ["true", "false"]
     accept(notebook, "e2")
     assert [one["edit"] for one in notebook.heard("decide")["edits"]] == ["e1", "e2"]
     notebook.apply(same, other, mark=None)
@@ -460,3 +463,25 @@ def test_an_error_is_fixed_with_three_clicks_and_the_fix_is_taken_back(open_lab,
         arg=wrong,
     )
     assert "tract" not in lab.save().cells[1].metadata
+
+
+def test_a_turn_that_was_stopped_or_failed_has_no_error_to_fix(open_lab, model):
+    lab = open_lab(
+        chat.SETUP.format(url=model.url), chat.CHAT, "1 / 0", "import asyncio\nraise asyncio.CancelledError"
+    )
+    assert lab.run_cell(0), lab.text(0)
+    fixes = [lab.cell(number).get_by_role("button", name="Fix", exact=True) for number in range(4)]
+    lab.run_cell(1, wait=False)
+    lab.button("Stop", 1).click()
+    chat.stopped(lab)
+    model.reply().end()  # to the stopped request
+    assert not lab.run_cell(2)
+    fixes[2].wait_for()
+    assert fixes[1].count() == 0
+    model.reply("Half").break_off()
+    assert not lab.run_cell(1)
+    assert "Failed: see above" in lab.text(1)
+    assert not lab.run_cell(3)
+    assert not lab.run_cell(2)
+    fixes[2].wait_for()
+    assert [fix.count() for fix in fixes] == [0, 0, 1, 0]

@@ -139,6 +139,46 @@ def test_scripts_that_only_look_are_not_asked_about_until_a_click_ends_that(open
     lab.output(2).locator(".q").wait_for()
 
 
+SLOW = "import time\ntime.sleep(2)\ntotal = 6 * 7\nprint(total)"
+
+
+def test_a_request_is_readable_in_each_width_and_a_change_is_no_error(open_lab, model, screenshot):
+    model.reply().call("notebook_execute", code=SLOW, backend="kernel", notebook_id="user").end()
+    model.reply().call("notebook_execute", code="print(total)", backend="kernel", notebook_id="user").end()
+    lab = start(open_lab, model, chat=CHAT, rehearses=True, viewport=(1280, 900))
+    out = lab.output(1)
+    out.get_by_text("Rehearsing a script").wait_for()
+    assert "Running" not in out.inner_text()
+    note = out.locator(".q > .do > .why")
+    lab.button("Change code", 1).click()
+    code = out.get_by_label("code", exact=True)
+    code.fill("total = 6 * 9\nprint(total)")
+    lab.button("Rehearse the change", 1).click()
+    changed = out.get_by_role("alert").filter(
+        has_text="The changed code was rehearsed. These are its effects."
+    )
+    changed.wait_for()
+    colors = [
+        one.evaluate("one => getComputedStyle(one).color") for one in (changed, out.locator(".q .sentence"))
+    ]
+    assert colors[0] == colors[1]
+    assert out.locator(".q .note.no").count() == 0
+    lab.button("Keep", 1).click()
+    lab.button("Let the model look…", 1).wait_for()
+    note.filter(has_text="Rehearsed on a copy").wait_for()
+    for width in (1280, 1000):
+        lab.page.set_viewport_size({"width": width, "height": 900})
+        screenshot(lab, f"looking-asked-{width}", 1)
+        assert note.evaluate("one => one.scrollWidth <= one.clientWidth"), width
+    lab.page.set_viewport_size({"width": 620, "height": 900})
+    screenshot(lab, "looking-asked-620", 1)
+    title = out.locator(".q .what > b")
+    assert title.evaluate("one => one.getClientRects().length") == 1
+    assert title.evaluate("one => one.clientHeight") < 30
+    fits = "one => one.getBoundingClientRect().right <= one.closest('.q').getBoundingClientRect().right"
+    assert out.locator(".q .badge").evaluate(fits)
+
+
 FORMULAS = r"""The area is $\pi r^2$, and it costs $5 to $6.
 
 $$

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.review.scripted import ScriptedClient, reply
@@ -44,6 +46,9 @@ def test_a_compiled_context_and_status_say_the_same(corrected):
     assert context.corrected_by == status.corrected_by == ("scripted-1", 2)
     assert repr(context) == f"<CompiledContext: 3 messages, ≈{context.token_count:,} tokens>"
     assert status.tokens == f"≈{context.token_count:,} (as scripted-1 counts)"
+    assert status.tokens_phrase == f"≈{context.token_count:,} tokens (as scripted-1 counts)"
+    limited = replace(status, max_tokens=5_000, corrected_by=None)
+    assert limited.tokens_phrase == f"≈{context.token_count:,} of 5,000 tokens"
     assert sum(message.token_count for message in context.messages) == pytest.approx(
         context.token_count, abs=10
     )

@@ -58,6 +58,11 @@ def refused(dialect, there, *, streamed=False, **options):
         (400, "invalid_request_error", "provider_error", "invalid_request", False, "Check the options"),
         (413, "request_too_large", "provider_error", "context_too_long", False, "shorter context"),
         (429, "insufficient_quota", "rate_limited", "out_of_credit", False, "account"),
+        # Ollama says api_error for every status but 400 and 404
+        (401, "api_error", "provider_error", "authentication", False, "Check the api_key"),
+        (404, "api_error", "provider_error", "not_found", False, "name of the model"),
+        (429, "api_error", "rate_limited", None, True, "Try again later, or send fewer requests"),
+        (503, "api_error", "provider_error", "overloaded", True, "Try again later"),
     ],
 )
 def test_a_refusal_says_what_to_do(dialect, streamed, status, kind, code, reason, again, advice):
@@ -67,6 +72,25 @@ def test_a_refusal_says_what_to_do(dialect, streamed, status, kind, code, reason
     assert "because" in str(error)
     assert advice in str(error)
     assert len(there.requests) == (3 if again else 1)
+
+
+@all_dialects
+@pytest.mark.parametrize(
+    "message",
+    [
+        "registry.ollama.ai/library/gemma3:latest does not support tools",
+        'No endpoints found that support tool use. Try disabling "read_result".',
+        '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set',
+        "`tool calling` is not supported with this model",
+        "Function calling is not enabled for this model",
+        "tools param requires --jinja flag",
+    ],
+)
+def test_a_model_without_tools_says_how_to_ask_it(dialect, message):
+    with provider(Answer(dialect.error("invalid_request_error", message), 400)) as there:
+        error = refused(dialect, there)
+    assert "Choose a model that can call tools, or ask without tools: %%tract_chat --plan" in str(error)
+    assert "--direct" not in str(error)
 
 
 @all_dialects

@@ -93,6 +93,17 @@ def test_one_fork_is_shown_as_the_table_shows_it(shell):
     assert "<b>no" not in shown.html
 
 
+def test_a_replay_in_the_store_of_the_recording_says_how_to_replay(shell, tmp_path):
+    shell.namespace["tract"].configure_llm(ScriptedClient("Hello."))
+    file = tmp_path / "talk.cassette.jsonl"
+    shell.run(f"%tract cassette record {file}")
+    shell.run("tract.chat('Hi')")
+    shell.run("%tract cassette stop")
+    error = shell.run(f"%tract cassette replay {file}").error
+    assert "Replay it in an empty store" in error
+    assert "in a new kernel, %config TractJupyter.store = ':memory:' before the replay" in error
+
+
 def test_its_words_complete(shell):
     assert {"record", "replay", "stop"} <= {one.split()[-1] for one in shell.complete("%tract cassette ")}
 

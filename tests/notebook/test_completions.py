@@ -23,6 +23,14 @@ def operation(kernel):
 def test_subcommands(kernel):
     assert {"status", "log", "ops", "tools", "inbox", "help"} <= set(kernel.complete("%tract "))
     assert kernel.complete("%tract lo") == ["log", "looking"]
+    assert kernel.complete("%tract help lo") == ["log", "looking"]
+    assert not {"log", "looking"} & set(kernel.complete("%tract help log "))
+
+
+@pytest.mark.parametrize("magic", ["chat", "run", "propose", "orchestrate"])
+def test_the_model_of_one_turn_completes_like_the_model_of_all(kernel, magic):
+    assert kernel.complete(f"%%tract_{magic} --model op") == kernel.complete("%tract model op")
+    assert "openai/gpt-6-luna" in kernel.complete(f"%%tract_{magic} --model ")
 
 
 def test_rules_and_the_options_of_a_check(kernel):

@@ -112,6 +112,8 @@ def test_what_takes_reasoning_from_the_model_is_said_before_it_is_done(talk):
         ("pin", "name a commit"),
         ("pin nowhere", "there is no commit"),
         ("undo now", "takes no arguments"),
+        ("undo -y", "%tract undo has no option '-y'; %tract help undo lists its options"),
+        ("chat redo -y", "%tract chat redo has no option '-y'; %tract help chat lists its options"),
         ("redo", "nothing to redo"),
         ("log all", "takes one number"),
         (

@@ -61,12 +61,30 @@ def test_a_model_is_chosen_and_asked(shell):
         text = shell.run(f"%tract model mine --base-url {here.url}").text
         assert "mine" in text
         assert here.url in text
+        assert f"mine at {here.url}" in shell.run("%tract status").text
+        assert "mine: mine" not in shell.run("%tract status").text
         assert shell.run("print(tract.chat('Hi').text)").text == "Hello.\n"
     assert here.bodies[0]["model"] == "mine"
 
 
+def test_a_name_without_an_address_says_how_to_write_one(shell):
+    error = shell.run("%tract model my-model").error
+    assert "or a plain NAME with base_url (%tract model NAME --base-url URL)" in error
+
+
+def test_the_tables_are_named_as_in_the_help(shell):
+    shell.run("%tract model ollama/qwen3")
+    text = shell.run("%tract model").text
+    assert text.index("Chosen") < text.index("everything") < text.index("Available")
+    assert "list chosen and available models" in shell.run("%tract help model").text
+
+
 def test_a_model_without_a_key_says_what_is_missing(shell):
     text = shell.run("%tract model anthropic/claude-sonnet-5-5").text
+    assert (
+        "Until the kernel ends. For every kernel, set c.TractJupyter.model = 'anthropic/claude-sonnet-5-5' in "
+        "ipython_config.py." in text
+    )
     assert "There is no key yet: %tract model anthropic/claude-sonnet-5-5 --key asks for it." in text
     assert "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN" in text
 
@@ -257,7 +275,12 @@ def test_the_budget_refuses_in_a_cell(asked):
 
 def test_a_key_in_a_cell_is_told_and_not_repeated(shell):
     text = shell.run(f"x = 1\nkey = '{KEY}'").text
-    assert "Line 2 of this cell seems to contain a key" in text
+    assert (
+        "Line 2 of this cell seems to contain a key. The notebook and IPython's history store it. Revoke"
+        in text
+    )
+    asked = shell.run(f"%%tract_chat\nIs {KEY} valid?").text
+    assert "The notebook and IPython's history store it, and the model receives it. Revoke" in asked
     assert KEY[:8] not in text
     assert shell.run("x = 'risk-management-for-absolute-beginners'").text == ""
 

@@ -57,6 +57,18 @@ def test_a_change_in_place_gives_a_new_object_to_all_names(adopt):
     assert namespace["df"] is namespace["view"] is namespace["held"]["k"][0] is frame
 
 
+def test_a_kept_table_can_be_changed_in_place(adopt):
+    namespace = {"df": pd.DataFrame({"a": [1, 2], "c": pd.Categorical(["x", "y"])})}
+    change = adopt("df['b'] = 3.5\nnew = df.a", namespace)
+    exec("df.loc[0, 'a'] = 9\ndf.at[1, 'b'] = 4.5\ndf.loc[0, 'c'] = 'y'\nnew.iloc[0] = 7", namespace)
+    assert namespace["df"].iloc[0].tolist() == [9, "y", 3.5]
+    assert namespace["df"].b.tolist() == [3.5, 4.5]
+    assert namespace["new"].tolist() == [7, 2]
+    change.undo(force={"df", "new"})
+    exec("df.loc[0, 'a'] = 5", namespace)
+    assert namespace["df"].a.tolist() == [5, 2]
+
+
 def test_changes_in_place_of_objects_without_a_safe_form_are_effects(workspace):
     (workspace.parent / "m").write_bytes(b"ab")
     namespace = {

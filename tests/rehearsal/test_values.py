@@ -264,6 +264,61 @@ def test_scalars_of_pandas_are_read_back(scalar):
     assert copy is scalar or copy == scalar
 
 
+def assigned(value, place):
+    """The value after an assignment in place; the error if pandas refuses it."""
+    try:
+        if isinstance(value, pd.Series):
+            value.iloc[0] = value.iloc[2]
+        else:
+            value.iloc[0, place] = value.iloc[2, place]
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return value
+
+
+@pytest.mark.parametrize("column", FRAME.columns)
+def test_a_copy_can_be_changed_in_place_like_its_original(column):
+    """Values of pandas 3 are read-only for others, and not for its own assignments."""
+    place = FRAME.columns.get_loc(column)
+    for value, equal in (
+        (FRAME, pd.testing.assert_frame_equal),
+        (FRAME[column], pd.testing.assert_series_equal),
+    ):
+        expected, found = assigned(value.copy(), place), assigned(copy_of(value), place)
+        if isinstance(expected, str):
+            assert found == expected
+        else:
+            assert not isinstance(found, str), found
+            equal(found, expected)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_wide_table_takes_another_column_without_a_warning():
+    frame = pd.DataFrame(np.arange(450.0).reshape(3, 150), columns=[f"c{n}" for n in range(150)])
+    copy = copy_of(frame)
+    copy["new"] = 1
+    pd.testing.assert_frame_equal(copy.drop(columns="new"), frame)
+
+
+def test_an_array_that_the_user_locked_stays_locked():
+    array = np.arange(3)
+    array.flags.writeable = False
+    assert not copy_of(array).flags.writeable
+    series = pd.Series(array, copy=False)
+    assert (
+        assigned(copy_of(series), 0)
+        == assigned(series, 0)
+        == "ValueError: assignment destination is read-only"
+    )
+
+
+def test_two_values_of_pandas_do_not_change_each_other_after_they_are_read_back():
+    frame = pd.DataFrame({"a": [1, 2, 3]})
+    copy, column = copy_of([frame, frame["a"]])
+    copy.iloc[0, 0] = 9
+    assert column.tolist() == [1, 2, 3]
+
+
 def test_attributes_and_flags_of_frames_are_read_back():
     frame = FRAME[["i"]].copy()
     frame.attrs = {"unit": ["m"]}

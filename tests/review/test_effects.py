@@ -42,6 +42,21 @@ def test_effects_are_listed_by_risk():
     assert marks(LOOK) == []
 
 
+def test_the_size_of_a_file_is_said_once():
+    files = (
+        FileEffect("a.png", "created", None, 18_200, "18.2 kB"),
+        FileEffect("b.png", "changed", 18_200, 20_100, "18.2 kB → 20.1 kB, mode 644 → 600"),
+        FileEffect("c.bin", "changed", 1_000, 1_000, "1.0 kB → 1.0 kB"),
+        FileEffect("d.csv", "created", None, 2_100, "2 rows × 2 columns"),
+    )
+    assert [line.text for line in list_effects(replace(LOOK, files=files)).lines] == [
+        "18.2 kB → 20.1 kB, mode 644 → 600",
+        "1.0 kB → 1.0 kB",
+        "18.2 kB",
+        "2.1 kB; 2 rows × 2 columns",
+    ]
+
+
 def test_a_line_says_what_changes():
     changed, created = list_effects(CLEANING).lines
     assert changed.text == "432 → 409 rows; 23 rows removed; 57 values of species changed"
@@ -82,7 +97,7 @@ def test_details_stay_on_display_beside_many_lines():
     texts = [line.text for line in (*shown.lines, *shown.more)]
     assert {"url", "mode", 'was called with {"x": 1}', 'was called with {"x": 2}'} <= set(texts)
     assert texts.count("int 1 → int 2") == 2
-    assert texts.count("1 B; 1 B, executable") == 2
+    assert texts.count("1 B, executable") == 2
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def test_what_lies_outside_is_refused_whether_it_is_there_or_not(t, folder, name
     (folder / "folder").symlink_to("../elsewhere")
     told = refused(t, name, WorkspaceError, r"outside of the workspace \('work'\), so it was not read")
     assert told.startswith(repr(name))
-    assert "ask the user to add its folder" in told
+    assert "copy it there. The user can add its folder to tract.workspace.roots" in told
 
 
 @pytest.mark.parametrize(

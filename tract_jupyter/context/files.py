@@ -78,8 +78,8 @@ def _read(roots: Sequence[Path], name: str | Path, send_anyway: bool) -> Attache
     if root is None:  # the error does not tell whether the file exists
         where = ", ".join(repr(printable(folder.name or str(folder), 60)) for folder in roots) or "no folder"
         raise WorkspaceError(
-            f"{label} is outside of the workspace ({where}), so it was not read; copy it there, or ask the user to add "
-            "its folder to tract.workspace.roots"
+            f"{label} is outside of the workspace ({where}), so it was not read; copy it there. The user can add its "
+            "folder to tract.workspace.roots"
         )
     try:
         data = _bytes_of(root, path.relative_to(root).parts, label)

@@ -197,9 +197,14 @@ class Cassette:
         if began.tract_id == here.tract_id and began.head != here.head:
             where = f"commit {began.head[:8]}" if began.head else "an empty context"
             position = f"at commit {here.head[:8]}" if here.head else "empty"
+            go = (
+                f"Go there (t.branch('again', source={began.head[:8]!r})), or replay it"
+                if began.head
+                else "Replay it"
+            )
             raise CassetteError(
-                f"{player.path} starts at {where}, but the context is {position}. Create a branch there, or "
-                "replay it in another store: Tract.open(replay=...)"
+                f"{player.path} starts at {where}, but the context is {position}. {go} in an empty store: "
+                "Tract.open(replay=...), or, in a new kernel, %config TractJupyter.store = ':memory:' before the replay"
             )
         self._begin(player)
         return self

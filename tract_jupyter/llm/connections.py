@@ -123,7 +123,7 @@ class ModelConnection:
 
     def __str__(self) -> str:
         text = f"{self.model or 'no model named'} at {self.place}, {key_text(self.key)}"
-        return text if not self.name or self.provider else f"{self.name}: {text}"
+        return text if self.provider or self.name in {"", self.model} else f"{self.name}: {text}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,11 @@ NO_ATTACHMENTS: Final = (
     r"|not a multimodal|at most 0 (image|file)|unknown (variant|part type).{0,4}(image|file|input_)"
 )
 """How providers and servers say that a model takes no images or files."""
+NO_TOOLS: Final = (
+    r"(?i)(\btools?\b|function calling).{0,40}(not support|unsupported|not enabled|not available|requires? --)"
+    r"|(not support|unsupported|endpoints found that support).{0,20}(\btools?\b|function calling)"
+)
+"""How providers and servers say that a model cannot call tools."""
 _ABOUT_IMAGES: Final = re.compile(r"(?i)\bimages?\b|image_url|input_image")
 
 
@@ -242,6 +247,8 @@ def _kind(report: Mapping[str, Any], text: str, status: int | None) -> _Kind:
     words = [report.get(name) for name in ("code", "type")]
     kinds = [_BY_WORD[word] for word in words if isinstance(word, str) and word in _BY_WORD]
     kind = next((candidate for candidate in kinds if candidate is not _INVALID), None)
+    if kind is _BROKEN and status in _BY_STATUS:  # Ollama says `api_error` for almost every status
+        kind = None
     number = next((word for word in words if isinstance(word, int)), None) if status is None else status
     if kind is None and (number is None or number in {400, 413, 422}) and _IS_TOO_LONG.search(text):
         return _TOO_LONG

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, TypeVa
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMRequestError
 from tract_jupyter.llm.blocks import SentBlocks, are_refused
 from tract_jupyter.llm.call import ModelCall
-from tract_jupyter.llm.failures import NO_ATTACHMENTS, Failures, json_of
+from tract_jupyter.llm.failures import NO_ATTACHMENTS, NO_TOOLS, Failures, json_of
 from tract_jupyter.llm.keys import hidden_address, is_address, masked, masked_in, repeatable
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, CUT_REASONS, Usage, sound
 from tract_jupyter.llm.redaction import redacted_body
@@ -52,12 +52,13 @@ _NO_CONTENT: Final = 204
 _DONE: Final = b"[DONE]"
 _IS_STREAM: Final = re.compile(rb"\s*(?:data|event|id|retry)?:")
 
-_ATTACHMENTS: Final = {
+_MISSING: Final = {
     NO_ATTACHMENTS:
         "This model does not accept such attachments: use one that does, as in "
         "tract.models.use('anthropic/claude-sonnet-5-5'), or send the message without them",
+    NO_TOOLS: "Choose a model that can call tools, or ask without tools: %%tract_chat --plan",
 }  # fmt: skip
-"""Remedies if a model takes no images or files, by a pattern of the provider's error."""
+"""Remedies if a model lacks an ability, by a pattern of the provider's error."""
 
 T = TypeVar("T")
 BeforeRetry = Callable[[Mapping[str, Any]], object]
@@ -149,7 +150,7 @@ class HTTPClient(ABC):
             [key, *headers.values()],
             about_key=about_key or self._about_key(api_key, headers),
             about_url=self.about_url,
-            hints={**self.hints, **_ATTACHMENTS},
+            hints={**self.hints, **_MISSING},
         )
         self._repeated = repeatable(self.secrets)
         self._about_model = (

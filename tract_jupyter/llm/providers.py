@@ -122,7 +122,8 @@ def unknown_model(model: str, registered: Mapping[str, object]) -> LLMConfigErro
     close = "" if model.partition("/")[0] in PROVIDERS else close
     return LLMConfigError(
         f"{brief_repr(model)} does not name a model, so no request was sent: write PROVIDER/NAME with one of "
-        f"{prefixes}, such as {EXAMPLE}, or a plain NAME with base_url{known}.{close}"
+        f"{prefixes}, such as {EXAMPLE}, or a plain NAME with base_url (%tract model NAME --base-url URL)"
+        f"{known}.{close}"
     )
 
 

@@ -46,6 +46,13 @@ class StatusInfo:
             return tokens
         return f"{tokens} (as {self.corrected_by.model or 'the provider'} counts)"
 
+    @property
+    def tokens_phrase(self) -> str:
+        """The token count with the budget and the word `tokens`, before the source of its correction."""
+        number, space, source = self.tokens.partition(" ")
+        of = f" of {self.max_tokens:,}" if self.max_tokens else ""
+        return f"{number}{of} tokens{space}{source}"
+
 
 class PendingStatus(StrEnum):
     """pending → approved, rejected, passed_through, expired, failed.

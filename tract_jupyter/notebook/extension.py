@@ -158,14 +158,18 @@ def _greeting(notebook: NotebookSession, names: list[str], existing: list[str]) 
     return line
 
 
+_ASKS_A_MODEL = re.compile(r"\s*%%tract_(chat|run|propose|orchestrate)\b")
+
+
 def tell_of_keys(info: Any) -> None:
     """Warn if a cell seems to contain a key. The warning does not repeat the key."""
     from tract_jupyter.llm import key_lines
 
     lines = key_lines(info.raw_cell or "")
     if lines:
+        sent = ", and the model receives it" if _ASKS_A_MODEL.match(info.raw_cell) else ""
         print(  # noqa: T201 # a warning above the cell's output
-            f"Line {lines[0]} of this cell seems to contain a key. The notebook and IPython's history store it. "
+            f"Line {lines[0]} of this cell seems to contain a key. The notebook and IPython's history store it{sent}. "
             "Revoke it at the provider, and remove it from the cell. %tract model NAME --key asks for a key "
             "without showing it."
         )

@@ -94,6 +94,12 @@ def _list_run_profiles(notebook: NotebookSession, _typed: str) -> Words:
     return profile_words(notebook, [])
 
 
+def _list_models(notebook: NotebookSession, _typed: str) -> Words:
+    from tract_jupyter.notebook.commands.models import model_words
+
+    return model_words(notebook, [])
+
+
 def _list_variables(notebook: NotebookSession, _typed: str) -> Words:
     return [(name, "variable") for name in notebook.shell.user_ns if not name.startswith("_")]
 
@@ -181,7 +187,7 @@ class RunCellOptions(MagicOptions):
         words=_list_run_profiles,
     )  # fmt: skip
     regenerate: bool = option("--regenerate", "Make another reply to the last message; leave the cell empty.")
-    model: str | None = option("--model", "The model of the main call.", "NAME")
+    model: str | None = option("--model", "The model of the main call.", "NAME", words=_list_models)
     out: str = _out("the response", "; its `run` is the run")
 
 
@@ -244,8 +250,9 @@ class ChatOptions(MagicOptions):
     done: ClassVar = "sent"
 
     model: str | None = option(
-        "--model", "The model to ask: PROVIDER/NAME, or another model of the same provider.", "NAME"
-    )
+        "--model", "The model to ask: PROVIDER/NAME, or another model of the same provider.", "NAME",
+        words=_list_models,
+    )  # fmt: skip
     agent: str | None = option(
         "--agent", "The outside agent that replies: claude, codex, gemini, opencode, goose, or a command line.",
         "NAME", words=_list_outside_agents,
@@ -292,7 +299,7 @@ class ProposeOptions(MagicOptions):
 
     text: str = argument("The task of the operation, in words.", default="", read=_read_unquoted)
     template: bool = option("--template", "Make a cell to write the operation yourself.")
-    model: str | None = option("--model", "The model to ask.", "NAME")
+    model: str | None = option("--model", "The model to ask.", "NAME", words=_list_models)
     tries: int = option(
         "--tries", "The maximum number of tries for each version (3).", "N", default=3, read=_read_tries
     )  # fmt: skip
@@ -319,7 +326,7 @@ class OrchestrateOptions(MagicOptions):
         "--steps", "The maximum number of calls of the model.", "N",
         read=_reading("a number of calls from 1 to 1,000", least=1, most=1_000),
     )  # fmt: skip
-    model: str | None = option("--model", "The model to ask.", "NAME")
+    model: str | None = option("--model", "The model to ask.", "NAME", words=_list_models)
     profile: str | None = _tool_profile("", ORCHESTRATOR_PROFILES)
     resume: str | None = option(
         "--resume", "Resume a run; the last one if left out.", "RUN", nargs="?", words=_list_orchestrator_runs,

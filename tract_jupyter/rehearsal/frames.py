@@ -22,6 +22,8 @@ _MASKED: Final = {
 _ZONES: Final = (NoneType, dt.timezone, zoneinfo.ZoneInfo)
 _CLOSED: Final = frozenset({"left", "right", "both", "neither"})
 _LONGEST_FREQUENCY: Final = 40
+_MOST_SEPARATE: Final = 90
+"""The maximum number of columns with an array each."""
 
 
 def _frequency(text: str) -> str:
@@ -110,7 +112,7 @@ def _build_arrow(frame: Frame, parts: list[Any], rest: list[Any]) -> Any:
 def _categorical(encoder: Encoder, value: pd.Categorical) -> Node:
     return [
         "pd.categorical",
-        [encoder.part(value.codes), encoder.part(value.categories)],
+        [encoder.part(_unlocked(value.codes)), encoder.part(value.categories)],
         bool(value.ordered),
     ]
 
@@ -138,7 +140,8 @@ def _build_moments(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
     data, zone = take(parts, np.ndarray, _ZONES)
     check(data.dtype.kind in "mM" and data.ndim == 1, "an array of times")
     index = pd.Index(data)
-    return index.tz_localize("UTC").tz_convert(zone).array if zone is not None else index.array
+    array = index.tz_localize("UTC").tz_convert(zone).array if zone is not None else index.array
+    return array.copy()  # an index locks its array
 
 
 @encodes(pd.arrays.PeriodArray)
@@ -151,7 +154,7 @@ def _build_periods(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
     (text,) = take(rest, str)
     (data,) = take(parts, np.ndarray)
     check(data.dtype == np.int64 and data.ndim == 1, "an array of periods")
-    return pd.PeriodIndex.from_ordinals(data, freq=_frequency(text)).array
+    return pd.PeriodIndex.from_ordinals(data, freq=_frequency(text)).array.copy()
 
 
 @encodes(pd.arrays.IntervalArray)
@@ -186,7 +189,20 @@ _ARRAYS: Final = (
 
 def column_array(data: pd.Series[Any] | pd.Index[Any]) -> Any:
     """Return the values of a column as numpy's array if they are one, without a copy; else as pandas' array."""
-    return data.to_numpy() if isinstance(data.dtype, np.dtype) else data.array
+    return _unlocked(data.to_numpy()) if isinstance(data.dtype, np.dtype) else data.array
+
+
+def _unlocked(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return an array that is writable if its memory is.
+
+    Pandas locks the arrays that it gives away. A copy with the lock could not be changed in place, even by pandas.
+    """
+    owner = data.base
+    if data.flags.writeable or not (isinstance(owner, np.ndarray) and owner.flags.writeable):
+        return data
+    data = data.view()
+    data.flags.writeable = True
+    return data
 
 
 # ---- indexes
@@ -304,7 +320,8 @@ def _build_frame(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.DataFram
     )
     check(all(type(one) in _ARRAYS for one in data), "a column")
     series = {number: _column(one, index) for number, one in enumerate(data)}
-    made = pd.DataFrame(series, index=index, copy=False)
+    # pandas warns at the next column of a table with many separate arrays. A copy joins them
+    made = pd.DataFrame(series, index=index, copy=len(data) > _MOST_SEPARATE)
     made.columns = columns
     return _finished(frame, made, attrs, rest)
 

@@ -182,13 +182,23 @@ def watch_files(workspace: Path, backups: Backups) -> FileWatch:
 
 
 class Watch:
-    """The variables and files that code names, before it runs in the kernel. Call `finish` after it ran."""
+    """The variables and files that code names, before it runs in the kernel. Call `finish` after it ran.
 
-    def __init__(self, code: str, namespace: dict[str, Any], workspace: Path, backups: Backups) -> None:
+    `own` are names whose objects are not compared: objects of this package know the notebook, and change with each run.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        namespace: dict[str, Any],
+        workspace: Path,
+        backups: Backups,
+        own: frozenset[str] = frozenset(),
+    ) -> None:
         self._namespace = namespace
         self._backups = backups
         self._before = variables_of(namespace)
-        names = touched(code, self._before)
+        names = touched(code, {name: value for name, value in self._before.items() if name not in own})
         self._digests = {name: digest(self._before[name]) for name in names}
         self._copies = _copies({name: self._before[name] for name in sorted(names)})
         texts = [

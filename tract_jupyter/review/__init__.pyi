@@ -146,5 +146,6 @@ from .view import code_in_brief as code_in_brief
 from .view import compare_texts as compare_texts
 from .view import decision_words as decision_words
 from .view import first_sentence as first_sentence
+from .view import is_news as is_news
 from .view import rule_words as rule_words
 from .view import view_request as view_request

@@ -149,6 +149,8 @@ def _file(effect: FileEffect) -> EffectLine:
             if rows.rows_before == rows.rows_after
             else f"{rows.rows_before:,} → {counted(rows.rows_after, 'row')}"
         )
+    if states and effect.detail.startswith(states):  # the detail of a file without rows or lines is its size
+        states = ""
     text = _parts(states, effect.detail, _problem(effect.problem))
     has_mode = "mode " in effect.detail or "executable" in effect.detail
     return EffectLine(

@@ -24,7 +24,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.models import admin_allows_looking, admin_limits, canonical_json, digest
@@ -275,7 +275,8 @@ class Grants:
                 and not _is_for(stored, subject.actor)
             ):
                 whom = _terms_of(stored)["whom"]
-                return f"The standing approval {stored.grant_id[:8]} covers it for {whom}, not for {subject.actor}."
+                asker = describe_actors(subject.actor, "this")
+                return f"The standing approval {stored.grant_id[:8]} covers it for {whom}, not for {asker}."
         return ""
 
     def all(self) -> list[Grant]:
@@ -418,8 +419,12 @@ def _is_for(stored: StoredGrant, actor: str) -> bool:
     return whom == "anybody" or actor == named or (whom == "children" and is_child)
 
 
+_CHAT: Final = "agent:chat"  # as `toolkit.CHAT`
+
+
 def describe_actors(actor: str, whom: object) -> str:
     """Describe the permitted actors of a standing approval. `actor` is the actor of the approved request."""
+    actor = "the model of the chat" if actor == _CHAT else actor
     return {"anybody": "anybody", "children": f"{actor} and its children"}.get(str(whom), actor)
 
 

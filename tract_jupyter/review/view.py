@@ -274,10 +274,18 @@ def _list_pieces(ticket: Ticket, value: str, script: CodeBlock | None) -> Iterat
         ValueComparison(changes) if changes else None,
         CodeOutput("Printed", ticket.output) if ticket.output else None,
         CodeOutput("Result", show_value(result, _RESULT), is_result=True) if is_shown else None,
-        Paragraph(request.note, "failure" if is_open else "note") if request.note else None,
+        Paragraph(request.note, "failure" if is_open and not is_news(ticket) else "note")
+        if request.note
+        else None,
         Paragraph(standing) if standing else None,
     ]
     yield from (BodyPiece(content) for content in contents if content is not None)
+
+
+def is_news(ticket: Ticket) -> bool:
+    """Return True if the note of a request reports the effect of the user's own click, and no problem."""
+    pending = ticket.pending
+    return pending.note_is_news and ticket.request.note == pending.note
 
 
 def _list_bound(request: ReviewRequest, value: str, script: CodeBlock | None) -> Iterator[BodyPiece]:

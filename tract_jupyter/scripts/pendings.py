@@ -274,6 +274,11 @@ class PendingScript(FieldPending):
         return super().offered_actions if self._can_keep else super().offered_actions - {KEEP}
 
     @property
+    def note_is_news(self) -> bool:  # type: ignore[override] # it depends on the note
+        """True after the user changed the code."""
+        return self.note == _CHANGED_CODE
+
+    @property
     def leading(self) -> str:  # type: ignore[override] # it depends on the effects
         """The action `keep`, if the effects can be kept."""
         return KEEP if self._can_keep else ""

@@ -56,13 +56,13 @@ def is_failed(effects: Effects) -> bool:
     )
 
 
-def own_names(namespace: Mapping[str, Any]) -> frozenset[str]:
-    """Return the names of objects of this package, except `tools`. They hold open stores, so a copy has none."""
+def own_names(namespace: Mapping[str, Any], *, with_tools: bool = False) -> frozenset[str]:
+    """Return the names of objects of this package. They hold open stores, so a copy has none, except `tools`."""
     package = __name__.partition(".")[0]
     return frozenset(
         name
         for name, value in namespace.items()
-        if type(value).__module__.partition(".")[0] == package and name != "tools"
+        if type(value).__module__.partition(".")[0] == package and (with_tools or name != "tools")
     )
 
 
@@ -166,7 +166,8 @@ class Rehearsing:
             return None
         rehearser = self._rehearser()
         try:
-            return Watch(run.script.code, namespace, rehearser.workspace, rehearser.backups)
+            own = own_names(namespace, with_tools=True)
+            return Watch(run.script.code, namespace, rehearser.workspace, rehearser.backups, own)
         except RehearsalError:
             return None  # the script runs as without undo
 

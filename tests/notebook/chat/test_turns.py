@@ -208,6 +208,22 @@ def test_reading_is_no_time_of_the_model(talk):
     assert log.view().foot_text().endswith("8.0 s, and 55.0 s waiting for you")
 
 
+def test_a_script_runs_only_after_a_decision_and_the_row_says_so(talk):
+    log = TurnLog(Waited(talk))
+    log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
+    code = {"code": "1", "backend": "kernel"}
+    log.add(ReplyStored("r", "", calls=(ToolCall("c", "notebook_execute", code),)))
+    log.add(CallBegan("c"))
+    assert "Rehearsing a script" in log.view().to_text()
+    assert "unning" not in log.view().to_text()
+    ticket = asked_about_a_script(talk)
+    log.show(ticket)
+    assert "Rehears" not in log.view().to_text()
+    ticket.pending.reject("no")
+    log.refresh()
+    assert "Rehears" not in log.view().to_text()
+
+
 def test_the_foot_repeats_nothing_that_a_row_says(talk):
     clock = count(0, 10)
     log = TurnLog(Waited(talk), clock=lambda: next(clock))
@@ -217,6 +233,7 @@ def test_the_foot_repeats_nothing_that_a_row_says(talk):
     log.add(CallBegan("c"))
     assert "Running a script" in log.view().to_text()
     assert "unning" not in log.view().foot_text()
+    assert "Rehears" not in log.view().to_text()
     log.show(asked_about_a_script(talk))
     log.view()
     assert log.view().foot_text().startswith("Waiting for you: 1 question")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from tests.notebook.conftest import MODEL
 from tract_jupyter.loop import TurnItem, TurnUndo
 from tract_jupyter.notebook.chat import UndoCard
+from tract_jupyter.rehearsal import Backups
 
 TOOLS = """
 from tract_jupyter.toolkit import Permission
@@ -56,6 +59,24 @@ def chat(shell):
 
 def timeless(text):
     return re.sub(r"\d\d:\d\d", "TIME", text)
+
+
+def test_a_script_that_ran_in_the_kernel_lists_the_users_variables_only(shell, monkeypatch):
+    """Earlier turns have values of variables, so `tract` refers to them."""
+    tract, names = shell.namespace["tract"], shell.ip.user_ns
+    shell.run("import pandas as pd\nrows = pd.DataFrame({'n': [1, 2]})")
+    run = SimpleNamespace(script=SimpleNamespace(code="rows['m'] = 3"))
+    rehearser = SimpleNamespace(workspace=Path.cwd(), backups=Backups(Path.cwd() / "backups"))
+    rehearsing = tract.scripts.rehearsing
+    monkeypatch.setattr(rehearsing, "_rehearser", lambda: rehearser)
+    monkeypatch.setattr(rehearsing, "is_on", True)
+    monkeypatch.setattr(rehearsing, "held", [names["rows"]], raising=False)
+    watched = rehearsing.watch(run, names)
+    shell.run("rows['m'] = 3")
+    tract.user("Meanwhile, the context changed.")
+    change = watched.finish()
+    assert {"tract", "tools", "rows"} <= set(names)
+    assert [item.name for item in change.preview()] == ["rows"]
 
 
 def test_it_is_listed_before_anything_changes(chat):

@@ -72,6 +72,13 @@ def test_how_long_an_approval_may_hold(elsewhere, scopes):
     assert (number["shown"], number["is_text"], number["text"]) == ("3", False, "")
 
 
+def test_the_model_of_the_chat_has_no_technical_name():
+    offer = standing_form(Subject("tool", "note", "h", {"urls": 1}, "agent:chat"), elsewhere=False)
+    assert offer["whom"][:2] == [
+        ("this", "the model of the chat only"), ("children", "the model of the chat and its children")
+    ]  # fmt: skip
+
+
 def test_for_whom_it_may_be_and_what_it_does_not_look_at():
     subject = Subject("operation", "deploy", "0" * 64, {"n": 3}, "agent:a", {"at": "noon"})
     offer = standing_form(subject, elsewhere=False)

@@ -401,7 +401,7 @@ class CallPart:
                 if script.get("is_look")
                 else one_line(f"Kept: {script.get('effects')}".replace("`", ""), _ERROR)
             )
-        titles = {"running": "Running a script", "stopped": "Script stopped", "failed": "Script failed",
+        titles = {"running": self._running_title, "stopped": "Script stopped", "failed": "Script failed",
                   "not run": _NOT_RUN}  # fmt: skip
         title = titles.get(self.state) or (f"Ran {called}" if script and self.state == "done" else "Script")
         is_told = self.state == "failed" or (title == _NOT_RUN and not self._is_rejected)
@@ -409,6 +409,14 @@ class CallPart:
             return f"{title}: {one_line(error, _ERROR)}"
         is_left = self.ended is not None and _is_unfinished(self.ended.text)
         return f"{title}; its last call may still be running" if is_left else title
+
+    @property
+    def _running_title(self) -> str:
+        """Return the title of a script that has begun. In the kernel, it runs only after a decision."""
+        is_before = (
+            self.elapsed is None and self.decision is None and self.arguments.get("backend") == "kernel"
+        )
+        return "Rehearsing a script" if is_before else "Running a script"
 
     @property
     def _badge(self) -> str:

@@ -158,4 +158,8 @@ def _first_line(magic: Any) -> str:
     return ((magic.__doc__ if parser is None else parser.description) or "").partition("\n")[0]
 
 
-_HELP = Command("help [COMMAND]", "list the commands and magics, or explain one command", _help)
+def _names(_notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    return [] if typed else [(name, "command") for name in command_names()]
+
+
+_HELP = Command("help [COMMAND]", "list the commands and magics, or explain one command", _help, (_names,))

@@ -120,6 +120,12 @@ def no_arguments(command: str, words: list[str]) -> None:
     Raises:
         OperationError: there are arguments.
     """
+    short = next((word for word in words if word.startswith("-")), None)
+    if short is not None:
+        name = command.partition(" ")[0]
+        raise OperationError(
+            f"%tract {command} has no option {short!r}; %tract help {name} lists its options"
+        )
     if words:
         raise OperationError(f"%tract {command} takes no arguments, got {' '.join(words)!r}")
 

@@ -251,7 +251,7 @@ def _difference(tract: Tract, step: UndoStep) -> DiffResult:
 def _with_state(tract: Tract, title: str) -> GridView:
     status = tract.status()
     return GridView(
-        title, (f"{status.branch}: {counted(status.message_count, 'message')}, {status.tokens} tokens",)
+        title, (f"{status.branch}: {counted(status.message_count, 'message')}, {status.tokens_phrase}",)
     )
 
 

@@ -100,9 +100,9 @@ def _advice(chosen: ModelConnection | None, *, is_kept: bool) -> tuple[str, ...]
     """Return how to set a missing key, and how to keep the choice."""
     if chosen is None:
         return ()
-    advice = "Until the kernel ends" + (
-        f"; c.TractJupyter.model = {chosen.name!r} in ipython_config.py is for each one." if is_kept else "."
-    )
+    advice = "Until the kernel ends."
+    if is_kept:
+        advice += f" For every kernel, set c.TractJupyter.model = {chosen.name!r} in ipython_config.py."
     if chosen.key is None or not chosen.key.needed or chosen.key.is_set:
         return (advice,)
     return (f"There is no key yet: %tract model {chosen.name} --key asks for it.", advice)
@@ -129,7 +129,7 @@ def _chosen_grid(tract: Tract) -> Grid:
         for_what = purpose or others
         rows.append((for_what, *_connection_row(purposes[purpose]), settings))
     heads = ("For", "Model", "Where", "Key", "Settings")
-    return Grid(heads, tuple(rows), "Asked", code=frozenset({"Model"}))
+    return Grid(heads, tuple(rows), "Chosen", code=frozenset({"Model"}))
 
 
 def _connection_row(connection: ModelConnection) -> tuple[str, str, str]:
@@ -153,7 +153,7 @@ def _registered(tract: Tract) -> Grid:
 
 def _providers() -> Grid:
     rows = tuple((f"%tract model {p.example_model}", _key_state(p), p.address()) for p in PROVIDERS.values())
-    return Grid(("Type", "Key", "Where"), rows, "At hand", code=frozenset({"Type"}))
+    return Grid(("Type", "Key", "Where"), rows, "Available", code=frozenset({"Type"}))
 
 
 def _key_state(provider: Provider) -> str:
@@ -172,7 +172,8 @@ def _local_models() -> Grid:
     return Grid(("Type",), rows or (("",),), title, code=frozenset({"Type"}))
 
 
-def _model_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+def model_words(notebook: NotebookSession, typed: list[str]) -> list[tuple[str, str]]:
+    """Return the words that may follow in a line that chooses a model."""
     if typed[-1:] == ["--for"]:
         return [(word, "purpose") for word in MODEL_OPERATIONS]
     if any(not word.startswith("-") for word in typed):
@@ -355,7 +356,7 @@ COMMANDS = (
         _MODEL_USAGE,
         "choose the language model; without a name, list chosen and available models",
         _model,
-        (_model_words, "--for", "--base-url", "--key", "--local"),
+        (model_words, "--for", "--base-url", "--key", "--local"),
     ),
     Command(
         "cost [N | COMMIT]",

@@ -39,6 +39,7 @@ from tract_jupyter.review import (
     decided_text,
     describe_actors,
     first_sentence,
+    is_news,
     record_text,
     view_request,
 )
@@ -163,7 +164,7 @@ _SCOPES = {"session": "in this session", "always": "always, until revoked"}
 
 def _requester_choices(actor: str) -> list[tuple[str, str]]:
     words = {whom: describe_actors(actor, whom) for whom in ("this", "children", "anybody")}
-    return list({**words, "this": f"{actor} only", "anybody": "any requester"}.items())
+    return list({**words, "this": f"{words['this']} only", "anybody": "any requester"}.items())
 
 
 def action_forms(ticket: Ticket) -> list[dict[str, Any]]:
@@ -494,6 +495,7 @@ def panel_data(ticket: Ticket, *, asked_by: bool = True) -> dict[str, Any]:
         "is_short": view.is_short,
         "is_destructive": view.is_risky(RiskLevel.HIGH) or ticket.pending.is_destructive,
         "note": view.request.note,
+        "is_news": is_news(ticket),
         "keep_inputs": bool(view.request.note),
         "late": "",
         "actions": action_forms(ticket),

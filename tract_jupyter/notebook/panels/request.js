@@ -115,7 +115,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     if (on) badge.replaceChildren(icon("run"), "sending");
     if (on) spoken.textContent = "sending";
   };
-  const tell = (text) => { message.textContent = text; settle(); };
+  const tell = (text) => { message.textContent = text; message.classList.remove("news"); settle(); };
   const submit = (action, collect, byKey) => {
     const { round_id: round, actions, pending_id } = current();
     const isRejection = actions.some((other) => other.name === action && other.style === "reject");
@@ -265,6 +265,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
       button.addEventListener("click", () => { unfold(true); jump(button.textContent, view.worst); });
     const doing = ELEMENT("div", { class: drawn.buttons.length > (view.has_effects ? 4 : 5) ? "do many" : "do" }, ...drawn.buttons, why, fold);
     message.textContent = view.late || view.note;
+    message.classList.toggle("news", view.is_news && !view.late);
     spoken.textContent = view.status === "failed" ? "failed" : "waiting";
     withLine.hidden = view.has_effects && !view.values.length;
     q.replaceChildren(what, withLine, effects, doing, message, ...drawn.forms.values(), full);
@@ -292,6 +293,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
   const drawDecided = (view) => {
     const hadFocus = q.contains(document.activeElement);
     message.textContent = view.late || (isReloaded() ? RELOADED : "");
+    message.classList.remove("news");
     place.innerHTML = view.record_html;
     const row = place.firstElementChild;
     Object.assign(row.dataset, { testid: "tract-panel", pendingId: view.pending_id }); // a live record, not a saved one

@@ -116,9 +116,8 @@ class TractView(View):
     @property
     def _tokens(self) -> str:
         status = self.status
-        of = f" of {status.max_tokens:,}" if status.max_tokens else ""
         source = "" if status.token_source == APPROXIMATE else f" ({status.token_source})"  # ≈ says it
-        return f"{status.tokens}{of} tokens{source}"
+        return f"{status.tokens_phrase}{source}"
 
     @property
     def _asked(self) -> str:

@@ -216,7 +216,11 @@ class Row(NamedTuple):
         """Return the row as a line of text."""
         look, word = ICONS[self.state]
         seconds = seconds_text(self.seconds) if self.seconds is not None else ""
-        is_told = self.state in {"done", "refused"} or word in self.what.lower()
+        is_told = (
+            self.state in {"done", "refused"}
+            or word in self.what.lower()
+            or self.what.startswith("Rehearsing")
+        )
         asides = [self.badge or ("" if is_told else word), self.aside, self.took, self.tokens, seconds]
         title = " ".join(filter(None, [self.what or self.name, self.brief_text]))
         return printable(
