@@ -1,4 +1,4 @@
-"""What cannot be meant is refused in words, before anything is changed."""
+"""Invalid arguments are refused with a clear error before any change."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ WRITES = {
 
 
 @pytest.mark.parametrize("call", WRITES.values(), ids=WRITES)
-def test_what_cannot_be_written_is_refused(talk, call):
+def test_writing_calls_refuse_invalid_values(talk, call):
     is_refused(talk, ContentError, None, call)
 
 
@@ -87,7 +87,7 @@ READS = {
 
 
 @pytest.mark.parametrize("call", READS.values(), ids=READS)
-def test_what_cannot_be_asked_for_is_refused(talk, call):
+def test_reading_calls_refuse_invalid_values(talk, call):
     is_refused(talk, ContentError, None, call)
 
 
@@ -127,7 +127,7 @@ def test_a_limit_below_one_gives_nothing(talk, call, limit):
         lambda t, **options: t.tool_result("c", "f", "4", **options),
     ],
 )
-def test_an_unknown_option_is_told_with_those_that_there_are(talk, say):
+def test_the_error_for_an_unknown_option_lists_the_valid_ones(talk, say):
     told = (
         r"commit\(\) has no option 'mesage'. Did you mean 'message'\? Its options are .*message, priority, "
     )
@@ -142,13 +142,13 @@ def test_a_budget_is_a_budget(talk, budget):
     talk.user("b")
 
 
-def test_none_stands_for_what_is_left_out(talk):
+def test_none_means_an_omitted_argument(talk):
     said = talk.user("b", tags=None, retain_match=None, metadata=None, generation_config=None, tools=None)
     assert talk.annotate(said.commit_hash, "skip", reason=None).message == ""
     assert len(talk.log(tags=None, op_filter=None)) == 3
 
 
-def test_one_text_stands_for_a_list_of_it(talk):
+def test_one_text_is_accepted_in_place_of_a_list(talk):
     assert talk.user("b", tags="y", retain_match="b").tags == ("y",)
 
 
@@ -191,13 +191,13 @@ def test_calls_reach_the_message_in_either_shape():
         ("takes an entry of profiles.list.., not 'guide'", lambda t: t.profiles.adopt("guide")),
     ],
 )
-def test_a_wrong_argument_is_told_as_an_error_of_ours(talk, told, call):
+def test_a_wrong_argument_raises_a_tract_error(talk, told, call):
     is_refused(talk, TractError, told, call)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.version_info < (3, 11, 5), reason="with -OO, dataclasses of this Python fail first")
-def test_without_docstrings_there_are_no_tools():
+def test_tools_without_docstrings_are_refused_with_the_reason():
     code = "from tract_jupyter import Tract\nTract.open().tools.log"
     ran = subprocess.run([sys.executable, "-OO", "-c", code], capture_output=True, text=True, check=False)
     assert "SpecError: python -OO removes docstrings" in ran.stderr

@@ -1,4 +1,4 @@
-"""One signal that stops, and one way to wait for the work of a thread. tests/runs/test_stopping.py has more of the signal."""
+"""The stop signal, and waiting for a worker thread. More tests: tests/runs/test_stopping.py."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_a_task_waits_for_the_work_of_a_thread(result):
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt()])
-def test_the_error_of_the_work_is_raised_where_it_is_awaited(error):
+def test_an_error_of_the_worker_is_raised_in_the_waiting_code(error):
     def work():
         raise error
 

@@ -1,4 +1,4 @@
-"""The documentation's code runs, and what it names exists."""
+"""The code in the documentation runs, and the names in it exist."""
 
 import ast
 import re
@@ -24,7 +24,7 @@ PAGES = [
     *sorted(ROOT.glob("*.md")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
-# the examples in the manual of the rules are what the rules warn of
+# the examples in the manual of the rules are dangerous code, so they do not run
 TO_RUN = [page for page in PAGES if page.name != "rules.md"]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -59,20 +59,20 @@ def test_links_lead_somewhere(page):
 
 
 PACKAGE = ROOT / "tract_jupyter"
-# pages about the code: what they name must be there
+# pages about the code: the names in them must exist
 ABOUT_CODE = [
     *(ROOT / "docs" / f"{name}.md" for name in (
         "architecture", "context_inside", "glossary", "operations", "questions", "review_inside", "runs_inside", "tools"
     )),
     ROOT / "CONTRIBUTING.md",
 ]  # fmt: skip
-# names of Python and of libraries, and the groups of entry points
+# names of Python and libraries, and groups of entry points
 FOREIGN = {"TypedDict", "tract_jupyter.rules", "tract_jupyter.run_kinds"}
 
 
 @cache
 def defined(path):
-    """What a file defines: {name: names within it}, of classes and functions, constants and exports of a package."""
+    """Return the classes, functions, constants and exports of a file: {name: names inside it}."""
     found = {}
     for node in parsed(path).body:
         if isinstance(node, ast.ClassDef):
@@ -95,12 +95,12 @@ def defined(path):
 
 @cache
 def everything():
-    """All names that the package defines at the top of its files."""
+    """Return all names defined at the top level of the package's files."""
     return {name for path in PACKAGE.rglob("*.py") for name in defined(path)}
 
 
 def is_there(dotted):
-    """Whether `package.module.Name.attribute` is there; a name may be anywhere below its package."""
+    """Return True if `package.module.Name.attribute` exists. A name may be anywhere below its package."""
     place, parts = PACKAGE, dotted.removeprefix("tract_jupyter.").split(".")
     while parts and (place / parts[0]).is_dir():
         place /= parts.pop(0)
@@ -116,20 +116,20 @@ def is_there(dotted):
 
 @cache
 def endings():
-    """The path of each file and folder of the package, and each end of it: `review/gate.py`, `gate.py`."""
+    """Return each path of the package and each ending of it, such as `review/gate.py` and `gate.py`."""
     paths = [path.relative_to(PACKAGE).parts for path in PACKAGE.rglob("*")]
     return {"/".join(parts[start:]) for parts in paths for start in range(len(parts))}
 
 
 def is_path(text):
-    """Whether a path is one of the repository, of the package, or of one of its packages."""
+    """Return True if the path exists in the repository, in the package, or in one of its packages."""
     return text.rstrip("/") in endings() or (ROOT / text).exists()
 
 
 @pytest.mark.slow
 @pytest.mark.xdist_group("sources")
 @pytest.mark.parametrize("page", ABOUT_CODE, ids=lambda page: page.name)
-def test_what_pages_about_the_code_name_is_there(page):
+def test_names_and_paths_in_pages_about_the_code_exist(page):
     text = page.read_text()
     packages = {"tract_jupyter", *(path.stem for path in PACKAGE.iterdir())}
     diagrams = "\n".join(code for language, code in BLOCK.findall(text) if not language)
@@ -158,7 +158,7 @@ def test_a_package_names_modules_that_are_there():
         assert {name for name, some in places.items() if not any(map(is_path, some))} == set(), interface
 
 
-FOUND_BY_STANDING_THERE = PACKAGE / "analysis" / "rules"  # the rules, a module for each subject
+FOUND_BY_STANDING_THERE = PACKAGE / "analysis" / "rules"  # rules are found because they are in this folder
 ABOUT_RULES = {"base", "arguments", "lookup", "settings"}
 
 
@@ -175,7 +175,7 @@ def test_a_package_names_each_of_its_modules():
 
 
 def known_by_import():
-    """The packages that each package imports when it runs, apart from those that all may import."""
+    """Return the packages that each package imports at runtime, except those that all may import."""
     known = {}
     for path in structure.FILES:
         for module, runtime in structure.imports_of(path):
@@ -187,12 +187,12 @@ def known_by_import():
 def test_a_package_says_which_packages_it_knows():
     for package, known in known_by_import().items():
         interface = PACKAGE / package / "__init__.py"
-        if interface.exists() and package != "notebook":  # that knows all
+        if interface.exists() and package != "notebook":  # notebook may import all packages
             text = ast.get_docstring(parsed(interface)) or ""
             assert known <= set(re.findall(r"`([a-z]+)", text[text.rfind("Knows") :])), package
 
 
-def test_the_table_of_packages_says_what_they_know():
+def test_the_table_of_packages_lists_their_imports():
     table = (ROOT / "docs" / "architecture.md").read_text().partition("## Packages")[2].partition("\n\n`")[0]
     rows = {row[0]: row[2] for row in re.findall(r"^\| `(\w+)` \|(.*)\|(.*)\|$", table, re.MULTILINE)}
     assert {path.parent.name for path in PACKAGE.glob("*/__init__.py")} == rows.keys()
@@ -201,7 +201,7 @@ def test_the_table_of_packages_says_what_they_know():
             assert known <= set(re.findall(r"`(\w+)`", rows[package])), package
 
 
-def test_the_look_up_of_names_finds_only_what_is_there():
+def test_the_name_lookup_of_these_tests_finds_only_existing_names():
     assert is_there("review.gate.Gate.carry_out")
     assert is_there("review.Gate")
     assert is_there("tract_jupyter.storage")
@@ -227,7 +227,7 @@ def distribution(requirement):
 
 
 def imported_distributions():
-    """What the package imports from elsewhere, at the top of its files or within functions: {distribution: files}."""
+    """Return the imports of other distributions, at top level or in functions: {distribution: files}."""
     providers, own = packages_distributions(), sys.stdlib_module_names | {"tract_jupyter"}
     found = {}
     for path in (ROOT / "tract_jupyter").rglob("*.py"):
@@ -238,7 +238,7 @@ def imported_distributions():
 
 
 def brought_by(name):
-    """What a distribution itself requires."""
+    """Return the requirements of a distribution."""
     return {distribution(requirement) for requirement in requires(name) or ()}
 
 
@@ -275,12 +275,12 @@ def test_every_dependency_is_explained():
     ):  # only for values of a library that the user has imported
         assert all(path.startswith("tract_jupyter/rehearsal/") for path in imported.pop(name, ())), name
     assert {name: files for name, files in imported.items() if name not in declared} == {}
-    # what anywidget's class of widgets is made of
+    # the parts of anywidget's widget class
     assert declared - imported.keys() == {"ipywidgets"}
 
 
 def models_that_end():
-    """The models whose end the official SDKs announce."""
+    """Return the models that the official SDKs mark as deprecated."""
     anthropic, openai = (
         Path(find_spec(name).origin).parent for name in ("anthropic", "openai")
     )  # without an import
@@ -291,7 +291,7 @@ def models_that_end():
 
 
 TEXTS = {".py", ".pyi", ".md", ".ipynb", ".json", ".js"}
-# a name such as `o3` may also be that of an operation
+# a name such as `o3` can also be an operation's name
 MODEL = re.compile(r"""(?<![\w.-])((?:gpt|claude|o\d)-[\w.-]*\w)|(?:Client\(|model=)["'](o\d)["']""")
 
 
@@ -315,7 +315,7 @@ def test_notebooks_are_committed_without_outputs():
 
 TUTORIAL_PATHS = sorted((ROOT / "notebooks").glob("*.ipynb"))
 TIMES = {"twice": 2, "three times": 3, "four times": 4}
-TO_TYPE = {"Change the code"}  # opens an editor, and decides nothing
+TO_TYPE = {"Change the code"}  # opens an editor and makes no decision
 
 
 def text_above(cells, number):
@@ -341,7 +341,7 @@ def test_the_text_of_a_tutorial_names_each_click(path):
 def test_the_quickstart_takes_at_most_five_clicks():
     clicks = [click for cell in TUTORIALS["quickstart"] for click in cell.clicks if click.button]
     assert len(clicks) <= 5
-    assert all(click.shows or click.types for click in clicks)  # each result is looked for on the screen
+    assert all(click.shows or click.types for click in clicks)  # the test checks each result on the screen
 
 
 def test_the_readme_can_be_read_at_once():

@@ -28,7 +28,7 @@ CLASSES = {
 
 
 def drawn():
-    """(class, parent) for each class in the tree at the top of the module."""
+    """Return (class, parent) for each class in the tree in the module's docstring."""
     stack, found = [], {}
     for line in (exceptions.__doc__ or "").splitlines():
         match = re.match(r"([│ ├└─]*)([A-Z]\w*Error)\b", line)
@@ -41,14 +41,14 @@ def drawn():
     return found
 
 
-def test_the_tree_is_drawn_as_it_is():
+def test_the_class_tree_in_the_docstring_is_correct():
     ours = {name: next((base.__name__ for base in kind.__bases__ if issubclass(base, TractError)), None)
             for name, kind in CLASSES.items()}  # fmt: skip
     assert drawn() == ours
     assert len(ours) > 20
 
 
-def test_every_class_says_what_it_is_for():
+def test_every_exception_class_has_a_docstring():
     assert all(kind.__doc__ for kind in CLASSES.values())
     assert not any(
         issubclass(kind, BaseException) and not issubclass(kind, TractError) for kind in CLASSES.values()
@@ -61,7 +61,7 @@ def test_every_class_says_what_it_is_for():
     ({"action": "go"}, "action 'go': wrong"),
     ({"line": 3, "action": "go"}, "action 'go', line 3: wrong"),
 ])  # fmt: skip
-def test_a_spec_error_says_where(options, text):
+def test_a_spec_error_shows_its_action_and_line(options, text):
     assert str(SpecError("wrong", **options)) == text
 
 
@@ -73,7 +73,7 @@ def test_a_tool_error_shows_its_call_in_short():
     assert (error.tool, error.reason, error.arguments["n"]) == ("f", "it broke", 1)
 
 
-def test_a_tool_error_shows_what_has_no_repr():
+def test_a_tool_error_shows_a_placeholder_for_a_value_without_repr():
     assert str(ToolExecutionError("f", {"n": 10**5000}, "it broke")).startswith(
         "f(n=<int that cannot be shown>)"
     )
@@ -114,10 +114,10 @@ def test_errors_travel_between_processes(kind, protocol):
     assert shown(pickle.loads(pickle.dumps(error, protocol))) == shown(error)
 
 
-def test_what_cannot_travel_arrives_as_a_text(tract):
+def test_values_that_cannot_be_pickled_become_text(tract):
     error = ToolExecutionError("t", {"by": tract, "n": 1}, "r")
     error.sent_by = lambda: None
-    in_one_line(error, "short")  # for the notebook that shows it here
+    in_one_line(error, "short")  # for the display in the notebook
     arrived = pickle.loads(pickle.dumps(error))
     assert (str(arrived), arrived.tool, arrived.reason) == (str(error), "t", "r")
     assert isinstance(arrived.arguments, str)
@@ -156,7 +156,7 @@ HOSTILE = "a\x1b]8;;https://evil.example\x07b\u202ec"
 @pytest.mark.parametrize(
     "kind", [TractError, SandboxError, ScriptRaisedError], ids=lambda kind: kind.__name__
 )
-def test_no_text_of_others_moves_the_cursor_or_turns_text_around(kind):
+def test_foreign_text_in_errors_has_no_control_or_direction_characters(kind):
     more = {ScriptRaisedError: (None, HOSTILE), SandboxError: (HOSTILE,)}.get(kind, ())
     error = kind(HOSTILE, *more)
     error.__cause__ = ValueError(HOSTILE)

@@ -1,4 +1,4 @@
-"""The scheduler of the workers: each test once, groups in one worker, and nothing lost with a worker."""
+"""The test scheduler: each test runs once, groups stay in one worker, and a crashed worker loses no tests."""
 
 from collections import deque
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from tests.scheduling import LAST, Scheduling
 
 
 class Node:
-    """A worker, with the tests that wait in it."""
+    """A worker with its waiting tests."""
 
     def __init__(self, name):
         self.gateway = SimpleNamespace(id=name)
@@ -43,7 +43,7 @@ def scheduling(nodes, tests):
 
 
 def run(scheduler, nodes, tests):
-    """Have each worker end one test in turn. Return (worker, test) for each."""
+    """Let the workers finish one test each in turn. Return (worker, test) for each test."""
     ended = []
     while any(node.waiting for node in nodes):
         for node in nodes:
@@ -77,7 +77,7 @@ def test_two_large_groups_that_follow_each_other_go_to_two_workers():
     assert len(ended) == len(tests)
 
 
-def test_what_a_worker_had_is_given_to_another_one_if_it_crashes():
+def test_tests_of_a_crashed_worker_go_to_another_worker():
     tests = [f"tests/test_a.py::test_{n}" for n in range(LAST + 500)]
     nodes = [Node("gw0"), Node("gw1")]
     scheduler = scheduling(nodes, tests)

@@ -1,4 +1,4 @@
-"""Several tracts in one store, several agents at work on them."""
+"""Several tracts in one store, used by several agents."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_unknown_tracts(session, parent, name):
             ask(name)
 
 
-def test_an_unknown_tract_is_told_what_there_is(session):
+def test_the_error_for_an_unknown_tract_lists_the_tracts(session):
     with pytest.raises(UnknownTractError, match="store is empty. Create one with create_tract"):
         session.get_tract("bos")
     session.create_tract(tract_id="boss")
@@ -116,15 +116,15 @@ def test_an_unknown_tract_is_told_what_there_is(session):
         session.get_tract("bos")
 
 
-def test_a_budget_is_that_of_one_tract(session, parent):
+def test_a_token_budget_applies_to_one_tract(session, parent):
     small = session.create_tract(budget=TokenBudget(5, "reject"))
     with pytest.raises(BudgetExceededError):
         small.user("far too many words for this")
     parent.user("far too many words for this")
 
 
-def test_costs_and_their_budget_are_those_of_all_tracts(session, parent):
-    """A child's requests count at its parent, an agent's too, and so do those of a tract that was opened again."""
+def test_costs_and_their_budget_apply_to_all_tracts_of_a_session(session, parent):
+    """Requests of children, agents and reopened tracts count in the session."""
 
     def model(messages, **options):
         usage = {"prompt_tokens": 10, "completion_tokens": 2}
@@ -278,7 +278,7 @@ def test_a_collapse_that_is_refused_changes_nothing(session, parent, options, er
     assert (parent.compile(), parent.log(None), parent.events()) == before
 
 
-def test_what_cannot_collapse(session, parent):
+def test_invalid_collapses_are_refused(session, parent):
     with pytest.raises(SessionError, match="into itself"):
         session.collapse(parent, parent, content="x")
     with pytest.raises(SessionError, match="Nothing to collapse"):
@@ -357,7 +357,7 @@ def test_batches_of_two_tracts_within_each_other(session, parent):
     assert parent.verify() == other.verify() == []
 
 
-def test_what_another_process_committed_does_not_spoil_a_batch(tmp_path):
+def test_commits_of_another_session_do_not_break_a_batch(tmp_path):
     with open_session(tmp_path / "s.db") as one, open_session(tmp_path / "s.db") as two:
         parent, other = one.create_tract(tract_id="a"), one.create_tract(tract_id="b")
         other.user("1")
@@ -444,7 +444,7 @@ def test_two_sessions_make_one_tract_once(tmp_path):
         assert [info.tract_id for info in one.list_tracts()] == ["t"]
 
 
-def test_reprs_say_where(session, parent):
+def test_the_repr_of_a_session_shows_its_location(session, parent):
     assert repr(session) == "<Session on :memory:>"
     assert session.location == parent.location == ":memory:"
 
@@ -461,7 +461,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("error", "call"), WRONG.values(), ids=WRONG)
-def test_what_cannot_be_meant_is_refused(session, parent, error, call):
+def test_invalid_arguments_are_refused_and_change_nothing(session, parent, error, call):
     before = parent.status(), parent.log(None), parent.list_branches()
     with pytest.raises(error):
         call(session, parent)
@@ -548,7 +548,7 @@ def test_a_child_of_an_opened_tract_is_on_its_cassette(tmp_path):
         assert tract.cassette.stop().is_same
 
 
-def test_what_is_granted_is_a_profile(session, parent):
+def test_granted_must_be_a_profile(session, parent):
     for wrong in ("nothing", 3):
         with pytest.raises(ContentError):
             session.spawn(parent, purpose="look", granted=wrong)

@@ -1,4 +1,4 @@
-"""The rules of the design about layers, sizes and docstrings, held for every file of the package."""
+"""The design rules about layers, sizes and docstrings, checked for every file of the package."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ TESTS = Path(__file__).parent
 FILES = sorted(ROOT.rglob("*.py"))
 OWN = {ROOT / "__init__.py", ROOT / "__main__.py"}  # the package's own files import everything, lazily
 
-# the higher may import the lower; of two parts in one layer, one may import the other
+# higher layers may import lower ones; of two parts in one layer, one may import the other
 LAYERS = [
     {"notebook"}, {"outside"}, {"orchestrator", "policy", "agents"}, {"runs", "scripts"}, {"loop"}, {"toolkit"}, {"operations"}, {"review"}, {"context", "rehearsal"}, {"storage"},
     {"models", "exceptions", "concurrency"},
 ]  # fmt: skip
 BOTTOM = LAYERS[-1]
-# these need only the bottom; `context` and what is above may use them
+# these need only the lowest layer; `context` and higher layers may import them
 ASIDE = {"analysis", "llm", "prompts", "sandbox"}
 COMPOSED = {
     "tract",
@@ -36,7 +36,7 @@ COMPOSED = {
     "parts",
     "open_tracts",
     "session",
-}  # they put the parts together for the user
+}  # they combine the parts for the user
 PARTS = set().union(*LAYERS) | ASIDE | COMPOSED
 NOTEBOOK_ONLY = {"IPython", "ipykernel", "ipywidgets", "anywidget"}
 
@@ -52,7 +52,7 @@ def part_of(module):
 
 
 def may_import(importer, imported):
-    """Whether one part of the package may import another."""
+    """Return True if one part of the package may import another."""
     if imported in BOTTOM | {"", importer}:
         return True
     if importer in COMPOSED:
@@ -68,7 +68,7 @@ def may_import(importer, imported):
 
 @cache
 def interface(package):
-    """Where a package finds the names that it offers, by its stub: {name: module}; empty if it has none."""
+    """Return the modules of a package's public names, from its stub: {name: module}. Empty without a stub."""
     stub = ROOT.parent.joinpath(*package.split("."), "__init__.pyi")
     if not stub.exists():
         return {}
@@ -89,7 +89,7 @@ def is_type_checking(node):
 
 
 def imports(tree):
-    """(module, whether at runtime) for each import of a file."""
+    """Return (module, True if imported at runtime) for each import of a file."""
 
     def visit(node, runtime):
         if isinstance(node, ast.Import):
@@ -152,7 +152,7 @@ def test_the_rules_themselves():
         assert not may_import(importer, imported), (importer, imported)
 
 
-def test_imports_are_found_where_they_are():
+def test_imports_in_all_kinds_of_blocks_are_found():
     tree = ast.parse(
         "import a\nfrom b.c import d\nif TYPE_CHECKING:\n    import e\nelse:\n    import f\n"
         "def g():\n    import h\ntry:\n    from tract_jupyter import notebook, Tract\nexcept ImportError: pass"
@@ -190,7 +190,7 @@ def test_of_two_parts_in_a_layer_only_one_imports_the_other():
 
 
 def test_packages_form_no_circle_not_even_of_types():
-    whole = dict.fromkeys(COMPOSED, "tract") | {"exceptions": "models"}  # what is one, in several files
+    whole = dict.fromkeys(COMPOSED, "tract") | {"exceptions": "models"}  # one unit in several files
     graph = {}
     for path in set(FILES) - OWN:
         package = whole.get(part_of_file(path), part_of_file(path))
@@ -202,7 +202,7 @@ def test_packages_form_no_circle_not_even_of_types():
 
 @in_every_file
 def test_types_come_from_anywhere_but_the_notebook(path):
-    # a name that only the type checker reads makes no cycle; yet nothing below may know of the notebook
+    # imports for the type checker make no cycle; but no lower part may import the notebook
     modules = {part_of(module) for module, _ in imports_of(path) if module.startswith("tract_jupyter.")}
     if part_of_file(path) not in {"notebook", "__init__", "__main__"}:
         assert "notebook" not in modules
@@ -233,7 +233,7 @@ def test_files_are_one_subject_each(path):
     assert len(path.read_text().splitlines()) <= 800
 
 
-PASSES = {  # (importer, module): why it imports a module of another package
+PASSES = {  # (importer, module): the reason for importing a module of another package
     ("analysis/tables/test_reader.py", "tract_jupyter.analysis.tables.magics"): "the table is a module",
     (
         "notebook/test_formatters.py",
@@ -252,9 +252,9 @@ def is_module(name):
 
 
 def past_the_interfaces(path, package):
-    """The modules of other packages that a file imports by their own names; a subpackage has its own interface.
+    """Return the modules of other packages that a file imports directly. A subpackage has its own interface.
 
-    A test that replaces something in a module must name that module: there the thing is looked up.
+    A test that replaces a name in a module must import that module, because the name is looked up there.
     """
     tree = parsed(path)
     named = []
@@ -308,7 +308,7 @@ def functions():
 
 
 def length(node):
-    """Lines of a function without its docstring."""
+    """Return the number of lines of a function without its docstring."""
     documented = ast.get_docstring(node) is not None
     docstring = node.body[0].end_lineno - node.body[0].lineno + 1 if documented else 0
     return node.end_lineno - node.lineno + 1 - docstring
@@ -420,7 +420,7 @@ LATER = {
 
 
 @pytest.mark.slow
-def test_the_first_message_and_the_first_operation_import_what_they_need(tmp_path, monkeypatch):
+def test_the_first_message_and_the_first_operation_import_only_needed_modules(tmp_path, monkeypatch):
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", str(tmp_path))  # without a vocabulary
     assert not loaded_by(FIRST_OPERATION) & (LATER | SHOWN)
     loaded = loaded_by(FIRST_MESSAGE)
@@ -451,13 +451,13 @@ def test_jsonschema_is_loaded_with_the_first_tool_that_needs_it():
 
 
 def test_only_one_function_escapes_displayed_text():
-    """`escaped` marks hidden characters, too."""
+    """`escaped` also marks hidden characters."""
     users = [path for path in FILES if "html.escape" in path.read_text(encoding="utf-8")]
     assert [str(path.relative_to(ROOT)) for path in users] == ["notebook/views/html.py"]
 
 
 def test_only_one_module_writes_tags():
-    """Everywhere else `element` does, which escapes. An f-string would take any text for markup."""
+    """All other modules use `element`, which escapes. An f-string would treat any text as markup."""
     writers = {
         str(path.relative_to(ROOT))
         for path in FILES

@@ -1,4 +1,4 @@
-"""A tract: opening again, several tracts in one store, what it tells about itself."""
+"""A tract: reopening, several tracts in one store, its status and attributes."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_store_holds_several_tracts(tmp_path):
         assert (other.tract_id, other.log()) == ("other", [same])
 
 
-def test_the_tract_that_made_the_store_is_the_one_that_opens(tmp_path):
+def test_open_without_an_id_opens_the_first_tract_of_the_store(tmp_path):
     path = tmp_path / "s.db"
     for tract_id in ("first", "second"):
         Tract.open(path, tract_id=tract_id).close()
@@ -67,7 +67,7 @@ def test_tracts_in_memory_have_nothing_in_common():
         assert one.tract_id != two.tract_id
 
 
-def test_shorthands_commit_what_they_say(tract):
+def test_shorthands_commit_messages_of_their_role(tract):
     tract.system("s")
     tract.user("u", name="ann")
     tract.assistant("a", tags=["t"])
@@ -76,7 +76,7 @@ def test_shorthands_commit_what_they_say(tract):
         {"role": "system", "content": "s"},
         {"role": "user", "content": "u", "name": "ann"},
         {"role": "assistant", "content": "a"},
-        {"role": "user", "content": "From a tool:\nt"},  # an answer to no call is none that a provider takes
+        {"role": "user", "content": "From a tool:\nt"},  # providers refuse a result without a call
     ]
 
 
@@ -88,7 +88,7 @@ def test_an_empty_tract(tract):
     assert (status.head, status.commit_count, status.message_count, status.tokens) == (None, 0, 0, "≈0")
 
 
-def test_status_tells_where_one_stands():
+def test_status_shows_branch_head_and_tokens():
     with Tract.open(tokenizer=ApproximateCounter()) as tract:
         tract.system("one two")
         skipped = tract.user("three", priority="skip")
@@ -152,7 +152,7 @@ def test_a_tract_shows_itself(tract):
     assert repr(tract) == f"<Tract {tract.tract_id[:8]} in {tract.location}>"
 
 
-def test_looking_at_what_a_tract_has_raises_nothing():
+def test_reading_every_attribute_of_a_tract_raises_no_error():
     with Tract.open() as tract:
         assert {name for name in dir(tract) if not name.startswith("_")} >= {
             "llm",
@@ -176,7 +176,7 @@ def test_a_part_is_made_once(monkeypatch, name):
     assert made == [name]
 
 
-def test_what_is_proposed_takes_the_arguments_of_what_it_proposes():
+def test_propose_methods_have_the_signature_of_their_method():
     for name in ("compress", "merge", "rebase"):
         propose = signature(getattr(Tract, f"propose_{name}"))
         assert propose.parameters == signature(getattr(Tract, name)).parameters
@@ -189,7 +189,7 @@ def test_a_proposal_refuses_an_argument_that_its_method_does_not_have(tract):
         tract.propose_merge()
 
 
-def test_what_is_proposed_refuses_what_it_has_not(tract):
+def test_propose_methods_refuse_arguments_that_they_do_not_have(tract):
     for propose, missing in (
         (tract.propose_gc, "dry_run"),
         (tract.propose_generate, "profile"),

@@ -1,4 +1,5 @@
-"""What agents may take: each of its own, all together, and of whoever calls them; set aside before, charged afterwards."""
+"""Budgets of agents: per agent, for the whole tree, and of the caller. Reserved before a call,
+charged afterwards."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def add(number):
 
 
 def heavy(reply):
-    """A reply that takes more than the estimate of any request here."""
+    """A reply that uses more tokens than the estimate of any request in this file."""
     return {**reply, "usage": {"prompt_tokens": 10_000, "completion_tokens": 2_000, "total_tokens": 12_000}}
 
 
@@ -51,7 +52,7 @@ LIMITED = {
 
 
 @pytest.mark.parametrize("measure", LIMITED)
-def test_an_agent_takes_no_more_than_its_own(stage, cast, measure):
+def test_an_agent_cannot_exceed_its_own_budget(stage, cast, measure):
     budget, words, taken = LIMITED[measure]
     stage.loop.price = lambda model, usage: 0.5
     stage.agents.create("w", "w works.", "d", tools=["add"], budget=budget)
@@ -68,7 +69,7 @@ def test_an_agent_takes_no_more_than_its_own(stage, cast, measure):
     assert nothing_aside(stage.agents)
 
 
-def test_seconds_are_a_limit_too(stage, cast, monkeypatch):
+def test_an_agent_call_ends_at_its_limit_of_seconds(stage, cast, monkeypatch):
     stage.agents.create("w", "w works.", "d", tools=["add"], budget={"seconds": 60})
     clock = [1_000.0]
     monkeypatch.setattr("tract_jupyter.loop.meter.time.monotonic", lambda: clock[0])
@@ -107,14 +108,14 @@ def test_the_tree_has_a_budget_that_many_agents_share(stage, cast):
 
 
 @pytest.mark.parametrize("measure", ["steps", "tokens", "usd"])
-def test_four_at_once_take_no_more_than_the_tree_has(stage, cast, measure):
+def test_four_parallel_agents_cannot_exceed_the_budget_of_the_tree(stage, cast, measure):
     most = {"steps": 8, "tokens": 96_000, "usd": 4.0}[measure]
     stage.loop.price = lambda model, usage: 0.5
     stage.agents.limits = TreeLimits(budget=Allowance(**{"steps": None, measure: most}))
     names, met = ("ant", "bee", "cat", "dog"), threading.Barrier(4)
 
     def first(messages):
-        met.wait(PATIENCE)  # nothing was charged of any of them yet
+        met.wait(PATIENCE)  # no agent has been charged yet
         return heavy(calls(add(0)))
 
     for name in names:
@@ -129,7 +130,7 @@ def test_four_at_once_take_no_more_than_the_tree_has(stage, cast, measure):
 
 
 @pytest.mark.parametrize("measure", ["tokens", "usd"])
-def test_a_turns_own_limit_counts_what_its_agents_take(stage, cast, w, measure):
+def test_a_turns_limit_includes_the_usage_of_its_agents(stage, cast, w, measure):
     stage.loop.price = lambda model, usage: 0.5
     most = {"tokens": 60_000, "usd": 2.5}[measure]
     asks = [heavy(calls(ask("w", "c1"))), heavy(calls(ask("w", "c2", "more")))]
@@ -148,7 +149,7 @@ def test_tool_calls_of_an_agent_count_for_the_turn_that_called_it(stage, cast, w
     assert stage.agents.meter_of(w).spent["calls"] == 2
 
 
-def test_the_clock_of_a_turn_stands_still_while_an_agents_question_waits(stage, cast, person, monkeypatch):
+def test_the_time_limit_of_a_turn_pauses_while_an_agents_request_is_open(stage, cast, person, monkeypatch):
     clock = [1_000.0]
     monkeypatch.setattr("tract_jupyter.loop.meter.time.monotonic", lambda: clock[0])
 
@@ -163,7 +164,7 @@ def test_the_clock_of_a_turn_stands_still_while_an_agents_question_waits(stage, 
     assert (response.text, response.outcome) == ("over", "answer")
 
 
-def test_what_an_agent_takes_below_another_is_charged_to_both_and_once_to_the_tree(stage, cast, person):
+def test_usage_of_a_nested_agent_is_charged_to_both_agents_and_once_to_the_tree(stage, cast, person):
     person()
     stage.agents.create("low", "low works.", "d", tools=["add"])
     stage.agents.create("top", "top works.", "d", tools=["add"], toolsets=["dynamic_agents"])
@@ -176,7 +177,7 @@ def test_what_an_agent_takes_below_another_is_charged_to_both_and_once_to_the_tr
     assert stage.agents.meter_of(low).spent["steps"] == 2
 
 
-def test_an_agent_gives_no_more_than_it_has_left(stage, cast, person):
+def test_an_agent_passes_on_at_most_its_remaining_budget(stage, cast, person):
     person()
     stage.agents.create(
         "top", "top works.", "d", toolsets=["dynamic_agents"], tools=["add"], budget={"steps": 5}
@@ -204,7 +205,7 @@ ENDINGS = {
 
 
 @pytest.mark.parametrize("ending", ENDINGS)
-def test_what_was_set_aside_is_given_back_however_a_call_ends(stage, cast, w, ending):
+def test_a_reserved_budget_is_released_after_every_kind_of_ending(stage, cast, w, ending):
     cast(w=[calls(add(1)), ENDINGS[ending], "over"])
     with pytest.raises(BaseException) as raised:
         stage.agents.call("w", "go")
@@ -229,11 +230,11 @@ def test_a_limit_of_money_without_prices_is_an_answer(stage, cast, w):
 
 
 def priced(stage):
-    """Have each request cost ten cents: 10 tokens of input, at 10,000 USD for a million."""
+    """Set a price of ten cents per request: 10 input tokens at 10,000 USD per million."""
     stage.models.price("scripted-1", input=10_000, output=0)
 
 
-def test_money_is_set_aside_before_and_charged_afterwards_by_the_price_of_the_model(stage, cast, person):
+def test_money_is_reserved_before_a_call_and_charged_by_the_models_price(stage, cast, person):
     person()
     priced(stage)
     agents, aside = stage.agents, []
@@ -250,13 +251,14 @@ def test_money_is_set_aside_before_and_charged_afterwards_by_the_price_of_the_mo
     )
     stage.chat("Go.", limits=Allowance(usd=0.9))
     top, low = agents.get("top"), agents.get("low")
-    # the chat has asked once, and so has `top`: what they have left is the most that is below
+    # the chat and `top` have made one request each: the remaining budget is the smallest limit
+    # above
     assert aside[0] == [0.45, 0.35]
     assert low.calls[0].state is CallState.FAILED
     assert "the limit of 0.35 USD is reached: the turn took 0.4000" in low.calls[0].note
     assert (
         len(model.asked["low"]) == 4
-    )  # the fourth one went beyond, as one under way is not cut; there is no fifth
+    )  # the fourth request exceeds the limit, as a running request is not cut; there is no fifth
     assert top.calls[0].state is CallState.FAILED
     assert "the limit of 0.45 USD is reached: the turn took 0.5000" in top.calls[0].note
     for spent in (top.calls[0].used, agents.meter_of(top).spent, agents.meter.spent):
@@ -267,8 +269,8 @@ def test_money_is_set_aside_before_and_charged_afterwards_by_the_price_of_the_mo
         agents.call("top", "again")
 
 
-def test_a_budget_of_money_gives_no_request_after_one_at_an_unknown_price(stage, cast):
-    """Calls that end after one request would otherwise cost anything, and nobody would count it."""
+def test_a_money_budget_allows_no_request_after_one_with_an_unknown_price(stage, cast):
+    """Otherwise calls that end after one request could cost any amount, without being counted."""
     agents = stage.agents
     agents.create("low", "low works.", "d")
     agents.create("top", "top works.", "d", toolsets=["dynamic_agents"], budget={"usd": 1})
@@ -278,13 +280,13 @@ def test_a_budget_of_money_gives_no_request_after_one_at_an_unknown_price(stage,
     )  # fmt: skip
     with pytest.raises(AgentError, match="the price of 'scripted-1' is unknown"):
         agents.call("top", "go")
-    assert "low" not in model.asked  # what `top` gives of its own does not hold, either
+    assert "low" not in model.asked  # the budget that `top` passes on cannot be enforced, either
     with pytest.raises(
         AgentError,
         match=r"budget of the agent 'top' in USD cannot be enforced.* tract\.models\.price\('scripted-1'",
     ):
         agents.call("top", "again")
-    assert agents.call("low", "go") == "one"  # it has no limit of money
+    assert agents.call("low", "go") == "one"  # no money limit applies
     response = stage.chat("Go.", limits=Allowance(usd=1))
     assert (response.outcome, len(model.asked["low"])) == ("limit", 1)
     agents.limits = TreeLimits(budget=Allowance(usd=1))
@@ -297,7 +299,7 @@ def test_a_budget_of_money_gives_no_request_after_one_at_an_unknown_price(stage,
     assert round(agents.meter.spent["usd"], 9) == 0.1
 
 
-def test_going_on_gives_what_is_left_and_counts_what_was_taken(stage, cast):
+def test_resume_grants_the_remaining_budget_and_counts_earlier_usage(stage, cast):
     stage.agents.create("w", "w works.", "d", tools=["add"], budget={"steps": 6})
     cast(
         w=[
@@ -323,7 +325,7 @@ def test_going_on_gives_what_is_left_and_counts_what_was_taken(stage, cast):
     assert w.calls[0].used["steps"] == stage.agents.meter_of(w).spent["steps"] <= 6
 
 
-def test_the_list_says_what_is_left(stage, cast, w):
+def test_agent_list_shows_the_remaining_budget(stage, cast, w):
     stage.agents.update("w", budget={"steps": 5, "tokens": 1_000})
     cast(w=["over"])
     stage.agents.call("w", "go")
@@ -346,7 +348,7 @@ def test_a_turn_that_is_over_leaves_no_meter(stage, cast, w):
     stage.loop.make_meter = made
     stage.chat("Go.")
     for thread in threading.enumerate():
-        if thread.name.startswith("tract-"):  # the one that made the call may be about to end
+        if thread.name.startswith("tract-"):  # the worker thread of the call may still be ending
             thread.join(PATIENCE)
     gc.collect()
     assert [one() for one in meters] == [None]

@@ -1,4 +1,4 @@
-"""`.agent` files: what is written is read as it was, to the character; what is no such file is refused, and at once."""
+"""`.agent` files: parsing returns exactly what was written. Invalid files are refused quickly."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def made(**parts):
     compatible=LISTED,
     budget=BUDGETS,
 )
-def test_what_is_written_is_read_as_it_was(
+def test_a_written_definition_is_parsed_unchanged(
     name, instructions, description, tools, toolsets, compatible, budget
 ):
     definition = made(
@@ -71,7 +71,7 @@ def test_what_is_written_is_read_as_it_was(
 
 
 @given(model=TEXTS.filter(str.strip))
-def test_a_model_of_any_name_is_read_as_it_was(model):
+def test_any_model_name_is_parsed_unchanged(model):
     definition = made(name="w", instructions="x", model=model)
     assert definition is not None
     assert parse_file(file_text(definition)) == definition
@@ -95,12 +95,12 @@ def test_any_front_matter_is_a_definition_or_an_error_of_ours(front):
         assert str(error)
 
 
-def test_a_budget_that_limits_nothing_is_none():
+def test_an_empty_budget_is_parsed_as_no_budget():
     assert AgentDefinition(name="w", instructions="x", budget=Allowance()).budget is None
     assert parse_file("---\nname: w\nbudget: {}\n---\nx").budget is None
 
 
-def test_line_ends_and_a_mark_of_the_byte_order_are_read_and_the_body_stays():
+def test_byte_order_mark_and_crlf_are_accepted_and_the_body_is_unchanged():
     text = "\ufeff---\r\nname: w\r\ndescription: d\r\n---\r\nDo it.\r\n\r\nWell.\n"
     definition = parse_file(text)
     assert (definition.name, definition.description) == ("w", "d")
@@ -147,7 +147,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_front_matter_that_is_none_is_refused(case):
+def test_invalid_front_matter_is_refused(case):
     front, words = REFUSED[case]
     with pytest.raises(AgentError, match=words.replace("(", r"\(")):
         parse_file(f"---\nname: w\n{front}\n---\nx")
@@ -166,7 +166,7 @@ def test_many_keys_and_many_names_take_no_time():
 
 @pytest.fixture
 def refused(stage, workspace):
-    """Have a file taken over that is none; return the error."""
+    """Adopt an invalid file; return the error."""
 
     def give(name="w.agent"):
         with pytest.raises(AgentError) as error:
@@ -180,7 +180,7 @@ def refused(stage, workspace):
 GOOD = b"---\nname: w\n---\nw works."
 
 
-def test_what_is_no_file_is_refused(refused, workspace):
+def test_a_missing_file_and_a_folder_are_refused(refused, workspace):
     assert "No such file" in refused()
     (workspace / "w.agent").mkdir()
     assert "cannot be read" in refused()
@@ -216,12 +216,12 @@ def test_a_device_is_refused_at_once(refused, workspace):
      (GOOD.decode().encode("utf-16"), "not UTF-8 text"), (GOOD + b"\0", "NUL"), (b"", "missing frontmatter")],
     ids=["large", "binary", "no UTF-8", "UTF-16", "NUL", "empty"],
 )  # fmt: skip
-def test_what_is_no_text_is_refused(refused, workspace, data, words):
+def test_a_file_that_is_not_text_is_refused(refused, workspace, data, words):
     (workspace / "w.agent").write_bytes(data)
     assert words in refused()
 
 
-def test_a_file_that_grants_what_there_is_not_or_is_called_like_a_tool_is_refused(refused, workspace):
+def test_a_file_with_unknown_grants_or_the_name_of_a_tool_is_refused(refused, workspace):
     for front, words in {
         "name: w\ntools: [nothing]": "no tool 'nothing'",
         "name: w\ntoolsets: [nothing]": "no toolset",
@@ -237,7 +237,7 @@ def test_a_file_that_grants_what_there_is_not_or_is_called_like_a_tool_is_refuse
 @pytest.mark.parametrize(
     ("key", "shown"), [("toolz", "'toolz'. Did you mean 'tools'?"), ("null", "None."), ("3", "3.")]
 )
-def test_a_key_that_there_is_not_is_refused_in_the_same_words_wherever_it_stands(key, shown):
+def test_an_unknown_key_has_the_same_error_message_in_file_and_budget(key, shown):
     with pytest.raises(AgentError) as in_file:
         parse_file(f"---\nname: w\n{key}: 1\n---\nGo.")
     assert f"an .agent file has no key {shown} Allowed: name, " in str(in_file.value)
@@ -248,7 +248,7 @@ def test_a_key_that_there_is_not_is_refused_in_the_same_words_wherever_it_stands
     assert (in_file.value.code, in_budget.value.code) == ("unknown_key", "bad_budget")
 
 
-def test_a_blocked_agent_says_so_wherever_agents_are_listed_and_what_to_do(stage, cast, person):
+def test_a_blocked_agent_shows_its_state_and_the_remedy_in_every_list(stage, cast, person):
     person()
     agent = stage.agents.create("w", "w works.", "d")
     stage.agents.create("v", "v works.", "d")
@@ -287,7 +287,7 @@ def test_an_adopted_file_is_read_through_links_and_blocked_when_it_changes(stage
         stage.agents.call("w", "go")
 
 
-def test_what_is_adopted_takes_no_others_name_and_not_too_many(stage, workspace, files):
+def test_adopt_refuses_a_taken_name_and_respects_the_maximum_count(stage, workspace, files):
     first = stage.agents.create("w", "Other instructions.", "d")
     (workspace / "w.agent").write_bytes(GOOD)
     with pytest.raises(AgentError, match="exists; retire it first"):
@@ -307,7 +307,7 @@ def test_what_is_adopted_takes_no_others_name_and_not_too_many(stage, workspace,
 # --- writing fails
 
 
-def test_an_update_that_cannot_be_kept_leaves_agent_and_file_as_they_were(stage, cast, monkeypatch):
+def test_a_failed_save_of_an_update_leaves_agent_and_file_unchanged(stage, cast, monkeypatch):
     agent = stage.agents.create("w", "w works.", "d")
     before = (agent.definition, agent.text, agent.version, agent.path.read_text())
     with monkeypatch.context() as patched:
@@ -327,7 +327,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("what", CHANGES)
-def test_what_cannot_be_kept_was_not_done(stage, files, workspace, monkeypatch, what):
+def test_a_change_that_cannot_be_saved_has_no_effect(stage, files, workspace, monkeypatch, what):
     agent = stage.agents.create("w", "w works.", "d")
     before = files()
     with monkeypatch.context() as patched:
@@ -341,7 +341,7 @@ def _fails(*arguments):
     raise StoreError("the store is full")
 
 
-def test_who_looks_on_and_fails_disturbs_no_agent(stage, cast):
+def test_a_failing_observer_does_not_disturb_an_agent(stage, cast):
     def broken(*about):
         raise KeyError("me")
 
@@ -372,7 +372,7 @@ def test_a_long_front_matter_is_refused_before_it_is_read(front):
     assert seconds[0] < 0.2
 
 
-def test_a_definition_whose_front_matter_is_too_long_writes_nothing(stage):
+def test_writing_a_definition_with_too_long_front_matter_fails(stage):
     with pytest.raises(AgentError, match="the maximum is 32,000"):
         file_text(
             AgentDefinition(name="w", instructions="w works.", tools=tuple(f"tool_{n}" for n in range(5_000)))
@@ -400,7 +400,7 @@ def test_another_folder_for_the_files(stage, tmp_path, monkeypatch):
         stage.agents.create("x", "x works.", "d")
 
 
-def test_the_keys_of_a_file_are_those_that_are_said():
+def test_the_keys_of_an_agent_file_are_the_documented_ones():
     assert KEYS == (
         "name",
         "description",

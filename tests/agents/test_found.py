@@ -1,4 +1,4 @@
-"""What somebody found who tried to break the promises of agents from outside."""
+"""Faults found by a tester who tried to break the guarantees of agents from outside."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def x(stage):
 
 
 def change(**arguments):
-    """A model's call that changes x."""
+    """A tool call that changes x."""
     return calls(call("agent_update", {"agent": "x", **arguments}, "u1"))
 
 
 def once(meanwhile):
-    """Do something while the question is open, and approve; as that does not count any more, reject."""
+    """Do something while the request is open, and approve; reject if the approval no longer counts."""
     done = []
 
     def rule(pending):
@@ -55,7 +55,7 @@ def test_an_approval_is_of_the_version_that_was_shown(stage, cast, person, x, wa
 
 
 @pytest.mark.parametrize("tool", ["agent_retire", "agent_promote"])
-def test_so_it_is_for_what_is_retired_and_promoted(stage, cast, person, x, workspace, tool):
+def test_an_approval_to_retire_or_promote_is_for_the_displayed_text(stage, cast, person, x, workspace, tool):
     person(once(lambda: stage.agents.update("x", instructions="x PERSON")))
     more = {"path": "x.agent"} if tool == "agent_promote" else {}
     cast(boss=[calls(call(tool, {"agent": "x", **more}, "c1")), "over"])
@@ -63,7 +63,7 @@ def test_so_it_is_for_what_is_retired_and_promoted(stage, cast, person, x, works
     assert (x.state, list(workspace.glob("*.agent"))) == (AgentState.ACTIVE, [])
 
 
-def test_of_two_changes_that_were_asked_about_together_one_is_made(stage, cast, person, x):
+def test_of_two_changes_reviewed_together_only_the_first_is_made(stage, cast, person, x):
     person(lambda pending: "approve")
     both = calls(
         call("agent_update", {"agent": "x", "tools": ["write"]}, "u1"),
@@ -75,7 +75,7 @@ def test_of_two_changes_that_were_asked_about_together_one_is_made(stage, cast, 
     assert "changed" in model.told("boss")[1]
 
 
-def test_the_same_name_in_the_next_session_leaves_the_earlier_agent_as_it_was(reopened, cast):
+def test_reusing_a_name_in_the_next_session_does_not_change_the_earlier_agent(reopened, cast):
     first = reopened()
     first.models.use(_says("first answer"))
     first.agents.create("k", "k works OLD", "d")
@@ -109,7 +109,7 @@ def test_requests_that_fail_are_charged(stage):
         stage.agents.call("a", "go")
 
 
-def test_a_call_that_its_budget_ended_goes_on_with_another_one(stage, cast):
+def test_a_call_that_hit_its_budget_can_resume_with_a_larger_budget(stage, cast):
     cast(a=[calls(call("add", {"a": 1, "b": 2}, "c1")), "three"])
     stage.agents.create("a", "a works", "d", tools=["add"], budget={"steps": 1})
     with pytest.raises(AgentError) as raised:
@@ -140,7 +140,7 @@ def test_an_agent_passes_on_only_files_that_it_was_given(stage, cast, workspace)
     assert "the public plan" in done
 
 
-def test_where_the_maker_was_narrowed_what_it_made_is_refused(stage, cast, person):
+def test_an_agent_is_refused_if_its_creator_lost_the_granted_tools(stage, cast, person):
     person(lambda pending: "approve")
     stage.agents.create("lead", "lead works", "d", tools=["write"], toolsets=["dynamic_agents"])
     kid = {"name": "kid", "instructions": "kid works", "description": "d", "tools": ["write"]}
@@ -158,7 +158,7 @@ def test_a_call_that_an_agent_without_tools_makes_up_is_answered(stage, cast):
     assert "no tool" in model.told("a")[0]
 
 
-def test_the_agents_of_a_spawned_child_are_those_of_the_top(stage, x):
+def test_a_spawned_child_shares_the_agents_of_its_parent_tract(stage, x):
     stage.user("hello")
     child = stage.session.spawn(stage, purpose="look")
     assert child.agents is stage.agents
@@ -168,7 +168,7 @@ def test_the_agents_of_a_spawned_child_are_those_of_the_top(stage, x):
 
 
 @pytest.mark.parametrize("given", [{"tools": "add"}, {"toolsets": "code"}])
-def test_a_text_is_no_list_of_names(stage, given):
+def test_a_string_is_refused_in_place_of_a_list_of_names(stage, given):
     with pytest.raises(Exception, match="list"):
         stage.agents.create("a", "a works", "d", **given)
     assert stage.agents.names == []
@@ -194,7 +194,7 @@ def _fails():
     return model
 
 
-def test_what_was_adopted_is_a_function_in_the_next_session_from_the_beginning(reopened, workspace):
+def test_an_adopted_agent_is_callable_from_the_start_of_the_next_session(reopened, workspace):
     first = reopened()
     first.agents.create("k", "k works", "d")
     first.agents.promote("k", "k.agent")
@@ -207,15 +207,15 @@ def test_what_was_adopted_is_a_function_in_the_next_session_from_the_beginning(r
 
 @pytest.mark.parametrize(("first", "second"), [("class", "class_"), ("None_", "None"), ("Class-", "class")])
 def test_no_two_agents_have_one_name_in_python(stage, first, second):
-    """Two together would take all tools from each script."""
+    """Two such agents would remove all tools from every script."""
     stage.agents.create(first, "x works", "d")
     with pytest.raises(AgentError, match=r"would both be tools\.agents\."):
         stage.agents.create(second, "x works", "d")
     assert "3" in str(stage.scripts.run("print(tools.add(a=1, b=2))").to_dict())
 
 
-def test_what_is_adopted_is_the_text_that_was_shown(stage, workspace, monkeypatch):
-    """Also if the file is changed after it was looked at for the last time."""
+def test_adopt_stores_the_displayed_text_if_the_file_changes_afterwards(stage, workspace, monkeypatch):
+    """Even if the file changes after the last read."""
     file = workspace / "y.agent"
     file.write_text("---\nname: y\n---\nGood.")
     question = PendingAdoption(stage.agents, file)
@@ -234,7 +234,7 @@ def test_what_is_adopted_is_the_text_that_was_shown(stage, workspace, monkeypatc
         stage.agents.call("y", "go")
 
 
-def test_an_adoption_shows_what_has_changed_also_where_the_instructions_have_not(stage, workspace):
+def test_an_adoption_shows_changes_even_if_only_the_front_matter_changed(stage, workspace):
     file = workspace / "y.agent"
     file.write_text("---\nname: y\n---\nGood.")
     stage.agents.adopt(file)
@@ -250,7 +250,7 @@ ALIKE = ("h works, number 35059.", "h works, number 115832.")
 
 
 def test_no_two_versions_have_the_same_digits(stage, cast, person):
-    """A standing approval goes by them."""
+    """A standing approval refers to these digits."""
     there = person(lambda pending: allow_for_session)
     model = cast(h=[calls(call("write", {"text": "one"}, "w1")), "over"])
     agent = stage.agents.create("h", ALIKE[0], "d", tools=["write"])
@@ -267,7 +267,7 @@ def test_no_two_versions_have_the_same_digits(stage, cast, person):
     assert len(there.about("write")) == 2
 
 
-def test_so_it_is_in_a_later_session(reopened, workspace):
+def test_versions_with_equal_digits_are_refused_in_a_later_session(reopened, workspace):
     first = reopened()
     first.agents.create("h", ALIKE[0], "d", tools=["write"])
     first.close()
@@ -281,7 +281,7 @@ def test_so_it_is_in_a_later_session(reopened, workspace):
     assert second.agents.names == []
 
 
-def test_an_update_tells_what_somebody_wrote_into_the_file_before_it_is_lost(stage, cast, person, x):
+def test_an_update_shows_manual_edits_of_the_file_before_it_replaces_them(stage, cast, person, x):
     there = person()
     x.path.write_text(x.text + " A line of my own.")
     cast(boss=[change(description="other"), "over"])
@@ -305,7 +305,7 @@ def test_front_matter_has_no_line_that_an_editor_hides(end):
     assert parse_file(f"---\r\nname: x\r\n---\nx{end}works").instructions == f"x{end}works"
 
 
-def test_an_agent_whose_file_cannot_be_removed_is_retired_all_the_same(stage, x):
+def test_retire_succeeds_even_if_the_file_cannot_be_removed(stage, x):
     path = x.path
     path.unlink()
     path.mkdir()
@@ -325,13 +325,13 @@ def test_a_child_with_a_smaller_workspace_begins_no_call_with_more(stage, worksp
     child.close()
 
 
-def test_one_attachment_is_a_list_too(stage, x):
+def test_a_string_is_refused_in_place_of_a_list_of_attachments(stage, x):
     with pytest.raises(ToolExecutionError, match="list"):
         stage.agents.call("x", "go", "plan.txt")
 
 
 @pytest.mark.parametrize("usage", [{"prompt_tokens": 0, "completion_tokens": 0}, {"total_tokens": 0}])
-def test_zeros_in_the_place_of_numbers_are_no_way_around_a_budget(stage, cast, usage):
+def test_zero_token_counts_do_not_bypass_a_budget(stage, cast, usage):
     more = [reply(None, call("add", {"a": 1, "b": number}, f"a{number}"), usage=usage) for number in range(9)]
     cast(w=more)
     stage.agents.create("w", "w works", "d", tools=["add"], budget={"tokens": 6_000})
@@ -339,7 +339,7 @@ def test_zeros_in_the_place_of_numbers_are_no_way_around_a_budget(stage, cast, u
         stage.agents.call("w", "go")
 
 
-def test_who_is_retired_gives_nobody_back_what_it_had_lost(stage, cast, person):
+def test_retiring_the_creator_does_not_restore_lost_rights_of_its_agent(stage, cast, person):
     person()
     stage.agents.create("lead", "lead works", "d", tools=["write"], toolsets=["dynamic_agents"])
     kid = {"name": "kid", "instructions": "kid works", "description": "d", "tools": ["write"]}
@@ -351,7 +351,7 @@ def test_who_is_retired_gives_nobody_back_what_it_had_lost(stage, cast, person):
         stage.agents.call("kid", "write")
 
 
-def test_what_waits_speaks_of_no_chat(stage, cast):
+def test_the_error_for_a_pending_call_names_resume_instead_of_chat(stage, cast):
     stage.agents.create("w", "w works.", "d", tools=["write"])
     cast(w=[calls(call("write", {"text": "t"}, "w1"))])
     with pytest.raises(AgentError) as caught:
@@ -367,14 +367,14 @@ def test_a_promoted_file_has_a_name_that_can_be_read(stage, workspace, x, name):
     assert list(workspace.iterdir()) == []
 
 
-def test_help_on_an_agent_moves_no_cursor_and_turns_no_text_around(stage):
+def test_help_on_an_agent_has_no_control_characters(stage):
     stage.agents.create("y", "y works", "Reads\x1b[2J\x9b31m\u202e books.")
     told = stage.tools.agents.y.__doc__
     assert "Reads" in told
     assert not set(told) & set("\x1b\x9b\u202e")
 
 
-def test_where_the_folder_of_files_was_removed_it_is_made_anew(stage, cast, x):
+def test_a_removed_agents_folder_is_created_again(stage, cast, x):
     shutil.rmtree(stage.agents.directory)
     assert "agent_update creates a new version with a new file" in x.why_blocked
     stage.agents.update("x", instructions="x works well")
@@ -385,10 +385,10 @@ def test_where_the_folder_of_files_was_removed_it_is_made_anew(stage, cast, x):
     assert stage.agents.call("y", "go") == "y over"
 
 
-def test_the_conversation_of_a_call_is_its_own_wherever_the_agent_moved_its_head(
+def test_each_call_has_its_own_conversation_even_if_the_agent_switches_branches(
     reopened, cast, stage, person
 ):
-    """Also where it is gone on with in another process, and for what it has taken."""
+    """Also after a resume in another process, and in the usage counts."""
     person(lambda pending: "approve" if pending.tool_name == "switch" else None)
     stage.agents.create("s", "s works", "d", toolsets=["self"], tools=["write"])
     moves = calls(call("switch", {"target": "call-1"}, "c1"))

@@ -1,4 +1,4 @@
-"""kill -9 in the middle of an agent's call: nothing is executed twice, nothing is left lying about, budgets hold."""
+"""kill -9 during an agent's call: no effect runs twice, no stray files remain, budgets hold."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write(text):
 
 
 def model(messages, **options):
-    """The chat calls `w`, which calls `low` and writes twice: each as its conversation says."""
+    """The chat calls `w`, which calls `low` and writes twice, depending on the conversation."""
     part = next((one["content"].split()[0] for one in messages if one["role"] == "system"), "boss")
     told = sum(one["role"] == "tool" for one in messages)
     steps = {
@@ -50,7 +50,7 @@ def model(messages, **options):
 
 
 class Effects(list):
-    """What was done, in a file that outlives the process; it may end the process in the middle of one."""
+    """The list of effects, in a file that outlives the process. It can end the process during an effect."""
 
     def __init__(self, path, end_at="", when=""):
         super().__init__(json.loads(line) for line in path.read_text().splitlines() if line)
@@ -76,7 +76,7 @@ def opened(folder, effects):
 
 
 def run_and_end(folder, end_at, when, number="0"):
-    """Have the chat call the agent, and end the process at an effect, or after so many transactions."""
+    """Let the chat call the agent, and end the process at an effect, or after a number of transactions."""
     folder = Path(folder)
     tract = opened(folder, Effects(folder / "effects", end_at, when))
     tract.agents.create("low", "low works.", "d", tools=["write"])
@@ -102,7 +102,7 @@ def run_and_end(folder, end_at, when, number="0"):
 
 
 def warm_up():
-    """Do the work once in the process that forks the others."""
+    """Do the work once in the process that forks the others, to load its imports."""
     begin = Database.write
     with TemporaryDirectory() as folder:
         Path(folder, "effects").touch()
@@ -112,7 +112,7 @@ def warm_up():
 
 @pytest.fixture
 def killed(tmp_path, forker):
-    """Run it in a process that ends as it is told, and return the folder."""
+    """Run the scenario in a process that is killed, and return the folder."""
 
     def give(end_at="", when="", number=0, name="here"):
         folder = tmp_path / name
@@ -130,7 +130,7 @@ def texts(folder):
 
 
 def strays(folder):
-    """All files but the agents' own, the store's, and the list of effects."""
+    """All files except agent files, the store, and the list of effects."""
     own = {"w.agent", "low.agent", "effects"}
     return [
         path.name
@@ -140,12 +140,12 @@ def strays(folder):
 
 
 def all_of(end_at):
-    """What is done in the end: `low`, which was made in the session that ended, is called by nobody anew."""
+    """Expected effects in the end. `low` belongs to the ended session and is not called again."""
     return {"one", "two"} if end_at == "one" else {"one", "low", "two"}
 
 
 def steps_of(end_at):
-    """Requests in the end: four of `w`, and two of `low`."""
+    """Expected requests in the end: four of `w`, and two of `low`."""
     return 4 if end_at == "one" else 6
 
 
@@ -170,8 +170,8 @@ def check_after_restart(tract):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("end_at", "when"), CASES)
-def test_a_person_has_the_chat_go_on(killed, end_at, when):
-    """The chat's call is asked about, as nobody knows its end; a yes goes on with the call that was left."""
+def test_the_user_can_resume_the_chat(killed, end_at, when):
+    """The chat's call needs approval, as its outcome is unknown. Approval resumes the unfinished call."""
     folder, _ = killed(end_at, when)
     assert strays(folder) == []
     effects = Effects(folder / "effects")
@@ -183,7 +183,7 @@ def test_a_person_has_the_chat_go_on(killed, end_at, when):
         there = tract.reviewer.channel
         (about,) = there.about("agent_call")[:1]
         assert "it began earlier" in about.why()
-        # what was in the middle of being done is asked about again, and this person says yes; nothing else is made twice
+        # the user approves the interrupted effect again; no other effect runs twice
         twice = {end_at} if when == "after" else set()
         assert [text for text in texts(folder) if texts(folder).count(text) > 1] == sorted(twice) * 2
         assert set(texts(folder)) == all_of(end_at)
@@ -196,7 +196,7 @@ def test_a_person_has_the_chat_go_on(killed, end_at, when):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("end_at", "when"), CASES)
-def test_who_says_no_has_nothing_made_again(killed, end_at, when):
+def test_rejecting_the_interrupted_call_repeats_nothing(killed, end_at, when):
     folder, _ = killed(end_at, when)
     before = texts(folder)
     with opened(folder, Effects(folder / "effects")) as tract:
@@ -208,7 +208,7 @@ def test_who_says_no_has_nothing_made_again(killed, end_at, when):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("end_at", "when"), CASES)
-def test_a_person_goes_on_with_the_agent_alone(killed, end_at, when):
+def test_the_user_can_resume_the_interrupted_agent_without_the_chat(killed, end_at, when):
     folder, _ = killed(end_at, when)
     with opened(folder, Effects(folder / "effects")) as tract:
         check_after_restart(tract)
@@ -227,18 +227,18 @@ def test_a_person_goes_on_with_the_agent_alone(killed, end_at, when):
 
 
 @pytest.mark.slow
-def test_what_was_taken_before_counts_when_it_goes_on(killed):
+def test_usage_before_the_kill_counts_after_resume(killed):
     folder, _ = killed("two", "before")
     with opened(folder, Effects(folder / "effects")) as tract:
         tract.agents.resume("w")
         (made,) = tract.agents.calls_of("w")
-        # 20 requests in all: three of its own and two of `low` were made before
+        # 20 requests in all: `w` made three before the kill, and `low` made two
         assert made.limits.steps == 15
         assert tract.agents.past()[1].name == "w"
 
 
 @pytest.mark.slow
-def test_a_model_cannot_call_what_is_past(killed):
+def test_a_model_cannot_call_an_agent_of_an_earlier_session(killed):
     folder, _ = killed("two", "before")
     with opened(folder, Effects(folder / "effects")) as tract:
         cast = Cast(boss=[calls(ask("w", "n1", TASK)), "over"])
@@ -249,9 +249,7 @@ def test_a_model_cannot_call_what_is_past(killed):
 
 
 @pytest.mark.parametrize("planted", [False, True])
-def test_a_call_that_somebody_wrote_into_the_store_is_asked_about(
-    stage, store, reopened, cast, done, planted
-):
+def test_a_tool_call_planted_in_the_store_needs_approval(stage, store, reopened, cast, done, planted):
     cast(w=[reply(None, write("one"))])
     stage.agents.create("w", "w works.", "d", tools=["write"])
     with pytest.raises(AgentError, match="decision"):
@@ -277,7 +275,8 @@ def test_a_call_that_somebody_wrote_into_the_store_is_asked_about(
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(1, 9))
 def test_killed_after_each_transaction(killed, first):
-    """Wherever the process ends, a person who says yes to everything comes to the same end, with nothing made twice."""
+    """After a kill at any transaction, a user who approves everything gets the same result, without
+    repeated effects."""
     _, done = killed(name="whole")
     transactions = int(done.stdout)
     assert transactions > 20
@@ -288,7 +287,7 @@ def test_killed_after_each_transaction(killed, first):
         with opened(folder, Effects(folder / "effects")) as tract:
             try:
                 tract.chat(None)
-            except Exception as error:  # nothing was said yet, or all is said
+            except Exception as error:  # no message exists yet, or the turn is complete
                 assert "no turn to continue" in str(error) or "ends with nothing" in str(error), error
             after = texts(folder)
             assert after[: len(before)] == before
@@ -303,7 +302,7 @@ HANGING = "import sys; from tests.agents.test_killed import run_and_hang; run_an
 
 
 def run_and_hang(folder):
-    """Call an agent whose model says that it was asked, and never replies."""
+    """Call an agent whose model reports the request, and never replies."""
 
     def hangs(messages, **options):
         print("asked", flush=True)
@@ -315,8 +314,8 @@ def run_and_hang(folder):
     tract.agents.call("w", "go")
 
 
-def test_what_another_process_is_at_is_not_left(tmp_path):
-    """Two processes use one store at once: a call that is under way in one of them is nobody else's to go on with."""
+def test_a_call_running_in_another_process_is_not_shown_as_unfinished(tmp_path):
+    """Two processes use one store: a call that runs in one cannot be resumed in the other."""
     with subprocess.Popen(
         [sys.executable, "-c", HANGING, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as other:
@@ -343,8 +342,8 @@ def test_what_another_process_is_at_is_not_left(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [["low", "w"], ["low"], ["w"]])
-def test_an_answer_that_came_meanwhile_is_told_to_who_had_asked(killed, names):
-    """A person has those below go on first; then those above get these answers, and call nobody again."""
+def test_a_late_answer_is_reported_to_the_asker(killed, names):
+    """The user resumes nested agents first. Their callers then get these answers and make no new call."""
     folder, _ = killed("low", "after")
     with opened(folder, Effects(folder / "effects")) as tract:
         for name in names:
@@ -357,7 +356,7 @@ def test_an_answer_that_came_meanwhile_is_told_to_who_had_asked(killed, names):
             "low",
             "low",
             "two",
-        ]  # `low` was in the middle of it, and this person says yes
+        ]  # `low` was interrupted, and the user approves its repetition
         for name, steps in (("w", 6), ("low", 2)):
             (made,) = tract.agents.calls_of(name)
             assert (made.state, made.used["steps"]) == (CallState.DONE, steps)

@@ -1,4 +1,5 @@
-"""A model that makes a helper, tries it, betters it, and has a person keep it: over a real server, in each dialect."""
+"""A model creates a helper, tries it and improves it; the user keeps it. Over a real server, in
+each dialect."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def test_create_call_evaluate_update_call_promote_adopt(
 ):
     there = person()
     answers = [Answer(dialect.stream(one) if streamed else dialect.whole(one)) for one in SCRIPT]
-    if streamed:  # who is called streams only for who looks on
+    if streamed:  # agents stream only if an observer is registered
         stage.agents.on_turn.append(lambda call, event: None)
     with provider(*answers) as server:
         stage.models.use(made(dialect, server))
@@ -69,7 +70,7 @@ def test_create_call_evaluate_update_call_promote_adopt(
         assert [one["role"] for one in read.compile().to_dicts()] == ["system", "user", "assistant"]
 
 
-def test_what_an_agent_found_out_is_taken_up(stage, cast):
+def test_collapse_adds_the_agents_answer_to_the_context(stage, cast):
     cast(w=["Rome is sunny."])
     stage.user("How is it?")
     stage.agents.create("w", "w works.", "d")

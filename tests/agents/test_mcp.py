@@ -1,4 +1,5 @@
-"""Agents that were granted tools of an MCP server: just these, asked about as ever, and as long as they are there."""
+"""Agents with granted tools of an MCP server: only these tools, with the usual approvals, while the
+server exists."""
 
 from __future__ import annotations
 
@@ -19,11 +20,12 @@ ADD = call("places_add", {"a": 1, "b": 2}, "p1")
 
 @pytest.fixture
 def places(stage):
-    """A server with several tools. It says that `find` reads only, which is its own word: it is asked about as well."""
+    """A server with several tools. It declares `find` as read-only; this is not trusted, so `find`
+    needs approval."""
     return stage.mcp.add("places", command("honest"))
 
 
-def test_one_tool_is_granted_and_not_its_sisters(stage, cast, person, places):
+def test_a_grant_of_one_tool_does_not_include_the_other_tools_of_its_server(stage, cast, person, places):
     there = person()
     stage.agents.create("w", "w works.", "d", tools=["places.find"])
     model = cast(w=[calls(FIND), calls(ECHO), calls(call("places.add", {"a": 1}, "p2")), "over"])
@@ -45,7 +47,7 @@ REACHING = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reaching", REACHING)
-def test_no_script_of_it_reaches_its_sisters_either(stage, cast, person, places, reaching):
+def test_scripts_of_an_agent_cannot_call_other_tools_of_the_server(stage, cast, person, places, reaching):
     there = person()
     stage.agents.create("w", "w works.", "d", tools=["places.find"], toolsets=["code"])
     scripts = [f"print(tools.places.find(name='Rome'))\nprint('then', {one})" for one in ("1", reaching)]
@@ -58,7 +60,7 @@ def test_no_script_of_it_reaches_its_sisters_either(stage, cast, person, places,
     assert {one.tool_name for one in there.questions} == {"places.find"}
 
 
-def test_a_tool_that_changes_something_is_asked_about_in_its_name(stage, cast, person, places):
+def test_the_request_for_a_server_tool_names_the_agent_as_actor(stage, cast, person, places):
     there = person(lambda pending: "approve" if pending.tool_name == "places.add" else "no")
     agent = stage.agents.create("w", "w works.", "d", tools=["places.add", "places.echo"])
     model = cast(w=[calls(ADD, ECHO), "over"])
@@ -80,7 +82,7 @@ def test_the_toolset_of_a_server_are_its_tools(stage, cast, person, places):
 
 
 @pytest.mark.parametrize("name", ["agents", "code", "dynamic_agents", "self"])
-def test_no_server_joins_what_was_granted_already(stage, name):
+def test_an_mcp_server_cannot_use_the_name_of_an_existing_toolset(stage, name):
     agent = stage.agents.create("w", "w works.", "d", toolsets=["code"])
     before = stage.agents.toolsets["code"]
     with pytest.raises(McpError, match="cannot be the name of an MCP server"):
@@ -89,7 +91,7 @@ def test_no_server_joins_what_was_granted_already(stage, name):
     assert stage.agents.get("w") is agent
 
 
-def test_an_agent_grants_no_more_of_a_server_than_it_has(stage, cast, person, places):
+def test_an_agent_can_only_grant_server_tools_that_it_has(stage, cast, person, places):
     person()
     stage.agents.create("top", "top works.", "d", tools=["places.find"], toolsets=["dynamic_agents"])
     model = cast(

@@ -1,4 +1,4 @@
-"""Agents that an orchestrator makes and calls: under its level of autonomy, which is theirs too."""
+"""Agents that an orchestrator creates and calls. Its level of autonomy applies to them too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WRITES = calls(call("write", {"text": "1"}, "w1"))
 
 @pytest.fixture
 def orchestrated(stage):
-    """Have an orchestrator with the tools of agents look after the context, at a level."""
+    """Let an orchestrator with the agent tools manage the context, at a level of autonomy."""
 
     def give(level="autonomous"):
         stage.user("There is something to look after.")
@@ -24,7 +24,7 @@ def orchestrated(stage):
     return give
 
 
-def test_a_person_reads_what_it_makes_whatever_its_level(stage, cast, person, orchestrated, done):
+def test_creating_an_agent_needs_the_users_approval_at_every_level(stage, cast, person, orchestrated, done):
     there = person(lambda pending: "approve" if pending.tool_name == "agent_create" else "not that")
     changed = call("agent_update", {"agent": "y", "instructions": "y obeys."}, "c3")
     model = cast(

@@ -1,4 +1,4 @@
-"""Agents side by side: the same outcome as one after the other, in lanes; a barrier, Stop, and a cassette."""
+"""Parallel agents: the same outcome as in sequence. Lanes, barriers, Stop, and cassettes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def add(number):
 
 
 def parts(**more):
-    """Each adds something up, then answers."""
+    """Each agent adds something up, then answers."""
     return {
         name: [calls(add(number)), f"{name} found {number + 1}"] for number, name in enumerate(NAMES)
     } | more
@@ -36,7 +36,7 @@ def staffed(tract):
 
 
 def outcome(tract):
-    """What all agents' conversations hold, and what the chat's does: by the hashes of contents."""
+    """The conversations of all agents and of the chat, as content hashes."""
     found = {}
     for name in NAMES:
         with tract.agents.transcript(name) as read:
@@ -53,7 +53,7 @@ def one_by_one():
     return [*(calls(ask(name, f"c{name}")) for name in NAMES), "over"]
 
 
-def test_four_side_by_side_come_out_as_one_after_the_other(stage, cast, done):
+def test_four_parallel_agents_give_the_same_result_as_in_sequence(stage, cast, done):
     met = threading.Barrier(len(NAMES))
 
     def waits(text):
@@ -65,7 +65,7 @@ def test_four_side_by_side_come_out_as_one_after_the_other(stage, cast, done):
 
     made = parts(boss=in_one_step())
     for name in NAMES:
-        made[name][0] = waits(made[name][0])  # each waits for all others: they overlap, or this fails
+        made[name][0] = waits(made[name][0])  # each waits for all others: they overlap, or the test fails
     cast(**made)
     assert staffed(stage).chat("Go.").text == "over"
     with Tract.open() as other:
@@ -75,7 +75,7 @@ def test_four_side_by_side_come_out_as_one_after_the_other(stage, cast, done):
     assert sorted(done) == [("add", number, 1) for number in range(4)]
 
 
-def test_distinct_agents_work_side_by_side_and_the_calls_of_one_in_order(stage, cast):
+def test_calls_of_different_agents_run_in_parallel_and_calls_of_one_agent_in_order(stage, cast):
     met, order = threading.Barrier(2), []
 
     def ant(messages):
@@ -95,7 +95,7 @@ def test_distinct_agents_work_side_by_side_and_the_calls_of_one_in_order(stage, 
     assert [one.number for one in stage.agents.get("ant").calls] == [1, 2]
 
 
-def test_by_name_or_by_agent_call_it_is_the_same_lane(stage, cast):
+def test_calls_by_name_and_by_agent_call_share_the_lane_of_the_agent(stage, cast):
     busy, overlapped = threading.Lock(), []
 
     def ant(messages):
@@ -109,7 +109,7 @@ def test_by_name_or_by_agent_call_it_is_the_same_lane(stage, cast):
     assert overlapped == [False, False]
 
 
-def test_what_changes_something_in_between_waits_and_is_waited_for(stage, cast, person, done):
+def test_a_writing_call_between_agent_calls_is_a_barrier(stage, cast, person, done):
     person()
 
     def finds(name):
@@ -140,7 +140,7 @@ def test_create_and_call_in_one_answer_happen_in_order(stage, cast, person):
     assert [one.get("answer") for one in told] == [None, "one", None, "three", "two"]
 
 
-def test_one_that_fails_leaves_the_others_alone(stage, cast):
+def test_one_failing_agent_does_not_affect_the_others(stage, cast):
     model = cast(boss=in_one_step(), **(parts() | {"bee": [RuntimeError("the model broke")]}))
     assert staffed(stage).chat("Go.").text == "over"
     told = model.told(BOSS)
@@ -190,7 +190,7 @@ def test_stop_in_the_middle_stops_the_whole_tree(stage, cast, what):
     assert stage.agents.resume("ant") == "ant went on"
 
 
-def test_a_stop_reaches_down_to_who_was_called_by_who_was_called(stage, cast):
+def test_a_stop_also_ends_nested_agents(stage, cast):
     begun, go_on = threading.Event(), threading.Event()
 
     def works(messages):
@@ -228,8 +228,8 @@ LATE = {
 @pytest.mark.slow
 @pytest.mark.parametrize("what", ["chat", "top"])
 @pytest.mark.parametrize("late", LATE)
-def test_who_replies_after_its_tree_was_stopped_is_stopped_too_and_charged_above(stage, cast, what, late):
-    """Its model hangs, so that whoever called it does not wait for it, and has ended before it."""
+def test_an_agent_that_replies_after_a_stop_is_stopped_and_charged_to_its_callers(stage, cast, what, late):
+    """Its model hangs, so its caller does not wait for it and ends first."""
     reply, note, tokens, asked = LATE[late]
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
 
@@ -260,19 +260,19 @@ def test_who_replies_after_its_tree_was_stopped_is_stopped_too_and_charged_above
     top, low = stage.agents.get("top"), stage.agents.get("low")
     assert low.calls[0].state is CallState.STOPPED
     assert low.calls[0].note.startswith(note)
-    stage.agents.close()  # waits until what they took is charged
+    stage.agents.close()  # waits until the usage is charged
     taken = {"steps": 2.0, "tokens": float(tokens)}
     for used in (top.calls[0].used, stage.agents.meter_of(top).spent, stage.agents.meter.spent):
         assert {name: used[name] for name in taken} == taken
     (kept,) = stage.agents.records.calls("top")
     assert kept.used == top.calls[0].used
     model.parts["low"] = ["low over"]
-    assert stage.agents.resume("low") == "low over"  # a reply that came is not asked for again
+    assert stage.agents.resume("low") == "low over"  # a stored reply is not requested again
     assert len(model.asked["low"]) == 1 + asked
 
 
-def test_one_that_calls_two_at_once_shares_its_budget_among_them(stage, cast):
-    """What is left of the caller's is not all set aside for whoever begins first."""
+def test_two_parallel_agent_calls_share_the_callers_budget(stage, cast):
+    """The first call does not reserve the caller's whole remaining budget."""
     met = threading.Barrier(2)
 
     def works(messages):
@@ -290,7 +290,7 @@ def test_one_that_calls_two_at_once_shares_its_budget_among_them(stage, cast):
     assert stage.agents.get("top").calls[0].used["steps"] == 4
 
 
-def test_closing_the_tract_ends_what_is_under_way(stage, cast):
+def test_closing_the_tract_ends_running_agent_calls(stage, cast):
     begun, go_on = threading.Event(), threading.Event()
 
     def works(messages):
@@ -324,7 +324,7 @@ def test_closing_the_tract_ends_what_is_under_way(stage, cast):
 
 
 def recorded(session, tract, done):
-    """Two agents at work in one step, with a person who is asked by one of them."""
+    """Two agents work in one step; one of them asks the user."""
     furnish(tract, done)
     tract.reviewer.channel = Person()
     for name in NAMES[:2]:
@@ -338,8 +338,8 @@ def recorded(session, tract, done):
 
 
 @pytest.mark.parametrize("first", [0, 1])
-def test_a_cassette_of_two_side_by_side_comes_out_the_same(tmp_path, first):
-    """Whoever of the two came first when it was recorded, and comes first when it is replayed."""
+def test_a_cassette_of_two_parallel_agents_is_replayed_with_the_same_result(tmp_path, first):
+    """For each order of the two agents when recorded and when replayed."""
     cassette, turns = tmp_path / "talk.cassette.jsonl", [threading.Event(), threading.Event()]
 
     def in_turn(place, text):

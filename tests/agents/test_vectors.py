@@ -1,4 +1,4 @@
-"""The cases of `vectors/agents.json`: F are files, W is what a model's or a person's call comes to."""
+"""The cases of `vectors/agents.json`: F are files, W are calls of a model or a user with their results."""
 
 from __future__ import annotations
 
@@ -30,9 +30,12 @@ FRONT = {
     "compatible_models is a string": "---\nname: a\ncompatible_models: openai/*\n---\nx",
     "no model": "---\nname: a\n---\nx",
 }
-IN_KERNELS = {  # what a kernel of its own is needed for
+IN_KERNELS = {  # cases that need a separate kernel
     "W21": ("tests.kernels.test_ladder", "test_a_click_reaches_code_that_waits"),
-    "W22": ("tests.kernels.test_ladder", "test_without_input_it_is_refused_at_once_and_stays_in_the_inbox"),
+    "W22": (
+        "tests.kernels.test_ladder",
+        "test_without_input_the_wait_fails_at_once_and_the_inbox_keeps_the_request",
+    ),
 }
 
 
@@ -57,7 +60,7 @@ def test_a_file_is_read_or_refused(case):
 
 @pytest.fixture
 def told(stage, cast, person, files):
-    """Have the chat's model make calls of a vector, and return what it is told of each; a person approves all."""
+    """Let the chat's model make the calls of a vector; return the results. The user approves everything."""
 
     def give(*made, **parts):
         person()
@@ -95,7 +98,7 @@ def test_w05_names_are_compared_without_their_case(told, stage):
 
 
 @pytest.mark.parametrize("case", ["W06", "W07"])
-def test_any_text_comes_back_as_it_was(told, stage, case):
+def test_any_text_is_stored_and_read_back_unchanged(told, stage, case):
     given_texts = given(case)["create"]
     texts = {"instructions": "Work.", "description": "d", **given_texts}
     answer = json.loads(told(create("keeper", "c1", **texts))[0])
@@ -107,7 +110,7 @@ def test_any_text_comes_back_as_it_was(told, stage, case):
     assert expected(case) == {"ok": True, "round_trip_equal": True}
 
 
-def test_w08_an_unknown_toolset_is_answered_with_the_allowed_ones(told, stage, files):
+def test_w08_an_unknown_toolset_error_lists_the_allowed_toolsets(told, stage, files):
     (answer,) = told(create("w", "c1", **given("W08")["create"]))
     assert "Allowed: dynamic_agents, self" in answer
     assert (list(stage.agents), files()) == ([], [])
@@ -160,7 +163,7 @@ def test_w12_a_failed_write_leaves_nothing(stage, files, monkeypatch, part):
     assert stage.agents.create("second", "Work.", "d").path.exists()
 
 
-def test_w13_a_file_of_an_earlier_session_is_in_nobodys_way(stage, reopened):
+def test_w13_a_file_of_an_earlier_session_does_not_block_its_name(stage, reopened):
     first = stage.agents.create("w", "Work.", "d")
     old, text = first.path, first.text
     stage.close()
@@ -170,8 +173,8 @@ def test_w13_a_file_of_an_earlier_session_is_in_nobodys_way(stage, reopened):
     assert old.read_text() == text
 
 
-def test_w14_a_padded_name_is_no_other_name(stage, cast, person):
-    """Nothing that was said about `w` can be passed by with a name that is nearly the same: there is no such agent."""
+def test_w14_a_padded_name_is_refused(stage, cast, person):
+    """A name similar to `w` cannot bypass decisions about `w`: no such agent exists."""
     person()
     stage.agents.create("w", "w works.", "d")
     model = cast(boss=[calls(ask(given("W14")["call"]["agent"], "c1")), "over"])
@@ -189,12 +192,12 @@ def test_w15_a_file_outside_of_the_workspace_is_not_given_away(stage, cast, pers
     assert stage.chat("Go.").text == "over"
     (answer,) = model.told("boss")
     assert "swordfish" not in str(model.asked)
-    if hasattr(stage, "workspace"):  # a person says its roots
+    if hasattr(stage, "workspace"):  # the user sets its roots
         assert "I read it" not in answer
         assert "workspace" in answer
 
 
-def test_w16_a_refusal_is_an_answer_and_the_child_goes_on(stage, cast, person, done):
+def test_w16_a_rejected_call_is_an_error_result_and_the_child_continues(stage, cast, person, done):
     there = person(lambda pending: "not today" if pending.tool_name == "write" else "approve")
     model = cast(
         boss=[calls(create("w", "c1", tools=["write"]), ask("w", "c2")), "over"],
@@ -224,7 +227,7 @@ def test_w17_a_file_that_was_changed_blocks_its_agent(stage, cast):
     assert stage.agents.get("w").version == 2
 
 
-def test_w18_what_is_allowed_to_one_agent_is_asked_of_another(stage, cast, person, done):
+def test_w18_a_session_approval_of_one_agent_does_not_cover_another(stage, cast, person, done):
     for name in ("w1", "w2"):
         stage.agents.create(name, f"{name} works.", "d", tools=["write"])
     there = person(lambda pending: allow_for_session)
@@ -237,7 +240,7 @@ def test_w18_what_is_allowed_to_one_agent_is_asked_of_another(stage, cast, perso
     assert done == [("write", "t")] * 3
 
 
-def test_w19_a_budget_ends_a_call_and_says_what_it_took(stage, cast, person):
+def test_w19_a_budget_ends_a_call_and_the_error_shows_the_usage(stage, cast, person):
     model = cast(
         boss=[calls(create("w", "c1", tools=["add"], budget={"steps": 2}), ask("w", "c2")), "over"],
         w=[calls({**ADD, "id": f"a{n}"}) for n in range(3)],
@@ -250,13 +253,13 @@ def test_w19_a_budget_ends_a_call_and_says_what_it_took(stage, cast, person):
     assert stage.agents.meter.spent["steps"] == 2
     assert (
         response.usage["total_tokens"] == 24
-    )  # its own requests; the limit of tokens counts those of agents, too
+    )  # its own requests; the token limit also counts those of agents
 
 
 ADD = {"id": "a1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}
 
 
-def test_w20_at_the_depth_limit_there_are_no_tools_to_go_deeper(stage, cast, person):
+def test_w20_an_agent_at_the_depth_limit_has_no_tools_to_create_or_call_agents(stage, cast, person):
     person()
     stage.agents.limits = TreeLimits(depth=2)
     stage.agents.create("leaf", "leaf works.", "d")
@@ -277,7 +280,7 @@ def test_w20_at_the_depth_limit_there_are_no_tools_to_go_deeper(stage, cast, per
 
 
 @pytest.mark.parametrize("case", IN_KERNELS)
-def test_what_kernels_show_is_shown_there(case):
+def test_kernel_cases_have_their_test_in_the_kernel_tests(case):
     module, name = IN_KERNELS[case]
     assert inspect.isfunction(getattr(importlib.import_module(module), name)), expected(case)
 

@@ -1,4 +1,4 @@
-"""What code can reach, and what a change can newly reach: too much is a nuisance, too little is a hole."""
+"""The capabilities of code, and those added by a change. Too many annoy, too few are a security hole."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_harmless_edits_widen_nothing(old, new):
     assert widened(reach(old), reach(new)) == Capabilities()
 
 
-# old, new, and entries that must be among what is gained
+# old code, new code, and capabilities that must be among the new ones
 WIDENED = {
     "import": ("", "import os", {"imports os"}),
     "submodule": ("import urllib", "import urllib.request", {"imports urllib.request"}),
@@ -209,12 +209,12 @@ WIDENED = {
 
 
 @pytest.mark.parametrize(("old", "new", "expected"), WIDENED.values(), ids=WIDENED.keys())
-def test_what_is_new_is_told(old, new, expected):
+def test_new_capabilities_are_reported(old, new, expected):
     assert expected <= gained(old, new)
     assert widened(reach(old), reach(new)) != Capabilities()
 
 
-def test_all_of_a_simple_action():
+def test_capabilities_of_a_simple_action_are_complete():
     code = "import os\nif 'a' in pending.fields['x']:\n    pending.fields['x'] = 2\npending.tract.compile()\nos.getcwd()"
     assert reach(code) == Capabilities(
         imports=frozenset({"os"}),
@@ -252,7 +252,7 @@ def test_a_parameter_is_not_the_builtin_of_its_name():
 
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "analyzer.json").read_text(encoding="utf-8"))
-ENDLESS = {"dos-01", "dos-04", "dos-18"}  # they take time, and reach nothing
+ENDLESS = {"dos-01", "dos-04", "dos-18"}  # they take time and have no capabilities
 
 
 def test_every_adversarial_snippet_widens():
@@ -264,7 +264,7 @@ def test_every_adversarial_snippet_widens():
 
 
 @pytest.mark.parametrize("code", [code for code, _ in SPECIAL.values()], ids=SPECIAL.keys())
-def test_what_cannot_be_read_is_unknown(code):
+def test_capabilities_of_unparsable_code_are_unknown(code):
     assert capabilities_of(code) == Capabilities(unknown=frozenset({"code that does not parse"}))
 
 

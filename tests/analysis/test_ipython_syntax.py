@@ -40,7 +40,7 @@ def test_shell_escapes(code):
         ("get_ipython().run_line_magic('sx', 'ls')", "critical"),
     ],
 )
-def test_magics_by_what_they_do(code, level):
+def test_the_level_of_a_magic_follows_its_effect(code, level):
     assert [str(f.level) for f in analyze(code).findings if f.code == "TJ104"] == [level]
 
 
@@ -85,7 +85,7 @@ UNKNOWN_MAGICS = {
 
 
 @pytest.mark.parametrize(("code", "finding"), UNKNOWN_MAGICS.items())
-def test_what_an_unknown_magic_gets_is_analysed(code, finding):
+def test_arguments_of_an_unknown_magic_are_analysed(code, finding):
     assert finding in found(code)
 
 
@@ -101,7 +101,7 @@ def test_a_harmless_body_of_an_unknown_magic_is_medium(body):
     assert found(f"%%never_heard_of\n{body}") == {("TJ104", "medium")}
 
 
-def test_a_magic_of_this_package_is_no_unknown_one():
+def test_magics_of_this_package_are_known():
     assert found("%%tract_operation\nname: x\ncode: |\n  rm -rf x") == set()
 
 
@@ -110,7 +110,7 @@ def test_showing_all_variables_of_the_environment():
     assert found("%env HOME") == {("TJ104", "medium")}
 
 
-def test_what_follows_an_escape_is_analysed():
+def test_code_after_a_shell_escape_is_analysed():
     assert {("TJ103", "critical"), ("TJ102", "critical")} <= found("!ls\neval('1')")
     assert {("TJ103", "critical"), ("TJ901", "high")} <= found("!ls\ndef f(:")
 
@@ -147,7 +147,7 @@ def test_cells_that_are_python_after_all(code):
     assert found(code) == set()
 
 
-def test_a_name_of_ones_own_is_no_magic():
+def test_a_user_function_is_not_taken_for_a_magic():
     assert found("run (1)", "def run(x):\n    return x") == set()
 
 
@@ -156,7 +156,7 @@ def test_asking_for_help_runs_nothing(code):
     assert found(code) == set()
 
 
-def test_the_place_of_what_has_no_sign():
+def test_findings_in_magics_without_a_percent_sign_have_a_position():
     (finding,) = [f for f in analyze("  rm -rf x").findings if f.code == "TJ104"]
     assert (finding.span.column, finding.span.end_column, finding.text) == (2, 10, "rm -rf x")
     (finding,) = [f for f in analyze("/eval x").findings if f.code == "TJ102"]

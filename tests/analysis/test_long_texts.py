@@ -1,4 +1,4 @@
-"""Texts of any length are seen; only computed texts are bounded."""
+"""The analysis reads texts of any length. Only computed texts are limited."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_long_text_without_anything_is_quiet():
     )
 
 
-def test_what_a_long_text_decodes_to_is_not_known():
+def test_decoding_a_long_text_gives_an_unknown_value():
     assert ("TJ105", "high") in found(
         f"import base64, pandas as pd\npd.eval(base64.b64decode('{'QUFB' * 2000}'))"
     )

@@ -1,4 +1,4 @@
-"""Objects, functions and wrappers that earlier code made: one cell, and the set-up in a cell before."""
+"""Objects, functions and wrappers from earlier code: in the same cell, or in a cell before."""
 
 from __future__ import annotations
 
@@ -229,25 +229,25 @@ def is_high(code, *before):
 
 
 @pytest.mark.parametrize(("setup", "act"), DANGEROUS, ids=[act for _, act in DANGEROUS])
-def test_what_an_object_does_depends_on_its_origin(setup, act):
+def test_the_origin_of_an_object_decides_the_risk_of_its_methods(setup, act):
     assert is_high(f"{setup}\n{act}")
     assert is_high(act, setup)
 
 
 @pytest.mark.parametrize(("setup", "act"), HARMLESS, ids=[act for _, act in HARMLESS])
-def test_ordinary_methods_stay_quiet(setup, act):
+def test_ordinary_methods_stay_below_high(setup, act):
     assert not is_high(f"{setup}\n{act}")
     assert not is_high(act, setup)
 
 
-def test_a_function_of_an_earlier_cell_is_reported_once_where_this_cell_first_names_it():
+def test_a_function_of_an_earlier_cell_is_reported_once_at_its_first_use():
     result = analyze("x = 1\ncalc('a')\ncalc('b')", "def calc(text):\n    return eval(text)")
     (finding,) = result.findings
     assert (finding.code, finding.level, finding.span.line, finding.text) == ("TJ102", "critical", 2, "calc")
     assert finding.reason == "calc, from an earlier cell: eval runs text as code."
 
 
-def test_what_a_function_calls_counts():
+def test_calls_inside_a_called_function_are_reported():
     before = ["def inner(text):\n    exec(text)", "def outer(text):\n    inner(text)\n    outer(text)"]
     assert ("TJ102", "critical") in found("outer(x)", *before)
 
@@ -256,7 +256,7 @@ def test_a_function_that_is_defined_again_replaces_the_one_before():
     first, second = "def calc(x):\n    return eval(x)", "def calc(x):\n    return float(x)"
     assert found("calc('1')", first, second) == set()
     assert ("TJ102", "critical") in found("calc('1')", second, first)
-    # This may have failed before it came to the definition.
+    # This cell may have failed before the definition.
     assert ("TJ102", "critical") in found("calc('1')", first, f"check()\n{second}")
     assert ("TJ102", "critical") in found(f"calc('1')\n{second}", first)
 
@@ -277,7 +277,7 @@ def test_an_object_of_unknown_origin_that_sends_a_body_to_an_address():
     assert found("def check(client):\n    client.post('/rows', json=rows)") == set()
 
 
-def test_a_session_is_told_all_cells_or_each():
+def test_a_session_remembers_the_cells_before_until_new_ones_are_passed():
     session, cells = AnalysisSession(), ["drop = lambda p: exec(p)"]
     assert session.analyze("drop(x)", cells_before=cells).findings
     assert session.analyze("drop(x)").findings

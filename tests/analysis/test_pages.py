@@ -1,4 +1,4 @@
-"""The manual: every rule has a page, the page's example is found by its rule, and the document is up to date."""
+"""The manual: each rule has a page, the rule reports the page's example, and the document is up to date."""
 
 import re
 from pathlib import Path
@@ -38,10 +38,10 @@ def test_nearly_every_rule_has_an_example_in_python():
         "TJ902",
         "TJ903",
         "TJ904",
-    }  # these cannot be written down
+    }  # these have no written example
 
 
-def test_the_index_has_a_row_for_each_rule_that_leads_to_its_page():
+def test_the_index_links_each_rule_to_its_page():
     rows, document = pages.index().splitlines()[2:], pages.document()
     assert len(rows) == len(RULES)
     for row, rule in zip(rows, RULES.values(), strict=True):

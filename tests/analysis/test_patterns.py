@@ -1,7 +1,7 @@
-"""Every pattern of the analysis takes time in proportion to its text, also for the worst text found for it.
+"""Every pattern of the analysis takes linear time, even on the worst text found for it.
 
-``re`` counts no steps, so CPU time of this thread is measured. The bounds leave a factor of four to noise: from a
-text to one that is eight times as long, linear time grows by 8, quadratic time by 64.
+``re`` does not count steps, so the tests measure the CPU time of this thread. If a text becomes eight times
+as long, linear time grows by 8 and quadratic time by 64. The limit allows noise of a factor of four.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PREFIXES = ("", "a", "x = ", "%a", "<a ", "'")
 
 
 def patterns():
-    """Each pattern by the module and name that holds it, with the methods that the package calls on it."""
+    """Each pattern by module and name, with the methods that the package calls on it."""
     modules = [
         importlib.import_module(found.name)
         for found in pkgutil.walk_packages(analysis.__path__, f"{analysis.__name__}.")
@@ -51,7 +51,7 @@ def seconds(pattern, method, text):
 
 
 def worst_texts(pattern, methods):
-    """The (method, prefix, repeated unit) that take longest for a short text, the longest first."""
+    """The slowest combinations (method, prefix, repeated unit) for a short text, slowest first."""
     words = sorted(set(re.findall(r"[A-Za-z_]{2,}", pattern.pattern)))[:80]
     units = [*SIGNS, *words, *(word + sign for word in words for sign in " (=")]
     units += [left + right for left in SIGNS for right in SIGNS]
@@ -141,7 +141,7 @@ def test_other_texts_of_20_kb(code):
     assert sum(len(finding.text) + len(finding.reason) for finding in found) < 1_000_000
 
 
-def test_what_is_shown_is_bounded():
+def test_the_reason_of_a_finding_is_limited_in_length():
     (finding,) = [
         f for f in analyze(f"import os\nsetattr(os, {'x' * 20_000!r}, y)").findings if f.level >= "high"
     ]

@@ -1,4 +1,4 @@
-"""Whose name is it: resolution of aliases, and the user's own names that only look dangerous."""
+"""Names: resolution of aliases, and the user's own names that only look dangerous."""
 
 from __future__ import annotations
 
@@ -124,14 +124,14 @@ MAYBE_BUILTIN = {
 
 
 @pytest.mark.parametrize("code", MAYBE_BUILTIN.values(), ids=MAYBE_BUILTIN.keys())
-def test_a_builtin_stays_possible_until_it_is_bound(code):
+def test_a_name_may_mean_the_builtin_until_it_is_surely_bound(code):
     assert any(level >= RiskLevel.HIGH for _, level in found(code))
 
 
 @pytest.mark.parametrize(
     "before", ["exec: object", "if 0: exec = 1", "exec = exec", "for exec in (): pass", "exec = 1\ndel exec"]
 )
-def test_a_builtin_stays_possible_in_later_cells(before):
+def test_a_name_may_mean_the_builtin_in_later_cells(before):
     assert ("TJ102", "critical") in found("exec(p)", before)
 
 
@@ -154,7 +154,7 @@ BOUND = {
 
 
 @pytest.mark.parametrize("code", BOUND.values(), ids=BOUND.keys())
-def test_a_bound_name_is_no_builtin(code):
+def test_a_bound_name_does_not_mean_the_builtin(code):
     assert found(code) == set()
 
 

@@ -1,4 +1,4 @@
-"""Names that last from cell to cell, as long as the kernel does."""
+"""Names are kept from cell to cell until the kernel ends."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def test_names_of_cells_that_ran_are_known(session):
     assert codes(session.analyze("run('ls')")) == {"TJ101"}
 
 
-def test_what_was_only_looked_at_is_not_kept(session):
+def test_names_of_a_cell_that_did_not_run_are_not_kept(session):
     session.analyze(
         "import os as workspace\ndef f(m):\n    return m\nclass A:\n    m = workspace\nA.m = workspace"
     )
     assert codes(session.analyze("workspace.system('ls')\nf(1).m.system('x')")) == set()
 
 
-def test_a_name_of_ones_own_lasts_too(session):
+def test_a_users_name_that_hides_a_builtin_is_kept(session):
     session.ran("def compile(x):\n    return x\nopen = 1")
     assert codes(session.analyze("compile('x')")) == set()
 
 
-def test_it_forgets_with_the_kernel(session):
+def test_a_kernel_reset_clears_the_names(session):
     session.ran("import os as workspace")
     session.reset()
     assert codes(session.analyze("workspace.system('ls')")) == set()
@@ -57,7 +57,7 @@ def test_the_analyzer_is_the_one_given():
     assert codes(session.analyze("import os\nos.system('x')")) == set()
 
 
-def test_it_says_the_same_as_all_cells_at_once():
+def test_a_session_gives_the_same_result_as_one_analysis_of_all_cells():
     cells = ["import os as o", "f = getattr(o, 'sys' + 'tem')", "g = [f]", "g[0]('ls')"]
     session = AnalysisSession()
     for number, cell in enumerate(cells):

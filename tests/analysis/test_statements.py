@@ -1,4 +1,4 @@
-"""What statements of SQL change, from their text."""
+"""The changes of SQL statements, read from their text."""
 
 import pytest
 
@@ -67,7 +67,7 @@ def test_each_statement_of_a_text_counts():
     assert effects(f"select '{'x' * 200_000}'") == ["A long text may change"]
 
 
-def test_prose_is_no_statement():
+def test_prose_is_not_a_statement():
     def is_found(text):
         return any(f.code == "TJ208" for f in analyze(f"submit({text!r})").findings)
 

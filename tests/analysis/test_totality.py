@@ -1,4 +1,4 @@
-"""Any text gets a verdict, in time."""
+"""Any text gets a result in limited time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPECIAL = {
 
 
 @pytest.mark.parametrize(("code", "rule"), SPECIAL.values(), ids=SPECIAL.keys())
-def test_what_cannot_be_read_is_not_to_be_run(code, rule):
+def test_unreadable_code_is_reported_as_high(code, rule):
     (finding,) = analyze(code).findings
     assert finding.code == rule
     assert finding.level == "high"
@@ -101,7 +101,7 @@ SNIPPETS = [vector["code"] for vector in json.loads(VECTORS.read_text(encoding="
 
 @st.composite
 def mutated(draw):
-    """A snippet with parts left out, doubled, swapped and put in."""
+    """A snippet with parts removed, doubled, swapped and inserted."""
     text = draw(st.sampled_from(SNIPPETS))
     for _ in range(draw(st.integers(1, 4))):
         first, last = sorted(draw(st.tuples(st.integers(0, len(text)), st.integers(0, len(text)))))
@@ -144,7 +144,7 @@ def test_large_texts(code, rule):
 def test_many_names_that_depend_on_each_other():
     names = [", ".join(f"a{(i * j) % 300}" for j in range(1, 9)) for i in range(6000)]
     found = analyze("\n".join(f"a{i} = [{members}, os]" for i, members in enumerate(names))).findings
-    # A slow machine gets as far as its time allows, and says so.
+    # On a slow machine the analysis stops at its time limit and reports it.
     assert [finding.code for finding in found] in ([], ["TJ903"])
 
 
@@ -184,7 +184,7 @@ def test_nothing_takes_the_square_of_its_length(code):
     assert analyze(code).summary()
 
 
-def test_what_fails_takes_nothing_else_along(monkeypatch):
+def test_a_failing_rule_does_not_stop_other_rules(monkeypatch):
     def fails(*_):
         raise KeyError("x")
         yield
@@ -194,21 +194,21 @@ def test_what_fails_takes_nothing_else_along(monkeypatch):
     assert found == {"TJ102": "critical", "TJ903": "high"}
 
 
-def test_time_that_is_up_is_told(monkeypatch):
+def test_an_analysis_timeout_is_reported(monkeypatch):
     monkeypatch.setattr("time.thread_time", iter(range(1000)).__next__)
     (finding,) = [f for f in analyze("x = 1\n" * 2000).findings if f.code.startswith("TJ9")]
     assert (finding.code, finding.level) == ("TJ903", "high")
     assert finding.reason == "unknown: do not run (the analysis ran out of time)"
 
 
-def test_the_garbage_collector_is_as_it_was():
+def test_analysis_restores_the_garbage_collector_setting():
     for enabled in (False, True):
         (gc.enable if enabled else gc.disable)()
         analyze("x = 1")
         assert gc.isenabled() is enabled
 
 
-def test_it_works_in_a_thread():
+def test_analysis_works_in_a_thread():
     results = []
     thread = threading.Thread(target=lambda: results.append(analyze("eval('1')")))
     thread.start()

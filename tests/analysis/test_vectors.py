@@ -1,4 +1,4 @@
-"""Recall and false alarms over labelled snippets; see docs/analysis.md for what the sets are."""
+"""Recall and false alarms over labelled snippets; docs/analysis.md describes the sets."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def of_kind(name, kind):
 
 
 def wanted(vector) -> RiskLevel:
-    """Medium, or the level that was suggested where that is lower."""
+    """Return medium, or the suggested level if it is lower."""
     return min(RiskLevel(vector["suggested_risk"]), RiskLevel.MEDIUM)
 
 
 @pytest.mark.parametrize("name", ["given", *"ABCDEGHIJ"])
-def test_what_is_grave_is_found_at_high(name):
+def test_severe_adversarial_code_is_found_at_high(name):
     grave = [v for v in of_kind(name, "adversarial") if v["suggested_risk"] in {"high", "critical"}]
     missed = [vector["id"] for vector in grave if worst(vector["id"]) < RiskLevel.HIGH]
     assert len(missed) <= (0.04 if name == "J" else 0.01) * len(grave), missed
 
 
 @pytest.mark.parametrize("name", ["given", *"ABCDEGHIJ"])
-def test_what_is_adversarial_is_found(name):
+def test_adversarial_code_is_found_at_the_expected_level(name):
     vectors = of_kind(name, "adversarial")
     missed = [vector["id"] for vector in vectors if worst(vector["id"]) < wanted(vector)]
     assert len(missed) <= (0.04 if name in "CGJ" else 0.01) * len(vectors), missed
@@ -52,7 +52,7 @@ def test_what_is_adversarial_is_found(name):
 
 @pytest.mark.parametrize("name", SETS)
 def test_no_false_alarms(name):
-    """In the later sets harmless code reads public data, too, which is medium."""
+    """In the later sets, harmless code also reads public data, which is medium."""
     benign = of_kind(name, "benign")
     alarm = RiskLevel.HIGH if name in READS_PUBLIC_DATA else RiskLevel.MEDIUM
     assert [vector["id"] for vector in benign if worst(vector["id"]) >= alarm] == []

@@ -18,9 +18,7 @@ COUNTER = {
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_a_creation_is_approved_with_edited_instructions_and_its_model_is_told_these(
-    open_lab, model, theme, request, screenshot
-):
+def test_an_agent_approved_with_edited_instructions_uses_them(open_lab, model, theme, request, screenshot):
     name = request.node.callspec.id
     model.hear("COUNTER")
     lab = start(open_lab, model, chat=CHAT, viewport=(1090, 1000))
@@ -39,9 +37,7 @@ def test_a_creation_is_approved_with_edited_instructions_and_its_model_is_told_t
     assert "asks before delete_file" in question.inner_text()
     why = question.locator("p.why")
     assert why.text_content().startswith("Reason for asking: The model wants")
-    assert (
-        why.evaluate("why => getComputedStyle(why).paddingLeft") == "0px"
-    )  # it is in the same place as the rest
+    assert why.evaluate("why => getComputedStyle(why).paddingLeft") == "0px"  # aligned with the other lines
     assert poor_contrast(out) == []
     screenshot(lab, f"agents-question-{name}", 1)
     question.get_by_role("button", name="Change the text").click()
@@ -116,7 +112,7 @@ ASK_BOTH = "%%tract_chat --profile agents --direct\nCount the birds, and plot th
 
 
 def work_of_two(open_lab, model, **options):
-    """A notebook whose cell 3 is the tree, and 4 a chat in which two agents work side by side."""
+    """A notebook: cell 3 shows the tree of agents, cell 4 is a chat with two agents that work at once."""
     model.hear("COUNTER", "PLOTTER")
     lab = start(open_lab, model, OTHER, "%tract agents", ASK_BOTH, chat=TEAM, **options)
     for cell in (1, 2, 3):
@@ -130,7 +126,7 @@ def work_of_two(open_lab, model, **options):
     return lab
 
 
-def test_two_agents_at_work_are_watched_and_one_is_told_why_not_and_adapts(open_lab, model, screenshot):
+def test_two_running_agents_are_displayed_and_one_adapts_to_a_rejection(open_lab, model, screenshot):
     lab = work_of_two(open_lab, model, viewport=(1240, 1000))
     out, tree = lab.output(4), lab.output(3)
     first = model.reply("I look at it.", to="COUNTER")
@@ -181,7 +177,7 @@ def test_two_agents_at_work_are_watched_and_one_is_told_why_not_and_adapts(open_
     assert "Count &lt;b&gt;all&lt;/b&gt;." in bundle(lab, 4)["text/html"]
 
 
-def test_a_restart_leaves_an_agent_and_only_a_person_has_it_go_on(open_lab, model, screenshot):
+def test_an_agent_unfinished_at_a_restart_continues_only_by_the_user(open_lab, model, screenshot):
     lab = work_of_two(open_lab, model, viewport=(1240, 1000))
     model.reply("I look at it.", to="COUNTER").call("read_table", path="a.csv").end()
     model.reply("A chart.", to="PLOTTER").end()

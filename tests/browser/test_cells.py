@@ -1,4 +1,4 @@
-"""Proposed edits at the cells of a notebook: the JupyterLab extension, with a kernel side that a test scripts."""
+"""Proposed edits of notebook cells in the JupyterLab extension. The tests script the kernel side."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def sha(source):
 
 
 class Notebook:
-    """A notebook with cells `cell-0`, `cell-1`, ...; the last one has the kernel side."""
+    """A notebook with cells `cell-0`, `cell-1`, ...; the last cell runs the kernel side."""
 
     def __init__(self, lab, *sources):
         self.lab = lab
@@ -47,7 +47,7 @@ class Notebook:
         self.lab.execute(f"comms[-1].send(json.loads({json.dumps(json.dumps({'v': 1, **message}))}))")
 
     def heard(self, kind, count=1):
-        """Wait for the message of this type; the last one."""
+        """Wait for messages of this type, and return the last one."""
         for _ in range(400):
             found = [
                 one for one in json.loads(self.lab.execute("print(json.dumps(heard))")) if one["type"] == kind
@@ -89,7 +89,7 @@ class Notebook:
         return {one["edit"]: one for one in self.heard("applied", count)["results"]}
 
     def cells(self):
-        """All cells but the kernel's, from the saved file: (id, kind, source)."""
+        """All cells of the saved file except the kernel side, as (id, kind, source)."""
         cells = self.lab.save().cells
         return [(one.id, one.cell_type, one.source) for one in cells if "the kernel side" not in one.source]
 
@@ -132,7 +132,7 @@ AFTER_FIVE = [
 
 
 def accept_all(notebook):
-    """Look at each edit, then accept all; the decision."""
+    """Look at each edit, accept all, and return the decision."""
     accept = notebook.summary().get_by_role("button", name=re.compile("^(Show next|Accept)"))
     while accept.inner_text() == "Show next":
         unseen = notebook.summary().get_by_role("status").inner_text()
@@ -143,7 +143,7 @@ def accept_all(notebook):
         )
     accept.hover()
     for press in (notebook.lab.page.mouse.down, notebook.lab.page.mouse.up):
-        press(click_count=2)  # of a double click on "Show next"
+        press(click_count=2)  # the second click of a double click on "Show next"
     assert "Sent" not in notebook.summary().get_by_role("status").inner_text()
     accept.click()
     return notebook.heard("decide")
@@ -180,7 +180,7 @@ def test_five_edits_are_reviewed_applied_and_taken_back(notebook, screenshot):
     assert {name for name, mark in marks.items() if mark == MARK} == {"cell-0", "new-1", "new-2"}
 
     notebook.lab.cell(1).click()
-    lab.page.keyboard.press("Control+z")  # one step takes all of it back
+    lab.page.keyboard.press("Control+z")  # one step undoes all edits
     assert notebook.cells() == before
     assert all("tract" not in one.metadata for one in lab.save().cells)
 
@@ -193,7 +193,7 @@ def accept(notebook, name, button="Accept"):
 
 
 def test_accept_and_run_runs_exactly_the_cells_that_the_user_chose(notebook):
-    """Also if two cells have the same text, if the user changed the text, and without marks."""
+    """Also if two cells have the same text, if the user changed the text, or if no cell is marked."""
     lab = notebook.lab
     same, other = (
         notebook.edit(name, "insert", new, "print(12)", after=after)
@@ -314,7 +314,7 @@ def test_the_users_changes_win(notebook):
     decision = accept_all(notebook)
     assert [one["edit"] for one in decision["edits"]] == ["e2", "e3", "e5"]
 
-    results = notebook.apply(*edits)  # a kernel that sends all the same: all or nothing
+    results = notebook.apply(*edits)  # the kernel sends the edits anyway: all or none are applied
     assert {name: one["state"] for name, one in results.items()} == {
         "e1": "stale", "e2": "stale", "e3": "stale", "e4": "missing", "e5": "stale",
     }  # fmt: skip
@@ -342,14 +342,14 @@ def test_reload_and_restart_lose_nothing(notebook):
     lab.reload()
     notebook.heard("hello", 2)
     assert notebook.cells() == before
-    notebook.show(*edits)  # as the kernel does after a hello
+    notebook.show(*edits)  # as the kernel does after the message 'hello'
     notebook.card("e5").wait_for()
     assert {one["state"] for one in notebook.apply(*edits).values()} == {"applied"}
     assert notebook.cells() == AFTER_FIVE
     lab.restart()
     notebook.summary().wait_for(state="detached")
     assert lab.page.locator(".jp-tract-card").count() == 0
-    assert lab.run_cell(6)  # the kernel's side again
+    assert lab.run_cell(6)  # start the kernel side again
     notebook.heard("hello")
     assert notebook.cells() == AFTER_FIVE
 
@@ -385,7 +385,7 @@ def test_hostile_texts_are_text_and_buttons_of_errors_ask(open_lab):
         notebook.send(**forged)
     assert notebook.heard("refused", 4)["of"] == "show"
     heard = json.loads(lab.execute("print(json.dumps([one['type'] for one in heard]))"))
-    assert heard == ["hello", *["refused"] * 4]  # the clicks of a script decided nothing
+    assert heard == ["hello", *["refused"] * 4]  # clicks by a script decide nothing
 
     notebook.send(type="compose", cell="cell-0", source="forged = 1")
     assert not lab.run_cell(0)
@@ -427,7 +427,7 @@ def test_a_read_only_notebook_in_notebook_7(open_lab):
     ]
 
 
-def test_an_error_is_fixed_with_three_clicks_and_the_fix_is_taken_back(open_lab, model, screenshot):
+def test_an_error_is_fixed_with_three_clicks_and_the_fix_is_undone(open_lab, model, screenshot):
     wrong, right = "sales = {'units': 3}\nprint(sales['unit'])", "sales = {'units': 3}\nprint(sales['units'])"
     lab = open_lab(chat.SETUP.format(url=model.url), wrong, "# last")
     assert lab.run_cell(0), lab.text(0)
@@ -441,7 +441,7 @@ def test_an_error_is_fixed_with_three_clicks_and_the_fix_is_taken_back(open_lab,
     accept = card.get_by_role("button", name="Accept", exact=True)
     accept.wait_for()
     screenshot(lab, "cells-fix")
-    lab.cell(1).get_by_role("button", name="Fix", exact=True).click()  # its turn runs
+    lab.cell(1).get_by_role("button", name="Fix", exact=True).click()  # its turn is already running
     accept.click()
     turn = lab.output(2).locator(".tract.turn[data-turn]")
     turn.wait_for()

@@ -40,13 +40,13 @@ def test_thirty_questions_of_a_turn_are_a_line_each(open_lab, model, screenshot)
     out.get_by_text("One more.").wait_for()
     question = out.locator("section.q")
     question.get_by_role("button", name="Run save_table").wait_for()
-    assert question.bounding_box()["height"] > 60  # of three lines again
+    assert question.bounding_box()["height"] > 60  # three lines again
     question.get_by_role("button", name="Run save_table").click()
     model.reply("Done.").end()
     end(lab)
 
 
-def test_what_destroys_takes_no_click_right_after_it_came_up(open_lab, model):
+def test_a_destructive_call_ignores_clicks_right_after_its_request_appears(open_lab, model):
     first = model.reply("One.")
     lab = start(open_lab, model)
     out, page = lab.output(1), lab.page
@@ -72,7 +72,7 @@ FINGER = """() => {
     }
   }, 10);
 }"""
-"""Clicks on and on, wherever a button comes up that decides."""
+"""Clicks the approve button again and again as soon as it appears."""
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_turn_is_read_changed_decided_in_place_and_undone(open_lab, model, app
     assert lab.execute("print(len(tract.log()))").strip() == "0"
 
 
-def test_a_reader_keeps_what_is_selected_and_unfolded_and_nothing_above_moves(open_lab, model):
+def test_new_text_keeps_selection_and_unfolded_rows_and_moves_nothing_above(open_lab, model):
     reply = model.reply("The first paragraph.\n\n- one\n- two").call("read_table", path="a.csv").end()
     lab = start(open_lab, model)
     out = lab.output(1)
@@ -288,7 +288,7 @@ def test_keys_alone(open_lab, model):
     out.get_by_role("button", name="Run delete_file").and_(out.locator("[aria-disabled=false]")).wait_for()
     question.first.focus()
     lab.page.keyboard.press("d")
-    lab.page.keyboard.press("d")  # deletes a cell, elsewhere
+    lab.page.keyboard.press("d")  # deletes a cell if the focus is elsewhere
     lab.page.keyboard.press("ControlOrMeta+Enter")
     lab.page.wait_for_function(
         "() => document.activeElement?.closest('.q')?.textContent.includes('delete_file')"
@@ -330,7 +330,7 @@ BADLY_LAID = """root => {
 }"""
 
 
-def test_buttons_and_foot_keep_their_form_where_the_page_is_narrow(open_lab, model, screenshot):
+def test_buttons_and_foot_keep_their_layout_on_a_narrow_page(open_lab, model, screenshot):
     model.reply("May I?").call("save_table", path="a", rows=1).end()
     lab = start(open_lab, model)
     out = lab.output(1)
@@ -392,7 +392,7 @@ def fail(path: str):
 '''
 
 
-def test_nothing_that_a_model_writes_runs_or_loads_anything(open_lab, model, tmp_path):
+def test_text_of_the_model_cannot_run_code_or_load_resources(open_lab, model, tmp_path):
     from nbconvert import HTMLExporter
 
     with Beacon() as beacon:

@@ -5,7 +5,7 @@ from tests.browser.model import ScriptedModel
 
 
 def other_notebook(open_lab, lab, *cells, setup=""):
-    """A second notebook on the store of a first one."""
+    """A second notebook that uses the store of the first."""
     first = f"%load_ext tract_jupyter\n%config TractJupyter.store = {str(lab.store)!r}\n{setup}"
     other = open_lab(first, *cells, viewport=(1240, 1000))
     assert other.run_cell(0), other.text(0)
@@ -13,13 +13,13 @@ def other_notebook(open_lab, lab, *cells, setup=""):
 
 
 def question(out, name):
-    """The open question about a tool, once its button can be pressed."""
+    """Wait until the request for a tool call can be approved, and return it."""
     asked = out.locator("section.q").filter(has_text=name)
     asked.locator(".do > .primary[aria-disabled=false]").wait_for()
     return asked
 
 
-def test_what_is_decided_in_another_notebook_goes_on_in_the_cell(open_lab, model, screenshot):
+def test_a_decision_in_another_notebook_continues_the_turn(open_lab, model, screenshot):
     model.reply("May I?").call("save_table", path="a", rows=1).call("delete_file", path="b").end()
     lab = start(open_lab, model)
     out = lab.output(1)
@@ -166,9 +166,7 @@ def test_a_whole_turn_by_keys_alone(open_lab, model):
     assert "rows=7  changed" in bundle(lab)["text/plain"]
 
 
-def test_a_conversation_that_continues_is_announced_and_one_click_starts_a_new_one(
-    open_lab, model, screenshot
-):
+def test_a_continued_conversation_is_announced_and_a_click_starts_a_new_one(open_lab, model, screenshot):
     model.reply("Five species.").end()
     lab = start(open_lab, model, CHAT)
     end(lab)

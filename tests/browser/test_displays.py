@@ -1,4 +1,4 @@
-"""`tract`, `tools`, events and progress as a person sees them in JupyterLab."""
+"""`tract`, `tools`, events and progress as the user sees them in JupyterLab."""
 
 import pytest
 
@@ -43,7 +43,7 @@ print("went on")
 """
 
 
-def test_what_is_shown_at_a_glance(open_lab, screenshot):
+def test_overview_tools_and_events_have_compact_displays(open_lab, screenshot):
     lab = open_lab(TALK, "tract", "tools", "%tract log --events", "%tract tools branch")
     for index in range(5):
         assert lab.run_cell(index)
@@ -114,7 +114,7 @@ CUT = "word => word.getBoundingClientRect().right > word.parentElement.getBoundi
 
 
 @pytest.mark.parametrize("width", [700, 1240])
-def test_words_stay_whole_and_an_agents_state_stays_in_view(open_lab, screenshot, width):
+def test_words_are_not_broken_and_the_state_of_an_agent_is_visible(open_lab, screenshot, width):
     views = ("%tract chat", AGENT, "%tract agents lister", "%tract agents")
     lab = open_lab(
         TALK, MODEL, "%%tract_chat\nHow many species are there, and which?", *views, viewport=(width, 900)

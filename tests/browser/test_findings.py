@@ -59,7 +59,7 @@ def theme(request):
     return request.param
 
 
-def test_many_findings_stay_readable(open_lab, screenshot, theme, request):
+def test_many_findings_are_folded_by_rule_with_the_worst_first(open_lab, screenshot, theme, request):
     found = CodeAnalyzer().analyze(CODE).findings
     rules = {finding.code for finding in found}
     assert len(found) >= 28
@@ -125,7 +125,7 @@ def test_a_cell_is_checked_without_running_it(open_lab, screenshot, theme, reque
         screenshot(lab, f"check-{cell}-{request.node.callspec.id}", cell)
 
 
-def test_what_is_open_in_the_inbox_stays_open_when_another_row_is_decided(open_lab, screenshot):
+def test_another_decision_does_not_fold_the_unfolded_rows_of_the_inbox(open_lab, screenshot):
     other = CELL.replace("sweep", "other")
     lab = open_lab(LOAD, CELL, other, "%tract inbox", viewport=(1000, 1700))
     for cell in range(4):

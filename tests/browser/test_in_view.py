@@ -29,7 +29,7 @@ STILL = """async (box) => {
   }
   return last;
 }"""
-"""Waits until a box does not scroll any more, and returns its position."""
+"""Waits until a box stops scrolling, and returns its position."""
 
 
 def ask(model, code, said=""):
@@ -37,7 +37,7 @@ def ask(model, code, said=""):
 
 
 def begin(open_lab, model, code, **options):
-    """A turn whose only question is about a script, at the end of a notebook that is longer than the window."""
+    """A turn with one request, for a script, at the end of a notebook that is longer than the window."""
     ask(model, code)
     return start(open_lab, model, chat=CHAT, viewport=WINDOW, **options)
 
@@ -90,9 +90,9 @@ BUTTONS = """() => {
   const { x, y } = holder.firstChild.getBoundingClientRect();
   return [x + 5, y + 5];
 }"""
-"""Puts a button onto the page that another one replaces at each click. Returns its place."""
+"""Adds a button to the page. Each click replaces it with a new button. Returns its position."""
 DOUBLE = 500
-"""Milliseconds between the presses of a double click, at most."""
+"""Maximum milliseconds between the clicks of a double click."""
 
 
 def test_a_double_click_presses_no_button_that_replaced_the_first_one(open_lab, model):
@@ -105,7 +105,7 @@ def test_a_double_click_presses_no_button_that_replaced_the_first_one(open_lab, 
         types_something()
         lab.page.mouse.click(*place)
         assert lab.page.evaluate("pressed") == presses
-    for _ in range(20):  # a busy machine may press too late
+    for _ in range(20):  # on a busy machine the second click can be too late
         before = lab.page.evaluate("pressed")
         lab.page.keyboard.press("End")
         lab.page.mouse.dblclick(*place)
@@ -124,9 +124,7 @@ for title in ("first", "second"):
 
 
 @pytest.mark.parametrize("size", [(1280, 900), (800, 700)], ids=["wide", "narrow"])
-def test_two_figures_of_a_script_are_in_view_together_and_grow_with_the_focus(
-    open_lab, model, screenshot, size
-):
+def test_two_figures_of_a_script_are_both_in_view_and_grow_when_focused(open_lab, model, screenshot, size):
     lab = begin(open_lab, model, TWO_FIGURES)
     lab.page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
     run(lab)
@@ -159,7 +157,7 @@ def test_a_finished_output_shows_its_beginning(open_lab, model):
     assert stream.evaluate("one => one.scrollTop") == 0
 
 
-def test_a_page_that_is_scrolled_to_its_end_shows_the_question_from_its_top(open_lab, model):
+def test_a_page_scrolled_to_the_end_shows_the_top_of_a_new_request(open_lab, model):
     reply = model.reply()
     lab = start(open_lab, model, chat=CHAT, viewport=WINDOW)
     lab.output(1).get_by_role("button", name="Stop").wait_for()
@@ -176,7 +174,7 @@ def test_a_page_that_is_scrolled_to_its_end_shows_the_question_from_its_top(open
 
 
 @pytest.mark.parametrize("reads", ["wheel", "unfold"])
-def test_a_page_stays_where_the_user_reads_until_the_next_click(open_lab, model, reads):
+def test_new_text_does_not_scroll_the_page_after_the_user_scrolled_or_unfolded(open_lab, model, reads):
     lab = begin(open_lab, model, TABLE, setup="\n# one\n" * 60)
     run(lab)
     answer = model.reply("Here. ")
@@ -197,11 +195,11 @@ def test_a_page_stays_where_the_user_reads_until_the_next_click(open_lab, model,
     assert box.evaluate("box => box.scrollTop") == before
     answer.end()
     end(lab)
-    lab.page.wait_for_timeout(1100)  # the static page follows for a second
+    lab.page.wait_for_timeout(1100)  # the static page adjusts its scroll position for a second
     assert box.evaluate("box => box.scrollTop") == before
 
 
-def test_a_loud_script_leaves_its_row_its_last_lines_and_stop_in_view(open_lab, model, screenshot):
+def test_long_output_of_a_script_keeps_row_last_lines_and_stop_in_view(open_lab, model, screenshot):
     lab = begin(open_lab, model, LOUD)
     run(lab)
     out, page = lab.output(1), lab.page
@@ -233,7 +231,7 @@ frame.style.set_properties(**{"background-color": "lightyellow"}).set_table_styl
 
 
 @pytest.mark.parametrize("width", [1280, 800])
-def test_a_styled_table_is_readable_in_the_dark_and_the_foot_has_one_line(open_lab, model, screenshot, width):
+def test_a_styled_table_is_readable_in_the_dark_theme_and_the_foot_is_low(open_lab, model, screenshot, width):
     lab = begin(open_lab, model, STYLED)
     lab.page.set_viewport_size({"width": width, "height": 800})
     run(lab)
@@ -256,7 +254,7 @@ slider = ipywidgets.IntSlider(value=3, description="Bins")
 slider"""
 
 
-def test_a_widget_stands_in_its_row_and_can_be_used_after_the_turn(open_lab, model, screenshot):
+def test_a_widget_is_shown_in_its_row_and_works_after_the_turn(open_lab, model, screenshot):
     lab = begin(open_lab, model, SLIDER)
     run(lab)
     handle = lab.output(1).locator(".result .noUi-handle")
@@ -273,7 +271,7 @@ def test_a_widget_stands_in_its_row_and_can_be_used_after_the_turn(open_lab, mod
     lab.output(1).locator(".result .widget-readout", has_text="5").wait_for()
     screenshot(lab, "in-view-widget")
     values = iter(lambda: lab.execute("print(slider.value)").strip(), "5")
-    for _ in zip(values, range(50), strict=False):  # the page sends a value by another channel than code
+    for _ in zip(values, range(50), strict=False):  # values and code use different channels
         lab.page.wait_for_timeout(100)
     assert lab.execute("print(slider.value)").strip() == "5"
     assert len(lab.outputs(1)) == 1
@@ -318,7 +316,7 @@ def test_a_large_output_is_bounded_and_its_row_says_so(open_lab, model, screensh
     shown = page.locator(".list").inner_text()
     assert said in shown
     assert "Ran a script" in shown
-    for one in page.locator(".result").all():  # a low window
+    for one in page.locator(".result").all():  # limited in a low window
         assert one.bounding_box()["height"] <= 560
     assert len(str(lab.save())) < 400_000
     assert page.locator(".prose").last.inner_text() == "That is it."

@@ -32,7 +32,7 @@ class Person:
     """A user at the keyboard: one key every 0.35 s, the time that a line must be visible to count.
 
     Attributes:
-        keys: how many were pressed.
+        keys: the number of pressed keys.
     """
 
     def __init__(self, lab, board):
@@ -54,7 +54,7 @@ class Person:
         return 0.35 * self.keys
 
     def read(self):
-        """Press Page Down until the button that approves is no longer held back."""
+        """Press Page Down until the approve button is enabled."""
         for _ in range(60):
             held = self._board.locator(".approve-all[aria-disabled=true]")
             if not held.count():
@@ -87,9 +87,9 @@ def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, reque
     screenshot(lab, f"inbox-{kind}", 4)
     person = Person(lab, board)
     board.locator("input.kind").focus()
-    for key in "dda":  # deletes the cell elsewhere
+    for key in "dda":  # deletes the cell if the focus is elsewhere
         lab.page.keyboard.press(key)
-    person.press("ArrowRight")  # the code is the same for all of them, so it is read once
+    person.press("ArrowRight")  # all requests have the same code, so the user reads it once
     person.press("ArrowDown", "ArrowDown", "Shift+ArrowDown", "Shift+ArrowDown")
     board.get_by_text("3 selected", exact=True).wait_for()
     screenshot(lab, f"inbox-selected-{kind}", 4)
@@ -98,7 +98,7 @@ def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, reque
     person.type("abdd no")
     person.press("Enter")
     board.get_by_text("Inbox: 29 waiting, 3 decided").wait_for()
-    board.locator("input:focus").wait_for()  # the focus moved to the next one
+    board.locator("input:focus").wait_for()  # the focus moved to the next request
     person.press("ArrowUp", "ArrowUp", "ArrowUp")
     board.locator("input.kind").focus()
     person.press("Space")
@@ -109,7 +109,7 @@ def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, reque
     assert not poor_contrast(board)
     person.press("Control+Enter")
     board.get_by_text("Inbox: 2 waiting, 30 decided").wait_for()
-    for left in (1, 0):  # their values are cut: they say Read, and are read in full
+    for left in (1, 0):  # their values are cut: the button is Read, and the user reads all of it
         board.get_by_role("button", name="Read", exact=False).first.wait_for()
         person.press("ArrowRight", "Space")
         person.read()
@@ -141,14 +141,14 @@ def test_a_key_that_is_held_down_decides_once(open_lab):
         lab.run_cell(cell)
     board = lab.output(5).locator("[data-testid=tract-batch]")
     boxes = board.locator(".select")
-    for number in range(3):  # reading on includes the unfolded part
+    for number in range(3):  # the unfolded part must be read too
         board.locator(".fold").nth(number).click()
     board.locator(".item .act", has_text="Run").nth(2).wait_for()
     lab.page.wait_for_function(ALL_SEEN)
     boxes.first.focus()
     lab.page.keyboard.down("Control")
     for _ in range(20):
-        lab.page.keyboard.down("Enter")  # from the second on it is a repetition
+        lab.page.keyboard.down("Enter")  # all but the first are repetitions
         lab.page.wait_for_timeout(30)
     lab.page.keyboard.up("Enter")
     lab.page.keyboard.up("Control")
@@ -157,7 +157,7 @@ def test_a_key_that_is_held_down_decides_once(open_lab):
     assert board.get_by_text("Inbox: 2 waiting, 1 decided").is_visible()
 
 
-def test_keys_in_an_output_without_a_script_are_no_commands_of_the_notebook(open_lab):
+def test_keys_in_a_static_output_do_not_run_notebook_commands(open_lab):
     lab = open_lab(LOAD, "%tract_check os.system(name)", "1")
     for cell in range(2):
         lab.run_cell(cell)

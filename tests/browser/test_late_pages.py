@@ -1,4 +1,4 @@
-"""A request in a real JupyterLab whose page is slow, or is loaded again while a cell blocks the kernel."""
+"""A request in a real JupyterLab if the page is slow or reloaded while a cell blocks the kernel."""
 
 LOAD = "%load_ext tract_jupyter"
 OPERATION = """%%tract_operation write --activate --ask
@@ -12,7 +12,7 @@ SLOW = "from tract_jupyter.notebook import channels; channels.PROBE_SECONDS = 0.
 
 
 def ask(open_lab, setup="0"):
-    """A notebook whose cell 2 blocks the kernel until a request is decided; with that request."""
+    """A notebook with an open request. Its cell 2 blocks the kernel until the decision."""
     lab = open_lab(LOAD, OPERATION, ASK)
     assert lab.run_cell(0), lab.text(0)
     assert lab.run_cell(1), lab.text(1)
@@ -34,7 +34,7 @@ def test_a_late_panel_ends_the_prompt_and_takes_its_box_away(open_lab, screensho
     screenshot(lab, "panel-late", 2)
 
 
-def test_a_page_that_is_loaded_again_decides_and_says_that_the_cell_has_ended(open_lab, screenshot):
+def test_a_reloaded_page_says_that_the_cell_has_ended_and_can_still_decide(open_lab, screenshot):
     lab = ask(open_lab)
     lab.wait_comms()
     lab.save()

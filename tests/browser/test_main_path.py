@@ -1,4 +1,4 @@
-"""The path a user walks, clicked in a real JupyterLab."""
+"""The main workflow of a user, with clicks in a real JupyterLab."""
 
 import json
 
@@ -57,7 +57,7 @@ def test_define_review_activate_fire_and_read(open_lab, screenshot):
     finding = lab.output(1).locator("[role=note][data-code=TJ101]").first
     assert "os.system" in finding.inner_text()
     before = finding.locator("xpath=preceding-sibling::*[1]")
-    assert "os.system('true')" in before.inner_text()  # right under the line it is about
+    assert "os.system('true')" in before.inner_text()  # directly below its line
     assert lab.output(1).locator("u", has_text="os.system").count() == 1
     screenshot(lab, "activate-pending")
     lab.button("Activate", 1).click()
@@ -102,7 +102,7 @@ def test_reject_with_a_reason_and_find_it_again(open_lab, screenshot):
     screenshot(lab, "rejected-reopened")
 
 
-def test_run_all_waits_for_the_click_and_goes_on(open_lab):
+def test_run_all_waits_for_the_click_and_then_continues(open_lab):
     lab = open_lab(
         LOAD,
         PROPOSE.replace("--json", "--json --wait"),
@@ -184,7 +184,7 @@ def test_an_action_that_raises_shows_the_line_and_can_be_tried_again(open_lab, s
     lab.wait_output(2, "verify chosen by")
 
 
-def test_wrong_input_is_told_beside_the_form_and_decides_nothing(open_lab):
+def test_wrong_input_shows_an_error_at_the_form_and_decides_nothing(open_lab):
     lab = open_lab(
         LOAD,
         PROPOSE.replace('"json"', '"json"'),
@@ -198,13 +198,13 @@ def test_wrong_input_is_told_beside_the_form_and_decides_nothing(open_lab):
     lab.run_cell(2)
     output = lab.output(2)
     lab.button("Run verify…", 2).click()
-    lab.button("Run verify", 2).click()  # the required limit is missing: the form holds it back
+    lab.button("Run verify", 2).click()  # the required limit is missing, so the form is not sent
     assert output.get_by_label("Limit").evaluate("control => control.validity.valueMissing")
     output.get_by_label("Limit").fill("1")
     output.get_by_label("Names").fill("[oops")
     lab.button("Run verify", 2).click()
     output.get_by_role("alert").get_by_text("Names: this is not valid JSON").wait_for()
-    output.get_by_label("Names").fill("[1]")  # JSON, but no list of strings: the kernel says so
+    output.get_by_label("Names").fill("[1]")  # JSON, but not a list of strings: the kernel reports it
     lab.button("Run verify", 2).click()
     output.get_by_role("alert").get_by_text("valid string").wait_for()
     assert output.get_by_label("Names").input_value() == "[1]"
@@ -259,10 +259,10 @@ def test_keyboard_alone_and_names_for_screen_readers(open_lab):
     reason = region.get_by_role("textbox", name="Reason")
     region.focus()
     page.keyboard.press("r")
-    page.keyboard.type("abdd abx")  # single keys are commands of the notebook elsewhere
+    page.keyboard.type("abdd abx")  # outside a panel, single keys are notebook commands
     assert reason.input_value() == "abdd abx"
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 2
-    page.keyboard.press("Escape")  # back to the row
+    page.keyboard.press("Escape")  # the focus returns to the row
     assert not reason.is_visible()
     for key in "abddx":
         page.keyboard.press(key)

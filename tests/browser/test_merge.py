@@ -54,7 +54,7 @@ def test_each_conflict_is_decided_and_merged(lab, screenshot):
     assert "room" not in lab.text(3)
 
 
-def test_what_waits_is_told_at_the_end_of_the_newest_cell(lab, screenshot):
+def test_the_newest_cell_ends_with_the_number_of_open_requests(lab, screenshot):
     assert lab.run_cell(1)
     merge = lab.button("Merge", 1)
     merge.wait_for()
@@ -72,7 +72,7 @@ def test_what_waits_is_told_at_the_end_of_the_newest_cell(lab, screenshot):
     lab.page.wait_for_function("!document.title.startsWith('(')")
 
 
-def test_a_click_on_the_number_opens_what_another_kernel_asked(lab):
+def test_a_click_on_the_number_opens_the_request_of_another_kernel(lab):
     assert lab.run_cell(1)
     lab.button("Merge", 1).wait_for()
     lab.restart()

@@ -19,7 +19,7 @@ PLAN = {
 
 @pytest.fixture
 def agent(tmp_path):
-    """A function that makes an agent program with a script, and returns its path."""
+    """A function that writes a scripted agent program and returns its path."""
 
     def make(**script):
         place = tmp_path / "bird-agent.json"
@@ -35,7 +35,7 @@ def agent(tmp_path):
     return make
 
 
-def test_an_agent_writes_a_file_runs_a_command_and_code_and_gets_a_reason(
+def test_an_outside_agent_writes_a_file_runs_code_and_gets_a_rejected_command(
     open_lab, agent, screenshot, tmp_path
 ):
     edit = call("c1", title="Write clean.py", content=[DIFF])

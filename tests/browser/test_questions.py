@@ -57,7 +57,7 @@ def test_all_at_once_after_all_was_shown(open_lab, screenshot, theme, request):
     screenshot(lab, f"questions-decided-{request.node.callspec.id}", 1)
 
 
-def test_each_by_itself_and_the_rest_rejected_for_a_reason(open_lab, screenshot):
+def test_one_request_is_run_and_the_others_are_rejected_together_with_a_reason(open_lab, screenshot):
     lab, questions = start(open_lab, "JupyterLab Light")
     second = questions.get_by_test_id("tract-panel").nth(1)
     second.get_by_role("button", name="Run send", exact=True).click()

@@ -1,4 +1,4 @@
-"""The tutorial from the README: a user's walk through it, and the saved notebook."""
+"""The tutorial of the README: a user completes it and saves the notebook."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def test_a_person_walks_through_the_tutorial(walk, screenshot, request):
     opened, ours = lab.save(), read_notebook(NOTEBOOKS / "quickstart.ipynb")
     for notebook in (opened, ours):
         notebook.metadata.language_info.pop("version")  # the secret of the user who opens it
-    assert opened == ours  # opening it changes nothing
+    assert opened == ours  # opening the notebook changes nothing
     walk.run_to(walk.clean)
     figures = lab.output(walk.clean).locator(".result > img[src^='data:image/png;']")
     assert figures.filter(visible=True).count() == 1
@@ -41,8 +41,8 @@ def test_a_person_walks_through_the_tutorial(walk, screenshot, request):
             assert not any("widget" in kind for kind in output.get("data", {})), number
 
 
-def test_a_model_that_may_look_asks_once_and_an_undo_restores_the_file(lab_server, browser, screenshot):
-    """The decision is about the file that would be overwritten. Looks and plots have no effects."""
+def test_only_the_overwrite_needs_approval_and_undo_restores_the_file(lab_server, browser, screenshot):
+    """The user decides about the overwritten file. Read-only scripts and plots need no approval."""
     walk = Walk(browser.page(SIZE), lab_server, "quickstart")
     lab = walk.lab
     clean, june = (find_cell(walk.cells, text) for text in ("Clean this table", "in June?"))
@@ -67,7 +67,7 @@ def test_a_model_that_may_look_asks_once_and_an_undo_restores_the_file(lab_serve
     lab.theme(LIGHT)
     lab.page.set_viewport_size({"width": 700, "height": 900})
     screenshot(lab, "effects-700", clean)
-    fits = "one => one.scrollWidth <= one.clientWidth"  # JupyterLab sets the width a little later
+    fits = "one => one.scrollWidth <= one.clientWidth"  # JupyterLab sets the width with a delay
     assert lab.page.wait_for_function(fits, arg=row.element_handle(), timeout=10_000)
     lab.page.set_viewport_size({"width": SIZE[0], "height": SIZE[1]})
     row.focus()

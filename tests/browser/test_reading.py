@@ -1,4 +1,4 @@
-"""Nothing is approved of which a part was not on display: read to the end in a real JupyterLab."""
+"""A request can be approved only after all of it was on display, in a real JupyterLab."""
 
 from contextlib import suppress
 
@@ -26,7 +26,7 @@ NOTHING_YET = "print(p.status)"
 
 
 def read_on(lab, cell):
-    """Read to the end like a user who presses one button; return the texts on the way."""
+    """Read to the end like a user who presses one button, and return the displayed texts."""
     from playwright.sync_api import expect
 
     output, said = lab.output(cell), []
@@ -35,7 +35,7 @@ def read_on(lab, cell):
     while more.is_visible():
         before = left.inner_text()
         said.append(before)
-        with suppress(PlaywrightTimeoutError):  # the last lines may already count
+        with suppress(PlaywrightTimeoutError):  # the last lines may already count as read
             more.click(timeout=5_000)
         expect(left).not_to_have_text(before, timeout=60_000)
         assert len(said) < 200
@@ -57,7 +57,7 @@ def test_an_operation_of_many_lines(open_lab, screenshot, viewport, name, lines)
     screenshot(lab, f"reading-code-{name}", 1)
     lab.unfold(1)
     code = lab.output(1).locator(".code").first
-    assert code.locator(".c").count() == lines + 1  # with the line that would define it
+    assert code.locator(".c").count() == lines + 1  # plus the line of the definition
     lab.output(1).locator(".scroll").evaluate(
         "box => { box.scrollTop = box.scrollHeight; }"
     )  # a jump to the end leaves a gap
@@ -86,10 +86,10 @@ AWAY = """async panel => {
   place.append(panel);
   return count;
 }"""
-"""Takes a panel away at the moment when lines have stood long enough, and puts it back, as JupyterLab does with cells."""
+"""Removes a panel when its lines were visible long enough, and puts it back, like JupyterLab with cells."""
 
 
-def test_what_was_taken_away_while_it_was_read_is_read_later(open_lab):
+def test_lines_of_a_panel_removed_while_reading_can_be_read_later(open_lab):
     lab = open_lab(LOAD, LONG.replace("1_999", "199"), reads=False)
     lab.run_cell(0)
     lab.run_cell(1)
@@ -128,8 +128,8 @@ tract.reviewer.show(tract.propose_operation(spec_from_dict({
 })))"""
 
 
-def test_what_is_taller_than_the_window_is_read_to_its_end(open_lab, screenshot):
-    lab = open_lab(LOAD, WIDE, viewport=(320, 256), reads=False)  # of a screen of 1280 by 1024, at 400 %
+def test_lines_taller_than_the_window_can_be_read_to_the_end(open_lab, screenshot):
+    lab = open_lab(LOAD, WIDE, viewport=(320, 256), reads=False)  # a screen of 1280 by 1024 at 400 %
     lab.page.evaluate("window.jupyterapp.commands.execute('application:toggle-left-area')")
     lab.run_cell(0)
     lab.run_cell(1)
@@ -178,7 +178,7 @@ def test_the_rows_of_the_inbox_are_read_to_the_end_too(open_lab, screenshot):
     assert approve.get_attribute("aria-disabled") == "true"
     screenshot(lab, "reading-inbox", 3)
     code = board.locator(".code").first
-    press_until(lab, approve, code.is_visible)  # opens the unread part, and decides nothing
+    press_until(lab, approve, code.is_visible)  # unfolds the unread part and decides nothing
     rows.nth(0).get_by_role("checkbox").uncheck()
     lone = board.get_by_role("button", name="Run note", exact=True)
     press_until(lab, lone, lambda: lone.get_attribute("aria-disabled") == "false")

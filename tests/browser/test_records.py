@@ -1,4 +1,4 @@
-"""What stays after a decision, in a real JupyterLab: one line each, the whole record behind it, no script needed."""
+"""Records of decisions in a real JupyterLab: one line that unfolds to the whole record, without a script."""
 
 import pytest
 
@@ -44,7 +44,7 @@ HEIGHT = "cell => cell.getBoundingClientRect().height"
 
 
 @pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
-def test_what_was_decided_is_one_line_each_that_unfolds(open_lab, screenshot, theme, request):
+def test_the_record_of_each_decision_is_one_line_that_unfolds(open_lab, screenshot, theme, request):
     lab = open_lab(LOAD, NOTE, FIRE, RISKY, viewport=(1000, 1600))
     lab.theme(theme)
     for cell in range(4):
@@ -65,7 +65,7 @@ def test_what_was_decided_is_one_line_each_that_unfolds(open_lab, screenshot, th
     record = lab.output(3).locator("[data-testid=tract-record]")
     record.wait_for()
     record.locator("summary").first.focus()
-    lab.page.keyboard.press("Enter")  # without a script, and no key of the notebook
+    lab.page.keyboard.press("Enter")  # works without a script, and runs no notebook command
     record.locator(".findings > summary").click()
     record.locator(".rule > summary").first.click()
     assert not poor_contrast(lab.output(3))
@@ -77,7 +77,7 @@ def test_what_was_decided_is_one_line_each_that_unfolds(open_lab, screenshot, th
     screenshot(lab, f"record-open-700-{kind}", 3)
 
 
-def test_a_saved_record_is_small_and_says_all_of_it_without_a_kernel(open_lab):
+def test_a_saved_record_is_small_and_complete_without_a_kernel(open_lab):
     lab = open_lab(LOAD, NOTE, FIRE)
     for cell in range(3):
         lab.run_cell(cell)

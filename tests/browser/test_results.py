@@ -1,4 +1,4 @@
-"""Outputs of a script of the kernel, under its row, in a real JupyterLab."""
+"""Outputs of a kernel script, below its row, in a real JupyterLab."""
 
 from tests.browser.chat import bundle, end, start, stopped
 from tests.browser.server import DARK, LIGHT
@@ -17,7 +17,7 @@ FAILS = "from tqdm.auto import tqdm\nfor _ in tqdm(range(7)):\n    pass\n{}['rev
 
 
 def begin(open_lab, model, code, *more, **options):
-    """Have a script asked about, and run it."""
+    """Start a turn whose model asks to run a script, and approve the script."""
     call(model, code)
     lab = start(open_lab, model, *more, chat=CHAT, **options)
     approve(lab, 1)
@@ -33,7 +33,7 @@ def approve(lab, cell):
     lab.output(cell).locator(".result").first.wait_for()
 
 
-def test_outputs_stand_under_their_row_and_stay(open_lab, model, screenshot):
+def test_outputs_are_below_the_row_of_their_script_and_survive_a_reload(open_lab, model, screenshot):
     lab = begin(open_lab, model, TABLE)
     model.reply("North leads.").end()
     page = end(lab)
@@ -90,7 +90,7 @@ def test_a_running_script_looks_like_one_and_a_stopped_one_is_stopped(open_lab, 
     screenshot(lab, "results-stopped", 1)
 
 
-def test_the_next_turn_runs_its_script_while_a_stopped_one_is_in_a_blocking_call(open_lab, model):
+def test_the_next_turn_runs_its_script_while_a_stopped_script_still_blocks(open_lab, model):
     setup = "\nimport threading\ngo = threading.Event()\n"
     lab = begin(open_lab, model, "print('begun')\ngo.wait(60)\nlater = 1", CHAT, setup=setup)
     lab.output(1).get_by_role("button", name="Stop").click()
@@ -104,7 +104,7 @@ def test_the_next_turn_runs_its_script_while_a_stopped_one_is_in_a_blocking_call
     assert lab.execute("go.set(); print('later' in globals())").strip() == "False"
 
 
-def test_a_failed_script_names_its_error_and_a_bar_stands_once(open_lab, model, screenshot):
+def test_a_failed_script_names_its_error_and_shows_its_progress_bar_once(open_lab, model, screenshot):
     lab = begin(open_lab, model, FAILS)
     model.reply("It failed.").end()
     page = end(lab)
@@ -115,7 +115,7 @@ def test_a_failed_script_names_its_error_and_a_bar_stands_once(open_lab, model, 
     screenshot(lab, "results-failed", 1)
 
 
-def test_scripts_that_only_look_are_not_asked_about_until_a_click_ends_that(open_lab, model, screenshot):
+def test_read_only_scripts_run_without_approval_until_the_user_ends_it(open_lab, model, screenshot):
     for code in ("sum(rows)", "max(rows)"):
         model.reply().call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
     model.reply("Six, and three.").end()

@@ -37,7 +37,7 @@ def theme(request):
 
 
 def approve(lab, cell):
-    """Click the button of a panel that approves as it is."""
+    """Click the approve button of a panel without changes."""
     lab.button("Approve without running", cell).click()
 
 
@@ -56,7 +56,7 @@ def test_change_a_value_and_approve(open_lab, screenshot, theme, request):
     lab.button("Run ship", 2).click()
     output.get_by_role("alert").get_by_text(
         "should be a valid string"
-    ).wait_for()  # the kernel says what does not fit
+    ).wait_for()  # the kernel reports the invalid value
     assert output.locator(".edits").get_by_label("regions", exact=True).input_value() == '["eu", 7]'
     screenshot(lab, f"review-edit-refused-{request.node.callspec.id}", 2)
     lab.change(2, "regions", '["eu"]')
@@ -71,7 +71,7 @@ def test_change_a_value_and_approve(open_lab, screenshot, theme, request):
     assert lab.text(3) == f"approved {fields}\n"
 
 
-def test_an_approval_that_stands(open_lab, screenshot, theme, request):
+def test_a_standing_approval_covers_only_values_that_match_its_pattern(open_lab, screenshot, theme, request):
     lab = open_lab(
         LOAD, DEPLOY, "p = %tract_fire deploy target='prod/a'", "p = %tract_fire deploy target='prod/b'\nprint(p.status)",
         "p = %tract_fire deploy target='prod/b/c'\nprint(p.status)", "%tract grants", viewport=(1000, 1500),
@@ -95,7 +95,7 @@ def test_an_approval_that_stands(open_lab, screenshot, theme, request):
     lab.run_cell(3)
     assert lab.text(3) == "approved\n"
     lab.run_cell(4)
-    assert "pending\n" in lab.text(4)  # a * ends at a slash
+    assert "pending\n" in lab.text(4)  # '*' does not match a slash
     lab.run_cell(5)
     assert "1 of 3" in lab.text(5)
     assert "anybody" in lab.text(5)
@@ -116,7 +116,7 @@ def test_a_value_that_the_kernel_cannot_read_leaves_the_panel_usable(open_lab):
     for cell in range(3):
         lab.run_cell(cell)
     regions = lab.output(2).locator(".edits").get_by_label("regions", exact=True)
-    lab.change(2, "regions", f"[{'1' * 5_000}]")  # valid JSON, and more digits than Python reads
+    lab.change(2, "regions", f"[{'1' * 5_000}]")  # valid JSON, but more digits than Python accepts
     for _ in range(2):
         approve(lab, 2)
         lab.output(2).get_by_role("alert").get_by_text("Nothing was decided").wait_for()
@@ -137,7 +137,7 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
         lab.run_cell(cell)
     board = lab.output(4).locator("[data-testid=tract-batch]")
     rows, cells = board.locator(".item"), board.locator(".same > label")
-    assert (rows.count(), cells.count()) == (2, 3)  # three that differ in a value only
+    assert (rows.count(), cells.count()) == (2, 3)  # three requests that differ only in a value
     sweep = board.get_by_role("checkbox", name="Activate sweep")
     assert sweep.is_disabled()  # its code is unread
     assert "critical" in rows.nth(1).inner_text()
@@ -148,9 +148,9 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     rows.nth(0).locator(".fold").click()
     lab.button("Run 2 × note", 4).click()
     board.locator(".same > label[data-status=approved]").nth(1).wait_for()
-    lab.wait_output(4, "Inbox: 2 of 4 decided")  # a separate message, after those of the rows
+    lab.wait_output(4, "Inbox: 2 of 4 decided")  # a separate message, after the messages of the rows
     saved = next(o["data"] for o in lab.outputs(4) if "application/vnd.jupyter.widget-view+json" in o["data"])
-    assert "Inbox: 2 of 4 decided" in str(saved["text/html"])  # what another program shows of it
+    assert "Inbox: 2 of 4 decided" in str(saved["text/html"])  # the text for other programs
     cells.nth(2).get_by_role("checkbox").check()
     rows.nth(1).locator(".fold").click()
     assert "os.system" in rows.nth(1).locator(".code").first.inner_text()
@@ -166,13 +166,13 @@ def test_several_are_decided_in_one_panel(open_lab, screenshot, theme, request):
     assert text.count("not <b>now</b>") == 2
     screenshot(lab, f"review-inbox-record-{request.node.callspec.id}", 4)
     records = lab.output(2).locator("[data-testid=tract-record]")
-    records.nth(2).wait_for()  # their own panels say so too
+    records.nth(2).wait_for()  # their own panels show it too
     assert records.count() == 3
     lab.run_cell(5)
     assert "No requests need a decision" in lab.text(5)
 
 
-def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
+def test_another_notebook_can_decide_the_request_that_a_cell_awaits(open_lab, screenshot):
     first = open_lab(
         LOAD,
         WRITE,
@@ -201,7 +201,7 @@ def test_another_notebook_decides_what_a_cell_awaits(open_lab, screenshot):
     assert "No requests need a decision" in other.text(2)
 
 
-def test_a_new_kernel_decides_what_the_old_one_asked(open_lab, screenshot):
+def test_a_new_kernel_can_decide_the_request_of_the_old_kernel(open_lab, screenshot):
     lab = open_lab(
         LOAD,
         WRITE,
@@ -236,7 +236,7 @@ def test_an_inbox_that_has_lost_its_kernel_offers_nothing(open_lab, screenshot):
     board.get_by_role("alert").get_by_text("run %tract inbox in a new kernel").wait_for()
     assert board.locator("input:enabled, .bulk, form, .keys:visible").count() == 0
     assert board.get_by_role("button", name="Reject…").count() == 0
-    assert "waiting" in board.get_by_role("heading").first.inner_text()  # as they do, in the store
+    assert "waiting" in board.get_by_role("heading").first.inner_text()  # they are still pending in the store
     screenshot(lab, "inbox-lost", 3)
 
 
@@ -261,14 +261,14 @@ def test_pages_by_keyboard_alone(open_lab, screenshot):
         lab.page.keyboard.press("Enter")  # the focus stays on the button
         board.get_by_text(place).wait_for()
     assert board.get_by_role("checkbox", name="Operation note runs in your kernel", exact=True).count() == 1
-    lab.button("Previous page", 3).focus()  # there is no next page, so it was on the badge
+    lab.button("Previous page", 3).focus()  # there is no next page, so the focus was on the badge
     for place in ("3 to 4 of 5", "1 to 2 of 5"):
         lab.page.keyboard.press("Enter")
         board.get_by_text(place).wait_for()
     assert first.is_checked()  # the selection stays
     assert board.locator(".code").first.is_visible()
     lab.button("Reject 1…", 3).click()
-    lab.page.keyboard.type("abdd no")  # single keys are commands of the notebook elsewhere
+    lab.page.keyboard.type("abdd no")  # outside a panel, single keys are notebook commands
     lab.page.keyboard.press("Enter")
     board.locator("label[data-status=rejected]").wait_for()
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 5
@@ -292,8 +292,8 @@ def test_a_reason_is_typed_on_while_something_else_is_decided(open_lab, screensh
     board.evaluate("board => { board.dataset.earlier = true; }")
     first.get_by_role("button", name="Approve without running").dispatch_event(
         "click", {"detail": 1}
-    )  # without the focus
-    lab.output(3).locator("[data-testid=tract-batch]:not([data-earlier])").wait_for()  # it is drawn again
+    )  # does not move the focus
+    lab.output(3).locator("[data-testid=tract-batch]:not([data-earlier])").wait_for()  # after a redraw
     board.locator("input[name=reason]:focus").wait_for()
     lab.page.keyboard.type("dd")
     screenshot(lab, "review-typing", 3)

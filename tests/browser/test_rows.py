@@ -63,7 +63,7 @@ def read_all(row):
 
 @pytest.fixture(params=[("Light", 1000), ("Dark", 700)], ids=["light", "dark"])
 def sized(request, open_lab):
-    """A notebook of a width and a theme, without the list of files; and a name for its pictures."""
+    """A notebook with a width and a theme, without the file browser, and a name for its screenshots."""
     theme, width = request.param
     labs = []
 
@@ -100,7 +100,7 @@ def test_a_question_has_three_lines(sized, screenshot):
 
     lab.run_cell(2)
     row = lab.output(2).locator(".q")
-    lab.output(2).locator(".do > .primary.caution[aria-disabled=false]").wait_for()  # the code was read above
+    lab.output(2).locator(".do > .primary.caution[aria-disabled=false]").wait_for()  # code is already read
     assert height(row) <= TALLEST
     screenshot(lab, f"{name}-fired", 2)
     lab.button("Reject…", 2).click()
@@ -123,7 +123,7 @@ def test_a_call_is_changed_in_its_place(sized, screenshot):
     lab.run_cell(1)
     lab.run_cell(2, wait=False)
     row = lab.output(2).locator(".q")
-    lab.output(2).locator(".do > .primary[aria-disabled=false]").wait_for()  # each value is complete
+    lab.output(2).locator(".do > .primary[aria-disabled=false]").wait_for()  # all values are shown in full
     assert height(row) <= TALLEST
     assert not poor_contrast(lab.output(2))
     screenshot(lab, f"{name}-call", 2)
@@ -135,7 +135,7 @@ def test_a_call_is_changed_in_its_place(sized, screenshot):
     assert "changed top: 11 → 12" in lab.text(2)
 
 
-def test_what_a_closed_notebook_asked_is_no_more_in_the_title(open_lab):
+def test_the_page_title_does_not_count_requests_of_a_closed_notebook(open_lab):
     lab = open_lab(LOAD, COUNT)
     lab.run_cell(0)
     lab.run_cell(1)
@@ -157,7 +157,7 @@ def test_by_keyboard_alone(open_lab, screenshot):
     page.wait_for_function("document.title.startsWith('(3) ')")
     first.focus()
     for key in ("a", "b", "d", "d", "x", "Enter", "y"):
-        keys.press(key)  # commands of the notebook elsewhere; none of them decides
+        keys.press(key)  # notebook commands outside a row; none of them decides
     keys.press("ArrowRight")
     first.locator(".full").wait_for()
     keys.press("ArrowLeft")
@@ -167,12 +167,12 @@ def test_by_keyboard_alone(open_lab, screenshot):
     assert first.get_by_label("Reason", exact=True).input_value() == "abdd no"
     keys.press("Escape")
     first.and_(page.locator(":focus")).wait_for()
-    keys.press("Control+Enter")  # not read yet: unfolds it, and decides nothing
+    keys.press("Control+Enter")  # unread, so it unfolds and decides nothing
     first.locator(".full").wait_for()
     read_all(first)
     first.focus()
     keys.press("Control+Enter")
-    second.and_(page.locator(":focus")).wait_for()  # the question, not its button
+    second.and_(page.locator(":focus")).wait_for()  # the row, not its button
     lab.wait_output(1, "approved by")
     page.wait_for_function("document.title.startsWith('(2) ')")
     keys.press("ArrowDown")
@@ -189,16 +189,16 @@ def test_by_keyboard_alone(open_lab, screenshot):
     keys.press("Enter")
     lab.wait_output(3, "rejected by")
     page.wait_for_function("!document.title.startsWith('(')")
-    lab.output(3).locator(":focus").wait_for()  # there is no next one: its own record
+    lab.output(3).locator(":focus").wait_for()  # there is no next request, so the focus is on its record
     assert page.locator(".jp-Notebook .jp-Cell").count() == 4
 
 
 def hold(lab, *keys):
-    """Hold keys down for as long as it takes to repeat the last one twenty times."""
+    """Hold keys down until the last one has repeated twenty times."""
     for key in keys[:-1]:
         lab.page.keyboard.down(key)
     for _ in range(20):
-        lab.page.keyboard.down(keys[-1])  # from the second on it is a repetition
+        lab.page.keyboard.down(keys[-1])  # all but the first are repetitions
         lab.page.wait_for_timeout(30)
     for key in keys:
         lab.page.keyboard.up(key)
@@ -242,7 +242,7 @@ WHEN_IT_MOVES = """() => {
 }"""
 
 
-def test_after_a_click_nothing_moves_for_a_second_and_then_no_hole_is_left(open_lab):
+def test_nothing_moves_for_a_second_after_a_click_and_then_the_gap_closes(open_lab):
     lab = open_lab(LOAD, COUNT, COUNT.replace("word_count", "other"))
     for cell in range(3):
         lab.run_cell(cell)
@@ -253,7 +253,7 @@ def test_after_a_click_nothing_moves_for_a_second_and_then_no_hole_is_left(open_
     second.scroll_into_view_if_needed()
     lab.page.evaluate(WHEN_IT_MOVES)
     lab.button("Activate", 1).click()
-    lab.wait_output(1, "approved by")  # the pointer rests
+    lab.wait_output(1, "approved by")  # the pointer does not move
     lab.page.wait_for_function("window.movedAfter")
     assert lab.page.evaluate("window.movedAfter") > 900
     record = lab.output(1).locator("[data-testid=tract-record]").bounding_box()
@@ -268,7 +268,7 @@ def test_a_value_that_is_cut_is_not_on_display(open_lab, screenshot):
     lab.run_cell(2, wait=False)
     run, output = lab.button("Run http_get", 2), lab.output(2)
     output.get_by_text("A value is cut: unfold it first").wait_for()
-    lab.page.wait_for_timeout(700)  # as long as it takes to count
+    lab.page.wait_for_timeout(700)  # until the lines count as read
     assert run.get_attribute("aria-disabled") == "true"
     screenshot(lab, "row-cut", 2)
     run.dispatch_event("click")  # unfolds it
@@ -304,7 +304,7 @@ def test_thirty_in_a_list(open_lab, screenshot, theme):
     assert lab.text(3) == "30\n"
 
 
-def test_thirty_each_by_itself(open_lab, screenshot):
+def test_thirty_separate_requests_have_compact_rows(open_lab, screenshot):
     fire = "for n in range(30):\n    tract.fire('word_count', {'path': f'{n}.txt'})"
     lab = open_lab(LOAD, COUNT.replace("--ask", "--activate --ask"), fire, viewport=(1300, 1500), reads=False)
     for cell in range(3):
@@ -356,7 +356,7 @@ def test_short_code_is_on_display_at_once_and_changed_in_its_place(open_lab, scr
     screenshot(lab, "row-script", 3)
     lab.button("Change the code", 3).click()
     code = row.get_by_role("textbox", name="code")
-    assert not row.locator("div.code[data-name]").is_visible()  # shown only once
+    assert not row.locator("div.code[data-name]").is_visible()  # the code is shown only once
     code.fill(code.input_value().replace("top = 3", "top = 5"))
     row.get_by_text("Code changed").wait_for()
     lines = row.locator(".editor > .code > div")
@@ -385,7 +385,7 @@ def test_short_code_is_on_display_at_once_and_changed_in_its_place(open_lab, scr
     assert "top = 7" in done.locator(".diff .add").last.inner_text()
 
 
-def test_long_code_stays_folded_and_says_what_passed_too_fast(open_lab):
+def test_long_code_is_folded_and_lines_scrolled_too_fast_count_as_unread(open_lab):
     lab, row = ask_for_scripts(open_lab, "\n".join(f"x{n} = {n}" for n in range(60)))
     row.get_by_text("Read 60 lines first").wait_for()
     assert height(row) <= TALLEST
@@ -405,4 +405,4 @@ SWEEP = """async box => {
   for (; box.scrollTop + box.clientHeight < box.scrollHeight - 1; box.scrollTop += 60)
     for (let n = 0; n < 3; n++) await new Promise(requestAnimationFrame);
 }"""
-"""Scrolls through, faster than anybody reads."""
+"""Scrolls to the end faster than a user can read."""

@@ -1,4 +1,4 @@
-"""A run with operations around the main call, in a real JupyterLab: shown, decided about by a click, stopped."""
+"""A run with operations around the main call in a real JupyterLab: display, decision, stop."""
 
 LOAD = "%load_ext tract_jupyter"
 SETUP = """import json, time
@@ -43,15 +43,13 @@ CAREFUL = """tract.profiles.save(OperationProfile.of("careful", [
 ASK = "%%tract_run --profile research --out answer\nWhich of the three sources is newest?"
 
 
-def test_a_run_is_seen_and_stays_in_the_notebook(open_lab, screenshot):
+def test_a_run_is_displayed_and_saved_in_the_notebook(open_lab, screenshot):
     lab = open_lab(LOAD, SETUP, ASK, "%tract run --prompt", "%tract profile research", viewport=(1100, 1500))
     for cell in range(3):
         assert lab.run_cell(cell), lab.text(cell)
     shown = lab.output(2)
     shown.locator("[data-testid=tract-run][data-status=done]").wait_for()
-    assert (
-        shown.locator("[data-testid=tract-run]").count() == 1
-    )  # one output from the first event to the last
+    assert shown.locator("[data-testid=tract-run]").count() == 1  # one output for all events
     graph = shown.locator("[data-testid=tract-run-graph]")
     for label in (
         "question, done, required",
@@ -83,7 +81,7 @@ def test_a_run_is_seen_and_stays_in_the_notebook(open_lab, screenshot):
     assert "<script" not in str(data[-1]["text/html"])
 
 
-def test_a_run_goes_on_with_a_click(open_lab, screenshot):
+def test_a_run_continues_after_a_click(open_lab, screenshot):
     lab = open_lab(
         LOAD, SETUP, CONFIRM, CAREFUL, "%%tract_run\nWhich?", "%tract run --replay", viewport=(1100, 1500)
     )

@@ -51,7 +51,7 @@ def queue_follow_ups(panel):
     panel.get_by_text("This is sent after this turn.").wait_for()
 
 
-def test_the_side_panel_shows_decides_and_stops_what_runs(open_lab, model, screenshot):
+def test_the_side_panel_shows_and_decides_requests_and_stops_a_turn(open_lab, model, screenshot):
     model.reply("I save it.").call("save_table", path="out.csv", rows=3).end()
     model.reply("Saved.").end()
     model.reply("The next answer.").end()

@@ -1,4 +1,4 @@
-"""The tutorials: a user makes the clicks that the text describes, and sees the results that it describes."""
+"""The tutorials: a user makes the described clicks and sees the described results."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.browser.tutorials import SIZE, TUTORIALS, Walk
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(TUTORIALS.keys() - {"quickstart"}))  # see test_quickstart.py
-def test_the_clicks_of_a_tutorial_lead_to_the_results_that_its_text_describes(
+def test_the_clicks_of_a_tutorial_give_the_results_that_its_text_describes(
     lab_server, browser, name, screenshot
 ):
     walk = Walk(browser.page(SIZE), lab_server, name)

@@ -1,4 +1,4 @@
-"""What makes no sense is refused with a reason, and nothing of it is left in the store."""
+"""Invalid input is refused with a reason, and the store stays unchanged."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ ON_NOTHING = {
 
 
 @pytest.mark.parametrize("operation", ON_NOTHING)
-def test_an_empty_store_refuses_what_needs_a_commit(tract, operation):
+def test_operations_that_need_a_commit_fail_in_an_empty_store(tract, operation):
     with pytest.raises((CommitNotFoundError, EditTargetError, HistoryError, BranchNotFoundError)):
         ON_NOTHING[operation](tract)
     assert (tract.head, tract.log(), len(tract.compile()), tract.reflog()) == (None, [], 0, [])
     assert tract.verify() == []
 
 
-def test_an_empty_store_answers_what_it_can(tract):
+def test_queries_work_in_an_empty_store(tract):
     assert (
         tract.history.pinned(),
         tract.history.skipped(),
@@ -63,12 +63,12 @@ BY_NAME = {
     "tag": lambda tract, name: tract.tags.add(name, "t"),
 }
 NAMES = ["f" * 64, "f" * 65, "abc", "", "HEAD~1", "ABCDEF", "\ud800", "a\0b", "%", None, 7, b"abcd"]
-MAY_BE_NONE = {"past", "edit", "branch"}  # here, None says that no commit is meant
+MAY_BE_NONE = {"past", "edit", "branch"}  # here, None is valid: no commit
 NAMING = [(use, name) for name in NAMES for use in BY_NAME if name is not None or use not in MAY_BE_NONE]
 
 
 @pytest.mark.parametrize(("use", "name"), NAMING, ids=ascii)
-def test_what_names_nothing(tract, use, name):
+def test_an_unknown_commit_name_is_refused(tract, use, name):
     tract.user("a")
     before = tract.status(), tract.log(), tract.list_branches(), tract.tags.list()
     with pytest.raises((CommitNotFoundError, EditTargetError), match="no commit"):
@@ -139,14 +139,14 @@ def test_a_commit_of_another_branch_is_not_annotated(tract):
 @pytest.mark.parametrize(
     "tools", [[{}], [1], [{"function": {}}], [{"function": {"name": 1}}], [{"function": {"name": "\ud800"}}]]
 )
-def test_what_is_no_tool(tract, tools):
+def test_an_invalid_tool_is_refused(tract, tools):
     with pytest.raises(ContentError):
         tract.user("x", tools=tools)
     assert tract.head is None
 
 
 @pytest.mark.parametrize("tag", ["", " ", "x" * 256, "\ud800", "a\0b", 1, None])
-def test_what_is_no_tag(tract, tag):
+def test_an_invalid_tag_is_refused(tract, tag):
     info = tract.user("a")
     for use in (lambda: tract.tags.add(info.commit_hash, tag), lambda: tract.tags.register(tag)):
         with pytest.raises(ContentError):
@@ -190,7 +190,7 @@ def test_awkward_texts_are_edited_and_annotated_like_others(tract, text):
     assert tract.verify() == []
 
 
-def test_a_reason_that_is_no_unicode(tract):
+def test_a_reason_with_invalid_unicode_is_refused(tract):
     info = tract.user("x")
     with pytest.raises(ContentError, match="surrogate"):
         tract.annotate(info.commit_hash, "skip", reason="\ud800")
@@ -206,7 +206,7 @@ def test_the_line_of_a_long_reason_is_short_and_has_no_nul(tract):
 
 @pytest.mark.parametrize("part", ["metadata", "generation_config"])
 @pytest.mark.parametrize("value", [deep(5_000), {"x": {1, 2}}, {1: 2}, {"x": float("inf")}])
-def test_what_has_no_json_form(tract, part, value):
+def test_a_value_without_json_form_is_refused(tract, part, value):
     before = tract.user("a").commit_hash
     with pytest.raises(ContentError):
         tract.user("b", **{part: value})

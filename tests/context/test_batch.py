@@ -1,4 +1,4 @@
-"""All of a batch, or nothing."""
+"""A batch is written completely or not at all."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tract_jupyter.models import TokenBudget
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
 
 
-def test_a_batch_is_what_the_same_commits_are(tract):
+def test_a_batch_gives_the_same_context_as_single_commits(tract):
     with Tract.open() as other:
         for each in (tract, other):
             if each is tract:
@@ -35,7 +35,7 @@ def fill(tract):
     tract.assistant("c")
 
 
-def test_what_is_in_the_batch_is_read_in_it(tract):
+def test_reads_inside_a_batch_see_its_commits(tract):
     with tract.batch():
         info = tract.user("a")
         assert tract.get_commit(info.commit_hash[:8]) == info
@@ -120,7 +120,7 @@ def test_others_see_a_batch_when_it_is_done(tmp_path):
         assert two.head == one.head
 
 
-def test_a_batch_whose_commits_cannot_be_written_fails_if_the_error_is_caught(tmp_path):
+def test_a_batch_with_a_failed_write_fails_even_if_the_error_is_caught(tmp_path):
     """A read within the batch writes the commits first. Its error must not leave a batch without them."""
     with Tract.open(tmp_path / "s.db") as tract:
         tract.user("a")

@@ -1,4 +1,4 @@
-"""Budgets look at what the context would become."""
+"""Budgets check the size of the context after the change."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_the_very_last_token_fits(tract):
         tract.user(LONG)
 
 
-def test_edits_and_annotations_count_by_what_they_change(tract):
+def test_edits_and_annotations_count_by_their_change_of_tokens(tract):
     long, short = tract.user(LONG), tract.user("b")
     tract.budget = TokenBudget(tract.status().token_count, "reject")
     with pytest.raises(BudgetExceededError):
@@ -59,7 +59,7 @@ def test_a_warning_is_given_and_the_commit_made(tract):
     assert (tract.status().max_tokens, tract.compile().max_tokens) == (5, 5)
 
 
-def test_a_callback_hears_of_it_and_may_refuse(tract):
+def test_a_callback_gets_the_numbers_and_can_refuse_the_commit(tract):
     heard = []
     tract.budget = TokenBudget(5, "callback", lambda *numbers: heard.append(numbers))
     info = tract.user(LONG)
@@ -98,11 +98,11 @@ def test_settings_that_mean_nothing_are_refused(given, told):
     assert str(caught.value) == told
 
 
-# --- what a callback does, and what is no growth
+# --- effects of callbacks, and changes without growth
 
 
 @pytest.mark.parametrize("batched", [False, True])
-def test_what_a_callback_writes_stays_and_the_commit_comes_after_it(tract, batched):
+def test_commits_of_a_callback_are_kept_before_the_new_commit(tract, batched):
     tract.user("word " * 10)
     tract.user("word " * 10)
     done = []

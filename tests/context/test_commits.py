@@ -14,7 +14,7 @@ from tract_jupyter.storage import RefRows
 
 
 @pytest.mark.parametrize(("model", "role", "text", "priority"), KINDS)
-def test_every_kind_of_content_comes_back_as_it_was(tract, model, role, text, priority):
+def test_every_content_type_is_read_back_unchanged(tract, model, role, text, priority):
     by_model, by_dict = tract.commit(model), tract.commit(dict(model))
     assert by_model.content_type == model.content_type
     assert by_model.content_hash == by_dict.content_hash
@@ -33,7 +33,7 @@ def test_invalid_content_leaves_nothing_behind(tract, content, part):
     assert tract.log() == []
 
 
-def test_what_a_commit_returns_is_what_the_store_has(tract):
+def test_commit_returns_the_stored_values(tract):
     first = tract.system("be brief")
     second = tract.user(
         "hi",
@@ -59,7 +59,7 @@ def test_what_a_commit_returns_is_what_the_store_has(tract):
     assert abs(datetime.now(UTC) - second.created_at) < timedelta(minutes=5)
 
 
-def test_what_the_caller_changes_later_is_not_in_the_commit(tract):
+def test_later_changes_by_the_caller_do_not_change_the_commit(tract):
     metadata, payload = {"list": [1]}, {"list": [1]}
     info = tract.commit({"content_type": "freeform", "payload": payload}, metadata=metadata)
     metadata["list"].append(2)
@@ -108,7 +108,7 @@ def test_words_that_no_store_can_keep_are_refused(tract, options, match):
 
 
 @pytest.mark.parametrize("options", [{"priority": "urgent"}, {"operation": "amend"}])
-def test_unknown_words_are_refused_and_the_known_ones_named(tract, options):
+def test_an_unknown_option_value_is_refused_with_the_known_values(tract, options):
     with pytest.raises(ContentError, match="use "):
         tract.user("x", **options)
     assert tract.head is None
@@ -195,7 +195,7 @@ def test_a_commit_is_found_by_hash_prefix_branch_and_head(tract):
 @pytest.mark.parametrize(
     "name", ["", "abc", "0000000", "f" * 64, "nowhere", "%", "_" * 8, "main~1", "\ud800", "x\0y"]
 )
-def test_what_names_no_commit_is_not_found(tract, name):
+def test_an_invalid_commit_name_is_not_found(tract, name):
     tract.user("one")
     for use in (tract.get_commit, tract.get_content, lambda name: tract.compile(at_commit=name)):
         with pytest.raises(CommitNotFoundError, match="no commit"):
@@ -209,7 +209,7 @@ def test_a_branch_without_commits_names_none(tract, name):
 
 
 def test_a_prefix_of_several_commits_is_ambiguous(tract, monkeypatch):
-    # no need to search for a collision of four digits: commits with chosen hashes do
+    # commits with chosen hashes, so no search for a collision of four digits
     hashes = iter(f"{start}{tract.tract_id:0<59}" for start in ("abcd1", "abcd2", "fffff"))
     monkeypatch.setattr("tract_jupyter.context.writer.commit_hash", lambda *_: next(hashes))
     one, two, last = (tract.user(text) for text in "abc")
@@ -239,7 +239,7 @@ def test_the_same_commit_made_on_two_branches_is_one_commit(tract, monkeypatch):
 
 @pytest.fixture
 def number_of_rows(tmp_path):
-    """How many commits and contents the store of this test holds, those of no branch too."""
+    """Return the number of commits and contents in the store, including those of no branch."""
 
     def count():
         with closing(sqlite3.connect(tmp_path / "s.db")) as connection:

@@ -1,4 +1,4 @@
-"""Compressing any part of a context, what it costs, and bringing the originals back."""
+"""Compress any part of a context, its costs, and expanding to the originals."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def text(number):
     return f"message number {number} says a few words"
 
 
-# where the range stands
+# position of the range
 
 
 def test_everything(tract, said):
@@ -62,7 +62,7 @@ def test_everything(tract, said):
     )
 
 
-def test_a_range_in_the_middle_keeps_what_comes_after_it(tract, said):
+def test_compressing_the_middle_keeps_the_messages_after_it(tract, said):
     result = tract.compress(from_commit=said[1], to_commit=said[2], content="middle")
     assert contents(tract) == [text(0), "middle", text(3), text(4), text(5)]
     hashes = tract.compile().commit_hashes
@@ -71,7 +71,7 @@ def test_a_range_in_the_middle_keeps_what_comes_after_it(tract, said):
     check(tract)
 
 
-def test_what_is_before_the_range_keeps_its_hashes(tract, said):
+def test_messages_before_the_range_keep_their_hashes(tract, said):
     tract.compress(from_commit=said[3], content="end")
     assert tract.compile().commit_hashes[:3] == tuple(said[:3])
     assert tract.log(None)[1].commit_hash == said[2]
@@ -90,7 +90,7 @@ def test_single_commits_that_are_not_adjacent(tract, said):
     check(tract)
 
 
-def test_one_that_is_named_twice_is_taken_once(tract, said):
+def test_a_commit_that_is_named_twice_is_used_once(tract, said):
     assert tract.compress(commits=[said[0], said[0][:12]], content="x").source_commits == ((said[0],),)
 
 
@@ -100,10 +100,10 @@ def test_an_edit_names_the_message_that_it_edits(tract, said):
     assert contents(tract) == [text(0), text(1), "sum", text(3), text(4), text(5)]
 
 
-# what stays
+# kept messages
 
 
-def test_an_edit_as_an_end_of_a_range_counts_by_its_own_place(tract):
+def test_an_edit_at_the_end_of_a_range_counts_at_its_own_position(tract):
     first = tract.user("a").commit_hash
     tract.user("b")
     edit = tract.user("A", edit=first).commit_hash
@@ -136,7 +136,7 @@ def test_a_range_from_a_change_without_messages_is_empty(tract, said):
         tract.compress(from_commit=edit, to_commit=said[2], content="x")
 
 
-def test_commits_are_named_by_what_log_gives(tract, said):
+def test_compress_accepts_commit_infos_from_log(tract, said):
     infos = list(reversed(tract.log(None)))
     plan = tract.preview_compress(commits=infos[1:3])
     assert plan.groups[0].commits == tuple(said[1:3])
@@ -162,7 +162,7 @@ def test_a_pinned_message_survives_any_number_of_compressions(tract, said):
     check(tract)
 
 
-def test_a_system_prompt_with_an_edit_stays(tract):
+def test_an_edited_system_prompt_is_kept(tract):
     prompt = tract.system("old rule").commit_hash
     tract.user("hello there")
     tract.system("new rule", edit=prompt)
@@ -174,7 +174,7 @@ def test_a_system_prompt_with_an_edit_stays(tract):
     assert contents(tract) == ["new rule", "again"]
 
 
-def test_preserved_messages_stay_with_metadata_tags_and_config(tract):
+def test_preserved_messages_keep_metadata_tags_and_config(tract):
     tract.user("one")
     kept = tract.assistant(
         "two", metadata={"a": 1}, tags=["t"], generation_config={"model": "m"}, priority="important"
@@ -194,7 +194,7 @@ def test_preserved_messages_stay_with_metadata_tags_and_config(tract):
         assert getattr(copy, name) == getattr(kept, name)
 
 
-def test_skipped_messages_go_with_their_run_and_stay_addressable(tract, said):
+def test_skipped_messages_are_compressed_with_their_range_and_stay_addressable(tract, said):
     tract.annotate(said[1], "skip")
     plan = tract.preview_compress(to_commit=said[3])
     assert plan.skipped == (said[1],)
@@ -210,14 +210,14 @@ def test_a_skipped_message_between_two_that_are_named_does_not_split_them(tract,
     assert tract.preview_compress(commits=[said[0], said[2]]).groups[0].commits == tuple(said[:3])
 
 
-def test_a_skipped_message_that_is_preserved_stays(tract, said):
+def test_a_preserved_skipped_message_is_kept(tract, said):
     tract.annotate(said[1], "skip")
     tract.compress(to_commit=said[2], preserve=[said[1]], content=["a", "b"])
     assert contents(tract)[:2] == ["a", "b"]
     assert len(tract.history.skipped()) == 1
 
 
-def test_edits_and_annotations_of_what_is_gone_go_too(tract, said):
+def test_edits_and_annotations_of_compressed_messages_are_removed(tract, said):
     tract.user("edited", edit=said[0])
     tract.annotate(said[1], "important")
     tract.user("edited", edit=said[5])
@@ -234,7 +234,7 @@ def test_an_edit_of_a_message_before_the_range_still_counts(tract, said):
     assert contents(tract) == ["edited", text(1), "sum", text(4), text(5)]
 
 
-def test_the_tools_on_offer_stay(tract):
+def test_compress_and_expand_keep_the_offered_tools(tract):
     tool = {"type": "function", "function": {"name": "look", "parameters": {}}}
     other = {"type": "function", "function": {"name": "other", "parameters": {}}}
     first = tract.user("one", tools=[other])
@@ -251,7 +251,7 @@ def test_the_tools_on_offer_stay(tract):
     assert tract.compile().tools == (tool,)
 
 
-def test_what_a_merge_brought_is_compressed_and_kept(tract, said):
+def test_merged_messages_can_be_compressed_and_expanded(tract, said):
     tract.branch("side", source=said[2])
     tract.user("side one")
     two = tract.user("side two").commit_hash
@@ -289,7 +289,7 @@ def test_a_summarizer_is_called_for_each_run(tract, said):
     assert contents(tract) == ["sum 1", text(3), "sum 2"]
 
 
-def test_the_summary_must_keep_what_is_to_be_kept(tract):
+def test_a_summary_must_match_the_retention_of_its_messages(tract):
     important = tract.user("the port is 8080", priority="important", retain="the port", retain_match=["8080"])
     tract.user("blah")
     head = tract.head
@@ -306,7 +306,7 @@ def test_the_summary_must_keep_what_is_to_be_kept(tract):
         "important",
         tract.get_commit(important.commit_hash).retention,
     )
-    with pytest.raises(CompressionError, match="8080"):  # the next compression must keep it as well
+    with pytest.raises(CompressionError, match="8080"):  # the next compression must keep it too
         tract.compress(content="nothing")
 
 
@@ -322,7 +322,7 @@ def test_criteria_that_an_annotation_gave_and_regular_expressions(tract, said):
 
 
 def test_a_pattern_that_would_take_for_ever_is_given_up(tract, monkeypatch):
-    """It may be a model's: tools annotate, too. It is no mistake of the summary, so none is written anew."""
+    """The pattern may come from a model's tool call. The summary is not wrong, so there is no retry."""
     monkeypatch.setattr(patterns.matches, "__defaults__", (0.05,))
     tract.user("x", priority="important", retain_match=["(?:a|aa)+$"], retain_match_mode="regex")
     asked = []
@@ -333,7 +333,7 @@ def test_a_pattern_that_would_take_for_ever_is_given_up(tract, monkeypatch):
 
 
 @pytest.mark.parametrize("pattern", ["([", "a" * 3000])
-def test_a_pattern_that_cannot_be_used_is_refused_where_it_is_given(tract, pattern):
+def test_an_invalid_pattern_is_refused_at_commit_time(tract, pattern):
     with pytest.raises(ContentError, match="cannot be used as a regular expression"):
         tract.user("x", priority="important", retain_match=[pattern], retain_match_mode="regex")
 
@@ -350,23 +350,23 @@ def test_options_are_checked_before_anybody_is_asked(tract, option, wrong):
     assert tract.llm.asked == []
 
 
-def test_what_is_important_no_more_needs_not_be_kept(tract):
+def test_retention_ends_when_a_message_is_no_longer_important(tract):
     commit = tract.user("x", priority="important", retain_match=["x"]).commit_hash
     tract.annotate(commit, "normal")
     tract.compress(content="gone")
     assert contents(tract) == ["gone"]
 
 
-def test_a_longer_summary_is_allowed_and_said(tract):
+def test_a_longer_summary_is_allowed_and_reported(tract):
     tract.user("a")
     result = tract.compress(content="a much longer text than there was before")
     assert result.saved < 0
     assert "never pays back" in str(tract.preview_compress(content="longer and longer " * 20))
 
 
-def test_the_last_annotation_says_what_must_be_kept(tract):
+def test_the_last_annotation_decides_the_retention(tract):
     commit = tract.user("x", priority="important", retain_match=["x"]).commit_hash
-    tract.user("X", edit=commit)  # an edit says nothing about it
+    tract.user("X", edit=commit)  # an edit does not change the retention
     with pytest.raises(CompressionError, match="annotate the important message without retain_match"):
         tract.compress(content="gone")
     tract.annotate(commit, "important")
@@ -418,7 +418,7 @@ def test_an_annotation_after_one_without_criteria(tract):
         ({"content": "a", "to_commit": ["x"]}, "to_commit takes a commit"),
     ],
 )
-def test_what_cannot_be_summaries_changes_nothing(tract, said, options, problem):
+def test_invalid_summaries_change_nothing(tract, said, options, problem):
     with pytest.raises(CompressionError, match=problem):
         tract.compress(**options)
     assert tract.head == said[-1]
@@ -466,7 +466,7 @@ def test_detached(tract, said):
         tract.expand(said[1])
 
 
-def test_a_merge_is_no_message(tract, said):
+def test_a_merge_commit_cannot_be_compressed(tract, said):
     tract.branch("side", source=said[2])
     tract.user("side one")
     tract.switch("main")
@@ -475,7 +475,7 @@ def test_a_merge_is_no_message(tract, said):
         tract.compress(commits=[tract.head], content="x")
 
 
-def test_text_that_is_no_unicode_changes_nothing(tract, said):
+def test_a_summary_with_invalid_unicode_changes_nothing(tract, said):
     with pytest.raises(ContentError, match="surrogate"):
         tract.compress(content="\ud800")
     assert tract.head == said[-1]
@@ -491,7 +491,7 @@ def test_a_summarizer_that_raises_changes_nothing(tract, said):
 
 
 @pytest.mark.parametrize("wrong", [lambda: "sum", lambda messages: "sum", lambda *, messages: "sum", len])
-def test_a_summarizer_with_other_parameters_is_told_its_arguments(tract, said, wrong):
+def test_a_summarizer_with_wrong_parameters_is_refused_with_the_right_ones(tract, said, wrong):
     with pytest.raises(CompressionError, match=r"\(messages, criteria, instructions, target_tokens\)"):
         tract.compress(summarizer=wrong)
     assert tract.head == said[-1]
@@ -513,7 +513,7 @@ def test_a_type_error_within_a_summarizer_is_its_own(tract, said, summarizer):
     assert tract.head == said[-1]
 
 
-def test_a_wrapped_summarizer_is_what_it_does(tract, said):
+def test_the_parameters_of_a_wrapper_count_and_not_those_of_the_wrapped_function(tract, said):
     @wraps(contents)  # which takes one argument
     def summarize(*arguments):
         return f"{len(arguments)} arguments"
@@ -643,7 +643,7 @@ def test_an_edited_summary_can_be_expanded_by_its_edit(tract, said):
     assert contents(tract) == [text(number) for number in range(6)]
 
 
-def test_what_cannot_be_expanded(tract, said):
+def test_expand_refuses_commits_that_are_not_valid_summaries(tract, said):
     for commit in (said[0], tract.user("x", metadata={"compressed_from": "mine"}).commit_hash):
         with pytest.raises(CompressionError, match="is not a summary"):
             tract.expand(commit)
@@ -673,7 +673,7 @@ def ranges(tract, low, high):
 
 
 def squeeze(tract, low, high):
-    """Compress a range if that can be; the result."""
+    """Compress a range if possible. Return the result."""
     first, last = ranges(tract, low, high)
     try:
         return tract.compress(from_commit=first, to_commit=last, summarizer=count)
@@ -694,7 +694,7 @@ def test_undo_takes_back_and_expand_brings_back(steps, low, high, later):
         assert (tract.head, whole(tract)) == (head, before)
         tract.redo()
         check(tract)
-        for summary in result.summary_commits:  # the later ones were placed anew
+        for summary in result.summary_commits:  # the later ones were copied
             old = next(i.commit_hash for i in appends(tract) if i.metadata.get("compressed_from", {}).get("commits")
                        == tract.get_commit(summary).metadata["compressed_from"]["commits"])  # fmt: skip
             tract.expand(old)
@@ -704,7 +704,7 @@ def test_undo_takes_back_and_expand_brings_back(steps, low, high, later):
 
 @LAW
 @given(STEPS, PICK, PICK, STEPS)
-def test_expand_after_more_commits_is_as_if_nothing_had_been(steps, low, high, later):
+def test_expand_after_more_commits_restores_the_uncompressed_history(steps, low, high, later):
     later = [step for step in later if step[0] == "say"]
     with new_tract() as plain, new_tract() as tract:
         for one in (plain, tract):
@@ -721,7 +721,7 @@ def test_expand_after_more_commits_is_as_if_nothing_had_been(steps, low, high, l
 @pytest.mark.slow
 @LAW
 @given(STEPS, st.lists(st.tuples(PICK, PICK, STEPS), min_size=1, max_size=3))
-def test_what_is_outside_and_what_is_pinned_stays_and_no_other_branch_changes(steps, rounds):
+def test_compress_keeps_messages_outside_the_range_pinned_ones_and_other_branches(steps, rounds):
     with new_tract() as tract:
         play(tract, steps)
         assume(tract.head)
@@ -758,7 +758,7 @@ def test_what_is_outside_and_what_is_pinned_stays_and_no_other_branch_changes(st
         assert tract.compile(at_commit="other") == other
 
 
-def test_it_holds_in_a_file_too(tmp_path):
+def test_compress_and_expand_work_in_a_file(tmp_path):
     path = tmp_path / "store.db"
     with new_tract(path) as tract:
         for number in range(8):

@@ -1,4 +1,4 @@
-"""Several threads, tracts and processes on one store: one chain, nothing lost."""
+"""Several threads, tracts and processes use one store: one chain, no lost commits."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def assert_one_chain(tract, writers, count):
     assert [info.generation for info in log] == list(range(writers * count))
     assert [info.parent_hash for info in log] == [None, *(info.commit_hash for info in log[:-1])]
     texts = [message.content for message in tract.compile().messages]
-    for who in range(writers):  # nothing lost, nothing twice, each writer's order kept
+    for who in range(writers):  # no lost or duplicate commits, and each writer's order is kept
         assert [text for text in texts if text.startswith(f"{who}:")] == [f"{who}:{n}" for n in range(count)]
     assert tract.status().commit_count == writers * count
 
@@ -50,7 +50,7 @@ def test_one_tract_serves_many_threads(tmp_path, place):
 
 
 def test_more_threads_than_connections(tmp_path):
-    # the pool has 15; a transaction within a transaction would wait for itself
+    # the pool has 15 connections; a nested transaction would wait for itself
     with open_store(tmp_path / "s.db") as tract:
         info = tract.user("x")
         start = threading.Barrier(24)
@@ -74,7 +74,7 @@ def test_two_tracts_on_one_file(tmp_path):
         assert_one_chain(one, 2, 25)
 
 
-def test_what_one_does_the_other_sees(tmp_path):
+def test_changes_of_one_tract_are_visible_in_another_tract(tmp_path):
     with open_store(tmp_path / "s.db") as one, open_store(tmp_path / "s.db") as two:
         info = one.user("x")
         assert two.head == info.commit_hash
@@ -89,7 +89,7 @@ def test_what_one_does_the_other_sees(tmp_path):
 FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     ["tests.context.test_concurrency"]
-)  # importing it takes longer than most of this
+)  # the import takes longer than most of this test
 
 
 def in_process(place, who, count, start):

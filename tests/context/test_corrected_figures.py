@@ -1,4 +1,4 @@
-"""What a provider counted corrects every estimated figure that is told or compared with a budget, and no other."""
+"""Provider counts correct each estimate that is shown or compared with a budget, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tract_jupyter.models import TokenBudget
 
 
 class Exact:
-    """A tokenizer of one's own, which counts words."""
+    """A custom tokenizer that counts words."""
 
     name = "words"
 
@@ -22,7 +22,7 @@ class Exact:
 
 
 def counted_twice(tract):
-    """Have a provider count twice as many tokens as are estimated."""
+    """Make a provider count twice as many tokens as the estimate."""
     usage = {"prompt_tokens": 2 * tract.status().token_count, "completion_tokens": 1}
     tract.configure_llm(ScriptedClient(*[reply("ok", usage=usage)] * 2))
     tract.generate()
@@ -65,7 +65,7 @@ def test_other_ways_to_compile_are_corrected_as_well(corrected):
     assert difference.stat.token_delta == context.messages[1].token_count
     assert (
         corrected.compile_records.newest()[0].token_count < context.token_count
-    )  # of before the first report
+    )  # from before the first report
 
 
 def test_a_budget_goes_by_it(corrected):
@@ -114,7 +114,7 @@ def test_nothing_is_corrected_with_an_exact_tokenizer(tmp_path):
             tract.user("word " * 20)
 
 
-def test_what_was_estimated_before_an_exact_tokenizer_came_is_not_corrected_in_a_budget(tmp_path):
+def test_the_budget_of_an_exact_tokenizer_does_not_correct_older_estimates(tmp_path):
     with Tract.open(tmp_path / "a.db") as tract:
         tract.user("word " * 100)
         counted_twice(tract)
@@ -125,7 +125,7 @@ def test_what_was_estimated_before_an_exact_tokenizer_came_is_not_corrected_in_a
         tract.user("word")
 
 
-def test_a_snapshot_for_a_child_is_as_long_as_the_provider_counts(tmp_path):
+def test_max_tokens_of_a_child_snapshot_uses_the_provider_count(tmp_path):
     with Session.open(tmp_path / "s.db") as session:
         parent = session.create_tract()
         for _ in range(4):
@@ -136,7 +136,7 @@ def test_a_snapshot_for_a_child_is_as_long_as_the_provider_counts(tmp_path):
         assert after.compile().token_count < before.compile().token_count < 310
 
 
-def test_a_long_answer_of_a_tool_is_told_and_measured_so(corrected):
+def test_the_size_of_a_tool_result_uses_the_corrected_count(corrected):
     corrected.tool_results.configure_summarization(auto_threshold=150)
     corrected.configure_llm(ScriptedClient("short"))
     corrected.assistant("", metadata={"tool_calls": [{"id": "1", "name": "look", "arguments": {}}]})
@@ -155,7 +155,7 @@ def test_a_report_that_is_rolled_back_corrects_nothing(tract):
 
 
 def test_the_proposal_of_a_compression_keeps_its_limits(corrected):
-    """What a person approves is bound by its figures, so a later report changes none of them."""
+    """An approval covers the displayed numbers, so a later report must not change them."""
     pending = corrected.propose_compress(content="A short one.")
     fields = dict(pending.fields)
     counted_twice(corrected)
@@ -165,7 +165,7 @@ def test_the_proposal_of_a_compression_keeps_its_limits(corrected):
 @pytest.mark.slow
 @pytest.mark.parametrize("counted", [10**9, 10**320, 1, -3, True, "12", 0.5])
 def test_a_count_that_cannot_be_about_this_prompt_corrects_nothing(any_store, counted):
-    """Budgets go by it: they would refuse the reply, and all that is said from then on."""
+    """Budgets use this count. A wrong one would make them refuse the reply and all later messages."""
     tract = any_store(budget=TokenBudget(max_tokens=1000, action="reject"))
     tract.configure_llm(ScriptedClient(reply("ok", usage={"prompt_tokens": counted})))
     tract.chat("word " * 100)

@@ -1,4 +1,4 @@
-"""The difference of two contexts: laws, and how messages are matched."""
+"""The difference of two contexts: properties, and the matching of messages."""
 # ruff: noqa: RUF001 # a minus is a minus
 
 import pytest
@@ -76,7 +76,7 @@ def test_an_edit_is_a_change_of_its_message():
     assert kinds(a, b) == ["unchanged", "changed", "unchanged"]
 
 
-def test_what_is_between_the_same_commits_is_matched_by_position():
+def test_messages_between_equal_commits_are_matched_by_position():
     a = context(message("1"), message("2"), message("3"))
     b = context(message("1"), message("x"), message("y"), message("3"))
     assert kinds(a, b) == ["unchanged", "changed", "added", "unchanged"]
@@ -91,7 +91,7 @@ def test_a_message_that_was_inserted_changes_no_other():
     assert kinds(context(*many), context(*many[:7], message("x"), *many[7:])).count("unchanged") == 20
 
 
-def test_one_that_moved_is_removed_and_added():
+def test_a_moved_message_is_shown_as_removed_and_added():
     a, b = [message(str(n)) for n in range(5)], [message(str(n)) for n in (1, 2, 3, 0, 4)]
     assert kinds(context(*a), context(*b)) == ["removed", *["unchanged"] * 3, "added", "unchanged"]
 
@@ -164,7 +164,7 @@ def test_a_difference_of_nothing_is_refused():
         MessageDiff("changed", None, None).message  # noqa: B018
 
 
-@pytest.mark.timeout(60)  # it takes 0.03 s; what is quadratic takes minutes
+@pytest.mark.timeout(60)  # it takes 0.03 s; a quadratic algorithm takes minutes
 def test_a_long_context_with_little_changed_takes_no_quadratic_time():
     many = [message(str(n)) for n in range(10_000)]
     b = [m._replace() for m in many]

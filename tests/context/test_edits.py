@@ -36,7 +36,7 @@ def test_an_edit_may_change_role_and_kind(tract):
     assert tract.compile().to_dicts() == [{"role": "assistant", "content": "y"}]
 
 
-def test_the_target_may_be_named_by_branch(tract):
+def test_an_edit_target_can_be_a_branch_name(tract):
     tract.user("x")
     edit(tract, "main", "y")
     assert texts(tract) == ["y"]
@@ -109,7 +109,7 @@ def test_an_edit_shows_on_its_own_branch_only(tract):
 # --- priorities
 
 
-def test_what_is_skipped_is_left_out_until_it_is_not(tract):
+def test_a_skipped_message_is_left_out_until_its_priority_changes(tract):
     a, b, _ = (tract.user(text) for text in "abc")
     tract.annotate(b.commit_hash[:8], "skip", reason="beside the point")
     assert texts(tract) == ["a", "c"]

@@ -1,4 +1,4 @@
-"""Attachments in the store: kept once, found by every copy, kept as long as something leads to them, verified."""
+"""Attachments in the store: stored once, shared by copies, kept while they are in use, verified."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ FILES = [DOT, PAPER, NOTES]
 
 
 def kept(tract):
-    """The attachments whose bytes the store has."""
+    """Return the attachments whose bytes are in the store."""
     with tract._repository.database.read() as connection:
         found = set(connection.scalars(select(schema.blobs.c.content_hash)))
     return {one.attachment.name for one in FILES if one.attachment.sha256 in found}
 
 
 def sent(tract):
-    """The kinds of parts of each message that a model is sent."""
+    """Return the part types of each message for the model."""
     return [
         [part["type"] for part in one["content"]] if isinstance(one["content"], list) else one["content"]
         for one in tract.compile().to_dicts()
     ]
 
 
-def test_a_content_without_attachments_is_what_it_was(tract):
+def test_content_without_attachments_keeps_its_hash(tract):
     info = tract.user("Hi", name="ann")
     payload = canonical_json({"content_type": "dialogue", "name": "ann", "role": "user", "text": "Hi"})
     assert info.content_hash == sha256(payload.encode())
@@ -61,7 +61,7 @@ def test_a_message_keeps_its_attachments(tract):
     assert tract.verify() == []
 
 
-def test_it_is_read_again_in_another_process(tmp_path):
+def test_attachments_are_read_after_reopening_the_store(tmp_path):
     with Tract.open(tmp_path / "s.db") as tract:
         tract.user("Look", attachments=FILES)
         before = tract.compile().to_dicts()
@@ -81,7 +81,7 @@ def test_the_same_file_is_kept_once(tract):
     assert sent(tract) == [["image_url", "image_url", "text"]] * 3
 
 
-def test_tokens_are_those_of_all_that_is_sent(tract):
+def test_the_token_count_includes_attachments(tract):
     count = tract.tokenizer.count_text
     info = tract.user("Look", attachments=FILES)
     assert info.token_count == count("Look") + 85 + 4_000 + count(NOTES.text)
@@ -122,7 +122,7 @@ def in_batch(tract):
 # --- by reference
 
 
-def test_a_content_may_name_what_the_tract_has(tract):
+def test_content_can_refer_to_attachments_of_the_tract(tract):
     first = tract.user("Look", attachments=[DOT, NOTES])
     again = tract.commit(tract.get_content(first.commit_hash))
     assert (again.content_hash, again.token_count) == (first.content_hash, first.token_count)
@@ -137,7 +137,7 @@ def test_a_content_may_name_what_the_tract_has(tract):
     assert tract.compile().messages[0].attachments == (DOT.attachment, NOTES.attachment)
 
 
-def test_a_message_may_be_nothing_but_attachments(tract):
+def test_a_message_can_consist_only_of_attachments(tract):
     tract.user("", attachments=[DOT])
     assert sent(tract) == [["image_url"]]
     assert tract.compile().to_anthropic()["messages"][0]["content"][0]["type"] == "image"
@@ -145,14 +145,14 @@ def test_a_message_may_be_nothing_but_attachments(tract):
     assert "[dot.png, image/png, 68 B]" in str(changes)
 
 
-def test_a_batch_may_name_what_it_has_added_itself(tract):
+def test_a_batch_can_refer_to_its_own_new_attachments(tract):
     with tract.batch():
         first = tract.user("Look", attachments=[DOT])
         tract.commit(tract.get_content(first.commit_hash))
     assert sent(tract) == [["image_url", "text"]] * 2
 
 
-def test_a_hash_alone_gives_nobody_what_it_stands_for(tract):
+def test_a_hash_alone_gives_no_access_to_stored_bytes(tract):
     secret = tract.system("The password is swordfish.")
     with tract._repository.database.read() as connection:
         query = select(schema.blobs.c.payload).where(schema.blobs.c.content_hash == secret.content_hash)
@@ -182,7 +182,7 @@ def test_an_attachment_of_another_tract_is_not_at_hand(tmp_path):
 # --- copies
 
 
-def test_what_is_copied_finds_the_bytes(tract):
+def test_copied_messages_keep_their_attachments(tract):
     tract.user("begin")
     tract.branch("side")
     tract.user("Look", attachments=[DOT])
@@ -233,13 +233,13 @@ def test_a_child_that_inherits_them(tmp_path, inheritance):
         child = session.spawn(parent, purpose="look", inheritance=inheritance)
         if inheritance == "full_clone":
             assert sent(child) == [["image_url", "text"]]
-            child.commit(parent.get_content(parent.head))  # it has it now
+            child.commit(parent.get_content(parent.head))  # the child has the attachment now
         else:
             assert f"[dot.png, image/png, {len(DOT.data)} B]" in child.compile().messages[0].content
         assert child.verify() == []
 
 
-def test_a_summary_is_told_their_names(tract):
+def test_a_summarizer_gets_the_attachments(tract):
     asked = []
 
     def summarizer(messages, *_):
@@ -268,7 +268,7 @@ def test_an_export_names_them_and_has_no_bytes(tract):
     assert "base64" not in str(tract.toolset("full").execute("compile", {}).output)
 
 
-# --- garbage
+# --- garbage collection
 
 
 def now(tract):
@@ -291,7 +291,7 @@ def test_the_bytes_go_with_the_last_commit_that_has_them(tract):
 
 
 @pytest.mark.own_store
-def test_bytes_that_are_also_a_content_are_kept_for_whoever_needs_them(tract):
+def test_gc_keeps_bytes_that_are_both_an_attachment_and_a_content(tract):
     lost = tract.user("the same")
     payload = canonical_json(tract.get_content(lost.commit_hash)).encode()
     tract.undo()
@@ -310,7 +310,7 @@ def test_bytes_that_are_also_a_content_are_kept_for_whoever_needs_them(tract):
 
 
 @pytest.mark.own_store
-def test_another_tract_keeps_what_it_has(tmp_path):
+def test_gc_keeps_attachments_of_another_tract(tmp_path):
     with Session.open(tmp_path / "s.db") as session:
         parent = session.create_tract()
         parent.user("begin")
@@ -322,7 +322,7 @@ def test_another_tract_keeps_what_it_has(tmp_path):
         assert sent(child)[-1] == ["image_url", "text"]
 
 
-def test_a_copy_of_what_was_removed_meanwhile_is_refused(tmp_path):
+def test_importing_a_commit_with_a_removed_attachment_is_refused(tmp_path):
     with Tract.open(tmp_path / "s.db") as tract:
         tract.user("begin")
         tract.branch("side")
@@ -332,7 +332,7 @@ def test_a_copy_of_what_was_removed_meanwhile_is_refused(tmp_path):
         with pytest.raises(StoreReferenceError, match="an attachment of this commit was removed"):
             tract.import_commits([looked])
         assert len(tract.compile()) == 1
-        tract.user("Look", attachments=[DOT])  # with its file it is whole again
+        tract.user("Look", attachments=[DOT])  # adding the file again repairs it
         tract.import_commits([looked])
 
 
@@ -362,6 +362,6 @@ def test_verify_finds_damage(tmp_path, statement, told):
         assert damage.where == DOT.attachment.sha256
         assert damage.problem.startswith(f"the attachment {DOT.attachment} of commit {info.commit_hash[:12]}")
         assert told in damage.problem
-        assert len(tract.compile()) == 1  # what is not sent can be read
+        assert len(tract.compile()) == 1  # parts that are not sent stay readable
         with pytest.raises(Exception, match=told):
             tract.compile().to_dicts()

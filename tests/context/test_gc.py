@@ -1,4 +1,4 @@
-"""Removing what nothing leads to, and nothing else."""
+"""Garbage collection removes unreachable commits and nothing else."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHER = {"type": "function", "function": {"name": "other", "parameters": {}}}
 
 
 def later(monkeypatch, days):
-    """Have the collector believe that days have gone by."""
+    """Move the clock of the collector forward by some days."""
     monkeypatch.setattr(module, "_now", lambda: datetime.now(UTC) + timedelta(days=days))
 
 
@@ -38,7 +38,7 @@ def now(tract, **options):
 
 @pytest.fixture
 def orphan(tract):
-    """A commit that nothing leads to, but the reflog."""
+    """A commit that only the reflog refers to."""
     tract.user("stays")
     lost = tract.user("is lost").commit_hash
     tract.undo()
@@ -68,7 +68,7 @@ def test_a_dry_run_changes_nothing_and_tells_the_same(tract, orphan):
     )  # fmt: skip
 
 
-def test_what_is_young_stays_so_that_undo_finds_it(tract, orphan, monkeypatch):
+def test_young_commits_are_kept_for_undo(tract, orphan, monkeypatch):
     assert tract.gc().commits == ()
     later(monkeypatch, 6.9)
     assert tract.gc().commits == ()
@@ -106,7 +106,7 @@ def test_a_deleted_branch_goes(tract):
     check(tract)
 
 
-def test_a_detached_head_keeps_what_it_is_at(tract):
+def test_a_detached_head_keeps_its_commits(tract):
     first = tract.user("one").commit_hash
     second = tract.user("two").commit_hash
     tract.checkout(second)
@@ -116,17 +116,17 @@ def test_a_detached_head_keeps_what_it_is_at(tract):
     assert len(tract.compile()) == 2
 
 
-def test_contents_that_others_use_stay(tract, orphan):
+def test_contents_of_other_commits_are_kept(tract, orphan):
     tract.user("again")
     tract.undo()
-    tract.user("is lost")  # the same content as that of the orphan
+    tract.user("is lost")  # the same content as the orphan
     result = now(tract)
     assert orphan in result.commits
     assert tract.compile().messages[-1].content == "is lost"
     assert tract.verify() == []
 
 
-def test_tools_that_nobody_uses_go(tract):
+def test_unused_tools_are_removed(tract):
     tract.user("one", tools=[TOOL])
     before = blob_count(tract)
     tract.user("two", tools=[TOOL, OTHER])
@@ -136,7 +136,7 @@ def test_tools_that_nobody_uses_go(tract):
     assert tract.compile().tools == (TOOL,)
 
 
-def test_a_compile_record_keeps_what_was_sent(tract, orphan):
+def test_a_compile_record_keeps_its_commits(tract, orphan):
     tract.redo()
     record = tract.compile_records.add(tract.compile())
     tract.undo()
@@ -144,7 +144,7 @@ def test_a_compile_record_keeps_what_was_sent(tract, orphan):
     assert tract.compile_records.commits(record)[-1] == orphan
 
 
-def test_a_spawn_keeps_where_it_began(tract, orphan):
+def test_a_spawn_keeps_its_start_commit(tract, orphan):
     with tract._repository.database.write() as connection:
         connection.execute(
             schema.spawns.insert().values(
@@ -158,7 +158,7 @@ def test_a_spawn_keeps_where_it_began(tract, orphan):
 @pytest.mark.parametrize(
     ("status", "settled_at"), [("pending", None), ("failed", None), ("rejected", "2026")]
 )
-def test_a_pending_that_waits_or_can_be_tried_again_keeps_what_it_names(tract, orphan, status, settled_at):
+def test_an_open_or_retryable_pending_keeps_its_commits(tract, orphan, status, settled_at):
     row = {
         "pending_id": "p", "tract_id": tract.tract_id, "operation": "x", "title": "", "fingerprint": "", "identity": "",
         "actor": "user", "fields_json": f'{{"which":["{orphan}"]}}', "status": status, "settled_at": settled_at,
@@ -175,7 +175,7 @@ def test_tags_of_an_orphan_go_with_it(tract, orphan):
     assert tract.tags.list() == []
 
 
-def test_edits_keep_what_they_edit(tract):
+def test_edits_and_annotations_keep_their_targets(tract):
     first = tract.user("one").commit_hash
     tract.user("two", edit=first)
     tract.annotate(first, "pinned")
@@ -194,7 +194,7 @@ def test_a_failure_on_the_way_changes_nothing(tract, orphan, monkeypatch):
     check(tract)
 
 
-def test_the_schema_is_as_before(tract, orphan):
+def test_gc_keeps_the_indexes_of_the_schema(tract, orphan):
     def indexes():
         with tract._repository.database.read() as connection:
             return sorted(index["name"] for index in inspect(connection).get_indexes("commits"))
@@ -216,7 +216,7 @@ def test_within_a_batch_it_is_part_of_it(tract, orphan):
 # archives
 
 
-def test_originals_of_a_summary_stay(tract):
+def test_originals_of_a_summary_are_kept(tract):
     said = [tract.user(f"number {n}").commit_hash for n in range(4)]
     result = tract.compress(to_commit=said[1], content="sum")
     assert now(tract).commits == ()
@@ -241,7 +241,7 @@ def test_originals_go_after_their_time_and_expand_says_so(tract, monkeypatch):
     assert tract.compile() == before
 
 
-def test_originals_of_a_summary_within_a_summary_stay(tract):
+def test_originals_of_nested_summaries_are_kept(tract):
     said = [tract.user(f"number {n}").commit_hash for n in range(4)]
     tract.compress(to_commit=said[1], content="inner")
     outer = tract.compress(content="outer")
@@ -278,7 +278,7 @@ def test_other_tracts_of_the_store_lose_nothing(tmp_path):
 
 
 @pytest.mark.parametrize("days", [-1, "7", None, True, float("nan")])
-def test_what_is_no_number_of_days(tract, days):
+def test_an_invalid_number_of_days_is_refused(tract, days):
     with pytest.raises(HistoryError, match="orphan_retention_days must be a number of days"):
         tract.gc(orphan_retention_days=days)
     if days is not None:
@@ -300,7 +300,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("name", NAMES.values(), ids=NAMES)
-def test_what_is_to_be_kept_is_named_like_every_commit(tract, orphan, name):
+def test_keep_accepts_every_form_of_commit_name(tract, orphan, name):
     keep = name(tract.get_commit(orphan))
     assert now(tract, keep=iter([keep])).commits == ()
     assert tract.propose_gc(orphan_retention_days=0, keep=[keep]).excluded == [orphan]
@@ -318,7 +318,7 @@ def test_what_is_to_be_kept_is_named_like_every_commit(tract, orphan, name):
         (["nothing"], CommitNotFoundError, "there is no commit 'nothing'"),
     ],
 )
-def test_what_names_no_commit_to_keep_removes_nothing(tract, orphan, keep, error, words):
+def test_an_invalid_keep_argument_removes_nothing(tract, orphan, keep, error, words):
     for call in (tract.gc, tract.propose_gc):
         with pytest.raises(error, match=words):
             call(orphan_retention_days=0, keep=keep)
@@ -378,7 +378,7 @@ def do(tract, kind, value):
 
 @settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(DO, max_size=12), st.booleans())
-def test_every_branch_is_as_before_and_summaries_still_expand(steps, archives):
+def test_gc_changes_no_branch_and_summaries_still_expand(steps, archives):
     with new_tract() as tract:
         for kind, value in steps:
             do(tract, kind, value)

@@ -49,7 +49,7 @@ def test_a_message_is_copied_to_the_tip(tract, elsewhere):
     assert snapshot(tract) == before
 
 
-def test_where_it_comes_from_is_in_the_event(tract, elsewhere):
+def test_the_import_event_names_the_source_commits(tract, elsewhere):
     old = tract.head
     tract.import_commits([elsewhere[0]])
     (event,) = tract.events("import")
@@ -79,7 +79,7 @@ def test_a_priority_that_no_branch_holds_does_not_count(tract, elsewhere):
     assert by_text(tract, "t2").priority is Priority.NORMAL
 
 
-def test_a_branch_stands_for_its_newest_commit(tract):
+def test_importing_a_branch_name_imports_its_newest_commit(tract):
     diverged(tract)
     with on(tract, "topic"):
         tract.user("t1")
@@ -101,7 +101,7 @@ def test_several_are_one_operation(tract, elsewhere):
     assert snapshot(tract) == before
 
 
-def test_an_edit_of_what_is_here_overrules_earlier_ones(tract):
+def test_an_imported_edit_replaces_earlier_edits_of_its_target(tract):
     _, base = diverged(tract)
     with on(tract, "topic"):
         edit = tract.user("question of topic", edit=base).commit_hash
@@ -114,7 +114,7 @@ def test_an_edit_of_what_is_here_overrules_earlier_ones(tract):
 
 
 @pytest.mark.parametrize("which", [1, 3])
-def test_a_change_of_what_is_not_here_is_refused(tract, elsewhere, which):
+def test_an_edit_whose_target_is_missing_is_refused(tract, elsewhere, which):
     before = snapshot(tract), tract.events(), tract.reflog()
     with pytest.raises(
         HistoryError, match="which is not in the history of 'main'; nothing was imported"
@@ -169,7 +169,7 @@ def test_an_edited_tool_result_keeps_its_link(tract):
     assert (message.role, message.content, message.tool_call_id) == ("tool", "short", "c1")
 
 
-def test_a_change_can_be_pointed_at_what_is_here(tract, elsewhere):
+def test_a_resolver_can_point_an_edit_at_another_commit(tract, elsewhere):
     mine = tract.head
     tract.import_commits([elsewhere[1], elsewhere[3]], resolver=lambda _: mine[:10])
     assert texts(tract) == ["rules", "question", "t1, better"]
@@ -189,7 +189,7 @@ def test_an_empty_branch_takes_commits(tract):
     assert texts(tract) == []
 
 
-def test_what_cannot_be_imported(tract, elsewhere):
+def test_import_refuses_known_merged_repeated_and_unknown_commits(tract, elsewhere):
     with on(tract, "topic"):
         merge = tract.merge("main").merge_commit
     before = snapshot(tract), tract.events(), tract.reflog()
@@ -228,14 +228,14 @@ def test_the_budget_is_asked(tract, elsewhere):
 
 
 @pytest.mark.parametrize("names", [None, 5, "abcd", "", b"abcd", [None], [5], [["x"]]])
-def test_what_is_no_list_of_commits(tract, elsewhere, names):
+def test_import_refuses_values_that_are_not_a_list_of_commits(tract, elsewhere, names):
     before = snapshot(tract)
     with pytest.raises(HistoryError, match=r"is a list of commits|takes a commit"):
         tract.import_commits(names)
     assert snapshot(tract) == before
 
 
-def test_commits_are_named_by_what_log_gives(tract, elsewhere):
+def test_import_accepts_commit_infos_from_log(tract, elsewhere):
     with on(tract, "topic"):
         first = tract.get_commit(elsewhere[0])
     with pytest.raises(HistoryError, match="not one commit"):

@@ -61,7 +61,7 @@ def test_several_contents_at_once(talk):
     assert [talk.history.contents(infos)[info.commit_hash]["text"] for info in infos] == texts(infos)
 
 
-def test_compile_records_say_what_was_sent_without_listing_it(talk):
+def test_compile_records_give_the_sent_commits_only_on_request(talk):
     context = talk.compile(include_reasoning=True)
     record_id = talk.compile_records.add(context, include_reasoning=True)
     talk.user("later")
@@ -108,7 +108,7 @@ def test_an_unknown_style_is_refused(tract):
         tract.compile().pprint("fancy")
 
 
-# --- what was sent, also of another time
+# --- records of sent contexts, also from a past time
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def turns(tract):
     }
 
 
-def test_a_context_of_another_time_is_recorded_as_it_was(tract, turns):
+def test_a_context_compiled_at_a_past_time_is_recorded_correctly(tract, turns):
     before = tract.compile(at_time=tract.get_commit(turns["call"]).created_at)
     records = [tract.compile_records.add(context) for context in (before, tract.compile())]
     tract.user("later")
@@ -155,7 +155,7 @@ def test_filters_of_the_log_hold_together(tract):
     assert found(limit=0) == []
 
 
-# --- how tokens were counted
+# --- token counting
 
 
 def test_the_status_says_of_older_numbers_that_they_were_estimated(tmp_path):
@@ -171,7 +171,7 @@ def test_the_status_says_of_older_numbers_that_they_were_estimated(tmp_path):
         assert tract.status().token_source == tract.compile().token_source == COUNTER.name
 
 
-def test_a_context_of_the_past_is_as_it_was_before_it_was_rewritten(tract):
+def test_compile_at_a_past_time_ignores_later_rewrites(tract):
     for text in "abc":
         tract.user(text)
     then = tract.log()[0].created_at

@@ -1,4 +1,4 @@
-"""Merging: fast-forward, clean, conflicts and their decisions."""
+"""Merges: fast-forward, clean, conflicts and their decisions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tract_jupyter.models import ConflictKind, MergeType, Priority, Resolution, 
 
 @pytest.fixture
 def both_edit(tract):
-    """`main` and `topic` edited one message differently; returns its hash."""
+    """Edit one message differently on `main` and `topic`. Return its hash."""
     _, target = diverged(tract)
     tract.user("question of main", edit=target)
     with on(tract, "topic"):
@@ -33,7 +33,7 @@ def both_edit(tract):
 
 @pytest.fixture
 def skip_vs_edit(tract):
-    """`main` left out what `topic` edited."""
+    """`main` skips a message that `topic` edited."""
     _, target = diverged(tract)
     tract.annotate(target, "skip")
     with on(tract, "topic"):
@@ -41,7 +41,7 @@ def skip_vs_edit(tract):
     return target
 
 
-def test_a_branch_that_only_goes_on_is_just_taken_over(tract):
+def test_a_branch_that_is_only_ahead_is_fast_forwarded(tract):
     diverged(tract)
     with on(tract, "topic"):
         tip = tract.assistant("answer").commit_hash
@@ -68,7 +68,7 @@ def test_no_ff_makes_a_merge_commit(tract):
     assert texts(tract) == ["rules", "question", "answer"]
 
 
-def test_a_clean_merge_holds_both_sides_in_order_and_no_text_of_its_own(tract):
+def test_a_clean_merge_has_both_sides_in_order_and_adds_no_text(tract):
     _, base = diverged(tract)
     tract.user("m1")
     ours = tract.user("m2").commit_hash
@@ -87,7 +87,7 @@ def test_a_clean_merge_holds_both_sides_in_order_and_no_text_of_its_own(tract):
     assert tract.verify() == []
 
 
-def test_what_one_side_changed_is_taken_over(tract):
+def test_changes_of_only_one_side_are_merged(tract):
     first, second = diverged(tract)
     tract.system("stricter rules", edit=first)
     with on(tract, "topic"):
@@ -99,7 +99,7 @@ def test_what_one_side_changed_is_taken_over(tract):
     assert by_text(tract, "better question").priority is Priority.IMPORTANT
 
 
-def test_equal_edits_are_no_conflict(tract):
+def test_equal_edits_do_not_conflict(tract):
     _, target = diverged(tract)
     tract.user("the same", edit=target)
     with on(tract, "topic"):
@@ -108,7 +108,7 @@ def test_equal_edits_are_no_conflict(tract):
     assert texts(tract) == ["rules", "the same"]
 
 
-def test_an_edit_that_was_taken_back_is_no_conflict(tract):
+def test_a_restored_edit_does_not_conflict(tract):
     _, target = diverged(tract)
     tract.user("hasty", edit=target)
     tract.restore(target)
@@ -210,7 +210,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("resolver", "error", "match"), WRONG)
-def test_what_decides_nothing_writes_nothing(tract, both_edit, resolver, error, match):
+def test_an_invalid_resolver_writes_nothing(tract, both_edit, resolver, error, match):
     before = snapshot(tract), tract.events(), tract.reflog()
     with pytest.raises(error, match=match):
         tract.merge("topic", resolver=resolver)
@@ -227,7 +227,7 @@ def test_a_resolution_is_checked():
             make()
 
 
-def test_what_has_no_text_needs_a_content(tract):
+def test_a_conflict_without_text_needs_a_content_as_resolution(tract):
     target = tract.commit({"content_type": "freeform", "payload": {"n": 0}}).commit_hash
     tract.branch("topic", switch=False)
     for branch, number in (("main", 1), ("topic", 2)):
@@ -267,7 +267,7 @@ SKIP_DECISIONS = {
 
 @pytest.mark.parametrize("decision", SKIP_DECISIONS)
 @pytest.mark.parametrize("turned", [False, True])
-def test_what_one_left_out_and_the_other_edited(tract, skip_vs_edit, decision, turned):
+def test_merging_a_skip_with_an_edit_needs_a_decision(tract, skip_vs_edit, decision, turned):
     expected = SKIP_DECISIONS[decision]
     if turned:  # now the side that edited is the current one
         tract.switch("topic")
@@ -295,7 +295,7 @@ def test_both_left_it_out(tract):
     assert texts(tract) == ["rules"]
 
 
-def test_an_edit_while_the_other_side_went_on_is_told(tract):
+def test_an_edit_before_new_messages_of_the_other_side_is_reported(tract):
     _, target = diverged(tract)
     answer = tract.assistant("answer to the old question").commit_hash
     with on(tract, "topic"):
@@ -320,12 +320,12 @@ def test_a_strict_merge_blocks_on_warnings(tract):
         tract.merge("topic", strategy="strict", resolver=resolver)
         assert texts(tract)[1] == expected
         tract.undo()
-    # a function is asked about warnings, too
+    # a resolver function also gets warnings
     tract.merge("topic", resolver=lambda _: Resolution.text("third"))
     assert texts(tract)[1] == "third"
 
 
-def test_merging_crosswise_asks_where_orders_disagree(tract, both_edit):
+def test_a_crosswise_merge_reports_a_conflict_where_the_bases_disagree(tract, both_edit):
     tract.branch("old-main", switch=False)
     tract.merge("topic", resolver="ours")
     with on(tract, "topic"):
@@ -361,7 +361,7 @@ def test_priorities_hold_when_merged_back(tract):
     assert by_text(tract, "question").priority is Priority.PINNED
 
 
-def test_a_second_merge_brings_only_what_is_new(tract):
+def test_a_second_merge_adds_only_new_commits(tract):
     diverged(tract)
     tract.user("m1")
     with on(tract, "topic"):
@@ -384,7 +384,7 @@ def test_the_branch_can_be_deleted_with_the_merge(tract):
 
 
 @pytest.mark.parametrize("kind", ["fast forward", "conflict"])
-def test_a_branch_that_goes_on_before_it_is_deleted_is_not_merged_either(tract, kind, monkeypatch):
+def test_merge_with_delete_branch_fails_if_the_branch_gets_new_commits(tract, kind, monkeypatch):
     _, target = diverged(tract)
     if kind == "conflict":
         tract.user("question of main", edit=target)
@@ -421,7 +421,7 @@ def test_a_merge_is_an_event_and_a_row_of_the_reflog(tract, both_edit):
     assert [(move.operation, move.old, move.new) for move in tract.reflog()] == [("merge", old, tract.head)]
 
 
-def test_what_cannot_be_merged(tract):
+def test_invalid_merges_are_refused(tract):
     with pytest.raises(HistoryError, match="no commits yet"):
         tract.merge("main")
     tract.branch("empty", switch=False)
@@ -466,12 +466,12 @@ def test_the_budget_is_asked(tract):
     assert (snapshot(tract), tract.events(), tract.reflog()) == before
     tract.reset(tract.get_commit("HEAD").parent_hash)
     with pytest.raises(BudgetExceededError):
-        tract.merge("topic")  # also where the branch just moves
+        tract.merge("topic")  # also for a fast-forward
     tract.budget = None
     assert tract.merge("topic").merge_type is MergeType.FAST_FORWARD
 
 
-def test_a_branch_that_moves_meanwhile_is_left_alone(tract, both_edit):
+def test_merge_fails_if_the_current_branch_moves_meanwhile(tract, both_edit):
     def slow(_):
         tract.user("somebody else was faster")
         return "ours"
@@ -509,7 +509,7 @@ def test_merging_within_a_batch(tract, both_edit):
 
 @pytest.mark.parametrize("join", ["merge", "rebase"])
 @pytest.mark.parametrize("compressed", ["main", "topic"])
-def test_a_summary_is_not_joined_with_what_it_stands_for(tract, join, compressed):
+def test_a_summary_is_not_combined_with_its_originals(tract, join, compressed):
     for text in ("base", "a", "b"):
         tract.user(text)
     tract.branch("topic")
@@ -539,7 +539,7 @@ def test_a_branch_that_was_made_after_a_compression_is_merged(tract):
     assert sorted(message.content for message in tract.compile().messages) == ["S", "x", "y"]
 
 
-# --- messages, and what is removed meanwhile
+# --- messages, and commits removed meanwhile
 
 
 @pytest.mark.parametrize("message", [5, 0, b"x", "\ud800", "a\0b", ["x"]])
@@ -575,7 +575,7 @@ def test_a_branch_that_is_removed_while_its_conflicts_are_decided(tract, both_ed
     assert tract.verify() == []
 
 
-def test_what_must_be_kept_stays_where_an_edit_gave_the_priority(tract):
+def test_retention_survives_a_merge_if_an_edit_set_the_priority(tract):
     target = tract.user("x 1", retain_match=["x"]).commit_hash
     tract.branch("topic", switch=False)
     tract.user("x 2", edit=target, priority="important")
@@ -587,7 +587,7 @@ def test_what_must_be_kept_stays_where_an_edit_gave_the_priority(tract):
 
 
 @pytest.mark.parametrize("forged", ["mine", 5, {"commits": 5}, {"commits": [5]}, {}])
-def test_metadata_that_only_looks_like_that_of_a_summary_is_no_obstacle(tract, forged):
+def test_metadata_that_only_looks_like_a_summary_does_not_block_a_merge(tract, forged):
     tract.user("a")
     tract.branch("topic")
     tract.user("x", metadata={"compressed_from": forged})

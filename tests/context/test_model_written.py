@@ -1,4 +1,4 @@
-"""What a model writes into the history: how long it may be, what it must keep, how often it is tried, and who is told."""
+"""Texts that a model writes into the history: maximum length, required content, retries, notifications."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def asked(client, number=-1):
     return client.asked[number][0][-1]["content"]
 
 
-def test_what_is_longer_than_what_it_stands_for_is_written_again_and_never_taken(talk):
+def test_a_summary_longer_than_its_messages_is_retried_and_never_used(talk):
     talk.configure_llm(ScriptedClient(LONG, "a bridge", "steel, who built it?"))
     talk.compress()
     assert texts(talk) == ["a bridge", "Keep this.", "steel, who built it?"]
@@ -70,7 +70,7 @@ def test_the_number_of_retries_is_bounded(talk):
 
 @pytest.mark.parametrize("way", ["proposed", "hooked"])
 def test_before_a_person_is_asked_it_is_written_again_as_often(talk, way):
-    """Too long, or not good to the validator; what the last attempt gave is there to be mended."""
+    """If the text is too long or the validator refuses it. The user can repair the last attempt."""
     client = ScriptedClient(LONG, "a bridge", "a bridge of 42 m", LONG, "still a bridge")
     talk.configure_llm(client)
     seen = []
@@ -93,7 +93,7 @@ def test_before_a_person_is_asked_it_is_written_again_as_often(talk, way):
     assert texts(talk)[0] == "a bridge of 42 m, of steel"
 
 
-def test_one_summary_across_what_is_pinned(talk):
+def test_one_summary_can_span_a_pinned_message(talk):
     talk.configure_llm(ScriptedClient("a steel bridge"))
     result = talk.compress(one_summary=True)
     assert texts(talk) == ["a steel bridge", "Keep this."]
@@ -125,7 +125,7 @@ def test_a_proposal_says_its_price_and_holds_to_its_length(talk):
     assert len(texts(talk)) == 4
 
 
-def test_what_set_it_off_is_in_the_log(talk):
+def test_the_compress_event_names_its_trigger(talk):
     talk.compress(content=["a", "b"], triggered_by="policy tidy")
     assert talk.events("compress")[0].data["triggered_by"] == "policy tidy"
     talk.on("compress", lambda pending: pending.approve())
@@ -133,7 +133,7 @@ def test_what_set_it_off_is_in_the_log(talk):
     assert talk.events("compress")[0].data["triggered_by"] == "policy tidier"
 
 
-# --- answers of tools
+# --- tool results
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_rules_for_the_answers_of_tools(called):
     assert info.metadata["original_content"] == "page " * 100
 
 
-def test_what_no_rule_is_about_stays_and_so_does_what_the_model_cannot_shorten(called):
+def test_tool_results_without_a_rule_or_a_shorter_text_are_kept(called):
     called.configure_llm(ScriptedClient(*[LONG] * 4))
     called.tool_results.configure_summarization({"look": "keep names"}, auto_threshold=1_000)
     called.tool_result("a", "look", "the answer")
@@ -191,7 +191,7 @@ def test_what_no_rule_is_about_stays_and_so_does_what_the_model_cannot_shorten(c
 
 
 class Down:
-    """Is not there."""
+    """A client that is not reachable."""
 
     def chat(self, messages, **options):
         raise OSError("the line is dead")
@@ -241,7 +241,7 @@ def test_a_childs_outcome_is_written_by_the_configured_model_and_checked(tmp_pat
         assert parent.events("collapse")[0].data["triggered_by"] == "me"
 
 
-# --- what helps
+# --- advice in errors
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_childs_outcome_is_written_by_the_configured_model_and_checked(tmp_pat
         ({"content": "It is long."}, "annotate the important message without retain_match"),
     ],
 )
-def test_what_is_advised_helps_against_what_is_wrong(tract, given, advice):
+def test_the_advice_of_an_error_matches_its_cause(tract, given, advice):
     tract.user("The bridge is 42 m long. " * 3, priority="important", retain_match=["42 m"])
     with pytest.raises(CompressionError) as caught:
         tract.compress(max_retries=0, **given)
@@ -271,7 +271,7 @@ def test_what_is_advised_helps_against_what_is_wrong(tract, given, advice):
     assert ("retain_match" in str(caught.value)) is ("retain_match" in advice)
 
 
-# --- what a provider counts
+# --- provider counts
 
 
 def test_reported_usage_corrects_the_estimate(tract):
@@ -287,8 +287,8 @@ def test_reported_usage_corrects_the_estimate(tract):
     assert "as scripted-1 counts" in status.tokens
 
 
-def test_what_was_sent_to_have_it_written_again_counts_too(tract):
-    """The provider counts the replies that were not good, and what was said about them."""
+def test_requests_for_a_retry_count_in_the_token_correction(tract):
+    """The provider also counts the refused replies and the explanations sent after them."""
     estimated = []
 
     class Counting(ScriptedClient):
@@ -316,7 +316,7 @@ def test_usage_that_says_nothing_corrects_nothing(tract, usage):
     assert tract.status().corrected_by is None
 
 
-def test_the_tool_and_the_direction_of_a_tool_io_are_told(tract):
+def test_a_tool_io_message_names_its_tool_and_direction(tract):
     for direction in ("call", "result"):
         tract.commit(
             {
@@ -335,7 +335,7 @@ def test_the_tool_and_the_direction_of_a_tool_io_are_told(tract):
     ]
 
 
-# --- who wrote it
+# --- the author of a summary
 
 
 def writer(info):
@@ -347,7 +347,7 @@ NOBODY = ({}, None)
 WROTE = ({"model": "scripted-1"}, USAGE)
 
 
-def test_a_summary_says_which_model_wrote_it_and_what_that_took(talk):
+def test_a_summary_records_its_model_and_usage(talk):
     talk.configure_llm(ScriptedClient(LONG, "a bridge", "steel, who built it?"))
     result = talk.compress()
     first, second = (talk.get_commit(commit) for commit in result.summary_commits)
@@ -357,7 +357,7 @@ def test_a_summary_says_which_model_wrote_it_and_what_that_took(talk):
     assert [one.text for one in talk.costs.turns()] == []  # a summary is no reply
 
 
-def test_what_a_person_wrote_is_no_models(talk):
+def test_a_summary_by_the_user_records_no_model(talk):
     talk.configure_llm(ScriptedClient())
     result = talk.compress(content=["a bridge", "steel"])
     assert writer(talk.get_commit(result.summary_commits[0])) == NOBODY

@@ -1,4 +1,4 @@
-"""Rebasing: own commits go onto another branch's tip with all that belongs to them."""
+"""Rebase: copy own commits, with everything that belongs to them, onto the tip of another branch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": 
 
 @pytest.fixture
 def topic(tract):
-    """`topic` is the current branch, and `main` went on."""
+    """`topic` is the current branch, and `main` has new commits."""
     _, base = diverged(tract)
     tract.user("m1")
     tract.switch("topic")
@@ -42,7 +42,7 @@ def test_own_commits_follow_the_other_branch(tract, topic):
     assert tract.verify() == []
 
 
-def test_the_originals_stay_addressable(tract, topic):
+def test_rebase_keeps_the_originals_addressable(tract, topic):
     old = tract.user("t1").commit_hash
     before = snapshot(tract)
     tract.rebase("main")
@@ -69,7 +69,7 @@ def test_edits_and_annotations_of_own_commits_point_at_the_copies(tract, topic):
     assert [v.message for v in tract.history.versions(result.copies[first])] == ["t1", "t1, better"]
 
 
-def test_edits_of_what_came_before_stay(tract, topic):
+def test_edits_of_messages_before_the_base_are_kept(tract, topic):
     tract.user("better question", edit=topic)
     tract.annotate(topic, "pinned")
     tract.rebase("main")
@@ -105,7 +105,7 @@ def test_everything_of_a_commit_is_copied(tract, topic):
     assert tract.tags.of(old.commit_hash) == ("later", "plan")
 
 
-def test_there_may_be_nothing_to_do(tract, topic):
+def test_rebase_of_an_up_to_date_branch_changes_nothing(tract, topic):
     before = snapshot(tract), tract.events(), tract.reflog()
     tract.switch("main")
     for name in ("main", "topic"):
@@ -121,7 +121,7 @@ def test_without_own_commits_the_branch_just_moves(tract, topic):
     assert tract.undo().new == topic
 
 
-def test_what_both_edited_needs_a_decision(tract, topic):
+def test_a_message_edited_on_both_branches_needs_a_decision(tract, topic):
     with on(tract, "main"):
         tract.user("question of main", edit=topic)
     tract.user("question of topic", edit=topic)
@@ -145,7 +145,7 @@ def test_what_both_edited_needs_a_decision(tract, topic):
         assert snapshot(tract) == before[0]
 
 
-def test_what_one_left_out_and_the_other_edited(tract, topic):
+def test_a_message_skipped_on_one_side_and_edited_on_the_other_needs_a_decision(tract, topic):
     with on(tract, "main"):
         tract.annotate(topic, "skip")
     tract.user("better question", edit=topic)
@@ -158,7 +158,7 @@ def test_what_one_left_out_and_the_other_edited(tract, topic):
     assert texts(tract) == ["rules", "m1"]
 
 
-def test_an_edit_below_own_messages_is_told(tract, topic):
+def test_an_edit_before_own_messages_is_reported(tract, topic):
     with on(tract, "main"):
         tract.user("better question", edit=topic)
     own = tract.assistant("answer").commit_hash
@@ -175,7 +175,7 @@ def test_own_priorities_have_the_last_word(tract, topic):
     assert by_text(tract, "question").priority is Priority.IMPORTANT
 
 
-def test_what_cannot_be_rebased(tract, topic):
+def test_invalid_rebases_are_refused(tract, topic):
     tract.user("t1")
     tract.branch("side", source=topic)
     tract.user("s1")
@@ -212,7 +212,7 @@ def test_the_budget_is_asked(tract, topic):
     assert snapshot(tract) == before
 
 
-def test_a_branch_that_moves_meanwhile_is_left_alone(tract, topic):
+def test_rebase_fails_if_the_branch_moves_meanwhile(tract, topic):
     with on(tract, "main"):
         tract.user("question of main", edit=topic)
     old = tract.user("question of topic", edit=topic).commit_hash

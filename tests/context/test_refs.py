@@ -16,7 +16,7 @@ def texts(tract, **options):
     return [message.content for message in tract.compile(**options).messages]
 
 
-def test_a_new_tract_stands_on_main(tract):
+def test_a_new_tract_is_on_branch_main(tract):
     assert (tract.current_branch, tract.head) == ("main", None)
     assert tract.list_branches() == [BranchInfo("main", None, is_current=True)]
 

@@ -1,4 +1,4 @@
-"""Children and agents: what they inherit; the parent never sees a difference."""
+"""Children and agents: their inheritance. The parent never changes."""
 
 from __future__ import annotations
 
@@ -63,12 +63,12 @@ def texts(tract):
 
 
 def state(tract):
-    """All that a parent can see of itself."""
+    """Return all visible state of a tract."""
     return tract.compile(), tract.head, tract.log(None), tract.current_branch, tract.status().token_count
 
 
 def records(session):
-    """All commits and events of the store."""
+    """Return all commits and events of the store."""
     tracts = [session.get_tract(info.tract_id) for info in session.list_tracts()]
     return [(tract.log(None), tract.events()) for tract in tracts]
 
@@ -77,7 +77,7 @@ def named(tract, text):
     return next(m.commit_hash for m in tract.compile().messages if m.content == text)
 
 
-# what a child inherits
+# inheritance of a child
 
 
 def test_a_clone_says_the_same(session, parent):
@@ -115,7 +115,7 @@ def test_merges_are_flattened_in_a_clone(session, parent):
 
 
 @pytest.mark.parametrize("inheritance", ["full_clone", "head_snapshot"])
-def test_the_tools_stay_in_effect(session, inheritance):
+def test_a_child_inherits_the_tools_in_effect(session, inheritance):
     parent = session.create_tract()
     parent.user("x", tools=[TOOL])
     parent.user("y")
@@ -160,7 +160,7 @@ def test_a_snapshot_leaves_out_the_oldest_first_and_says_so(session):
     assert seen == {tuple(words), ("rules", "second", "third"), ("rules", "third"), ("rules",)}
 
 
-def test_undo_in_a_child_takes_its_inheritance_back_at_once_and_touches_nobody(session, parent):
+def test_undo_in_a_child_removes_its_inheritance_and_leaves_the_parent_unchanged(session, parent):
     before = state(parent)
     child = session.spawn(parent, purpose="try", inheritance="full_clone")
     after = shown(child)
@@ -235,7 +235,7 @@ def test_a_failure_in_the_middle_of_a_spawn_leaves_nothing(session, parent, monk
     assert (session.list_tracts(), records(session), state(parent), parent.list_branches()) == before
 
 
-# a batch that is rolled back
+# rolled back batches
 
 MAKE = {
     "create": lambda session, parent: session.create_tract(tract_id="new"),
@@ -251,7 +251,7 @@ def got_again(session, child):
 
 @pytest.mark.parametrize("place", ["memory", "file"])
 @pytest.mark.parametrize("make", MAKE.values(), ids=MAKE)
-def test_what_was_made_in_a_batch_that_is_rolled_back_is_closed(tmp_path, place, make):
+def test_tracts_created_in_a_rolled_back_batch_are_closed(tmp_path, place, make):
     with Session.open(
         ":memory:" if place == "memory" else tmp_path / "s.db", tokenizer=ApproximateCounter()
     ) as session:
@@ -262,7 +262,7 @@ def test_what_was_made_in_a_batch_that_is_rolled_back_is_closed(tmp_path, place,
         session.release_tract("late")
         before = (session.list_tracts(), records(session), state(parent), parent.list_branches())
         with pytest.raises(RuntimeError, match="rolled back"), parent.batch():  # noqa: PT012
-            late = session.get_tract("late")  # it was there before, though it was not open
+            late = session.get_tract("late")  # it existed before but was not open
             child = make(session, parent)
             child.user("in vain")
             assert session.get_tract(child.family.agent_id) is child
@@ -290,7 +290,7 @@ def test_what_was_made_in_a_batch_that_is_rolled_back_is_closed(tmp_path, place,
         assert (again is child, texts(again)[-1]) == (False, "not in vain")
 
 
-def test_an_error_that_was_caught_within_a_batch_closes_what_it_made(session, parent):
+def test_a_caught_error_in_a_batch_closes_the_tracts_of_that_batch(session, parent):
     with pytest.raises(StoreError, match="a part of this transaction"), parent.batch():  # noqa: PT012
         child = session.spawn(parent, purpose="try")
         with pytest.raises(BranchExistsError):
@@ -300,7 +300,7 @@ def test_an_error_that_was_caught_within_a_batch_closes_what_it_made(session, pa
     assert texts(parent) == ["be brief", "FIRST", "answer", "last"]
 
 
-def test_a_batch_that_is_rolled_back_closes_nothing_that_an_earlier_one_made(session, parent):
+def test_a_rolled_back_batch_does_not_close_tracts_of_an_earlier_batch(session, parent):
     with parent.batch():
         child = session.spawn(parent, purpose="try")
         agent = parent.beside("agents", "topic", "work")
@@ -328,7 +328,7 @@ steps = st.lists(
 
 
 def play(tract, script):
-    """Carry a script out; what its steps change is a message of the context."""
+    """Execute the steps of a script. Each step changes a message of the context."""
     for number, (kind, what, value) in enumerate(script):
         hashes = [info.commit_hash for info in tract.log(None, op_filter="append")]
         if kind == "append":

@@ -11,7 +11,7 @@ from tract_jupyter.models import TokenBudget
 
 
 class Counted:
-    """A store whose statements are seen where SQLite runs them, whoever wrote them."""
+    """A store that records every statement that SQLite runs."""
 
     def __init__(self, size, path=":memory:", budget=None):
         self.seen = []
@@ -30,7 +30,7 @@ class Counted:
 
 
 def afresh(use):
-    """What a newly started process would do."""
+    """Simulate a newly started process."""
 
     def run(tract, first):
         tract._repository.timelines.forget()
@@ -74,7 +74,7 @@ def test_the_number_of_statements_is_constant(operation):
     few = Counted(10).statements_of(operation)
     many = Counted(300).statements_of(operation)
     assert many == few
-    assert few  # the counter does count
+    assert few  # the counter works
 
 
 @pytest.mark.parametrize("operation", ["append", "append afresh", "edit", "annotate"])
@@ -85,8 +85,8 @@ def test_a_budget_costs_no_statement(operation):
 
 @pytest.mark.parametrize(("operation", "number"), [
     ("append", 3),  # content, commit, branch
-    ("append afresh", 4),  # where HEAD is, too
-    ("status", 6),  # four once for all: were tokens counted in another way, what did providers count, what is stored
+    ("append afresh", 4),  # also reads HEAD
+    ("status", 6),  # four of them only once: the token counter, the provider counts, the stored values
     ("log", 3), ("compile", 1), ("compile afresh", 2), ("branch", 5), ("edit", 9), ("annotate", 9),
 ])  # fmt: skip
 def test_the_number_of_statements_is_small(operation, number):
@@ -94,11 +94,11 @@ def test_the_number_of_statements_is_small(operation, number):
     assert len(seen) <= number, seen
 
 
-def test_a_budget_and_a_long_past_do_not_make_a_batch_look_back():
+def test_a_batch_with_a_budget_and_a_long_history_does_not_read_the_history():
     store = Counted(300)
     store.seen.clear()
     with store.tract.batch():
         for number in range(100):
             store.tract.user(f"in a batch {number}")
     reads = [statement for statement in store.seen if statement.startswith("SELECT")]
-    assert len(reads) == 1  # where HEAD is
+    assert len(reads) == 1  # reads HEAD

@@ -43,7 +43,7 @@ def test_an_estimate_of_any_text_is_a_number(text):
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_more_text_is_not_fewer_tokens(one, other):
     count = ApproximateCounter().count_text
-    # a word that grows across the seam may save a token, never more than that
+    # a word across the boundary can save at most one token
     assert count(one + other) >= max(count(one), count(other)) - 1
 
 
@@ -63,7 +63,7 @@ def test_estimates_of_plain_prose_are_near_the_usual_rate():
 # --- tiktoken
 
 
-def test_an_encoding_of_ones_own_counts(encoding):
+def test_a_custom_encoding_counts_tokens(encoding):
     counter = TiktokenCounter(encoding)
     assert counter.name == "tiktoken:small"
     assert [counter.count_text(text) for text in ("", "the", " the", "th", "x the")] == [0, 1, 1, 1, 2]
@@ -100,7 +100,7 @@ def test_a_context_counted_in_two_ways_is_an_estimate(tmp_path, encoding):
         assert tract.status().tokens == f"≈{tract.compile().token_count}"
 
 
-# --- the vocabulary at hand
+# --- the cached vocabulary
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def vocabulary(monkeypatch):
-    """A small vocabulary that tiktoken and we take for o200k_base."""
+    """A small vocabulary that replaces o200k_base for tiktoken and this package."""
     lines = (base64.b64encode(token) + f" {rank}\n".encode() for token, rank in RANKS.items())
     data = b"".join(lines)
     checksum = hashlib.sha256(data).hexdigest()
@@ -168,7 +168,7 @@ def test_a_damaged_vocabulary_is_not_used_nor_replaced(cache, vocabulary):
     assert (cache / file_name).read_bytes() == data[:-1]
 
 
-def test_a_folder_in_the_vocabularys_place_is_no_vocabulary(cache, vocabulary):
+def test_a_folder_in_place_of_the_vocabulary_file_is_ignored(cache, vocabulary):
     (cache / vocabulary[0]).mkdir()
     assert isinstance(default_counter(), ApproximateCounter)
 
@@ -189,7 +189,7 @@ def test_the_default_cache_is_in_the_folder_for_temporary_files(cache, vocabular
 
 
 def test_an_empty_variable_turns_the_cache_off(cache, vocabulary, monkeypatch, tmp_path):
-    # tiktoken would fetch each time, whatever lies in its default folder
+    # tiktoken would download each time, even if its default folder has the file
     monkeypatch.setenv("TIKTOKEN_CACHE_DIR", "")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "data-gym-cache").mkdir()

@@ -1,4 +1,4 @@
-"""Finding answers of tools, and shortening them."""
+"""Find tool results and shorten them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def hashes(infos):
 
 @pytest.fixture
 def talk(tract):
-    """Two good turns and a bad one; the last call has no answer yet."""
+    """Two good turns and a failed one. The last call has no result yet."""
     tract.user("hello")
     commits = {
         "good": call(tract, "1:look"),
@@ -45,7 +45,7 @@ def test_results(tract, talk):
     assert hashes(tract.tool_turns.results("look", after=talk["look"])) == []
 
 
-def test_results_after_what_is_not_here(tract, talk):
+def test_results_after_a_missing_commit_are_refused(tract, talk):
     with pytest.raises(CommitNotFoundError):
         tract.tool_turns.results(after="f" * 64)
     tract.branch("other", source=talk["good"])
@@ -60,7 +60,7 @@ def test_a_result_without_a_call_is_found_by_its_tool(tract):
     assert hashes(tract.tool_turns.results("look")) == [found]
 
 
-# --- shortening answers
+# --- shortening tool results
 
 
 def said(tract):
@@ -80,14 +80,14 @@ def test_answers_become_shorter_in_their_places_and_undo_brings_them_back(tract,
     assert tract.compile() == before
 
 
-def test_answers_of_one_tool_or_named_ones_are_shortened(tract, talk):
+def test_tool_results_can_be_shortened_by_tool_name_or_commit(tract, talk):
     tract.tool_results.compress(name="read", content=["r"])
     assert said(tract)[2:6] == ["answer of look", "", "answer of look", "r"]
     tract.tool_results.compress([talk["look"][:12], talk["good answer"]], content=["second", "first"])
     assert said(tract)[2:6] == ["first", "", "second", "r"]
 
 
-def test_a_summarizer_sees_each_answer_and_what_must_be_kept(tract, talk):
+def test_a_summarizer_gets_each_tool_result_and_its_retention(tract, talk):
     tract.annotate(talk["look"], "important", retain="the number", retain_match=["42"])
     seen = []
 
@@ -103,7 +103,7 @@ def test_a_summarizer_sees_each_answer_and_what_must_be_kept(tract, talk):
         tract.tool_results.compress([talk["look"]], content=["43"])
 
 
-def test_pinned_answers_stay_and_skipped_ones_are_left_alone(tract, talk):
+def test_pinned_and_skipped_tool_results_are_not_shortened(tract, talk):
     tract.annotate(talk["good answer"], "pinned")
     tract.annotate(talk["look"], "skip")
     assert tract.tool_results.compress(content=["r"]).commits == (talk["read"],)
@@ -144,7 +144,7 @@ def failed(tract):
 
 
 @pytest.mark.parametrize("is_error", [True, False])
-def test_a_shortened_answer_stays_failed_if_an_edit_said_so(tract, is_error):
+def test_a_shortened_tool_result_keeps_the_error_flag_of_its_last_edit(tract, is_error):
     call(tract, "1:look")
     first = answer(tract, "1:look", error=not is_error)
     edit = {"metadata": {"tool_call_id": "1", "name": "look", "is_error": is_error}, "edit": first}
@@ -157,19 +157,19 @@ def test_a_shortened_answer_stays_failed_if_an_edit_said_so(tract, is_error):
     assert failed(tract) == [is_error]
 
 
-def test_answers_to_shorten_are_named_by_what_log_gives(tract, talk):
+def test_shortening_accepts_tool_turn_results(tract, talk):
     found = tract.tool_turns.results("read")
     assert tract.tool_results.compress(found, content=["r"]).commits == (talk["read"],)
 
 
 @pytest.mark.parametrize("commits", [5, [5], [None], [["a"]], b"abcd"])
-def test_what_is_no_list_of_answers(tract, talk, commits):
+def test_shortening_refuses_values_that_are_not_a_list_of_commits(tract, talk, commits):
     head = tract.head
     with pytest.raises(CompressionError, match="'?log'? lists"):
         tract.tool_results.compress(commits, content=["r"])
     assert tract.head == head
 
 
-def test_one_answer_is_no_list(tract, talk):
+def test_shortening_refuses_one_result_in_place_of_a_list(tract, talk):
     with pytest.raises(CompressionError, match=r"not one commit; use \['"):
         tract.tool_results.compress(tract.tool_turns.results("read")[0], content=["r"])

@@ -1,4 +1,4 @@
-"""Undo and redo walk along one line, whatever moved the branch."""
+"""Undo and redo follow one line of steps, for every operation that moves a branch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_each_kind_of_commit_is_undone_and_redone(tract):
     assert seen == [["a"], ["a", "b"], ["A", "b"], ["b"]]
 
 
-def test_the_preview_says_what_moves_and_changes_nothing(tract):
+def test_preview_undo_shows_the_step_and_changes_nothing(tract):
     first, second = tract.user("a"), tract.user("b")
     step = tract.preview_undo()
     assert (step.branch, step.old, step.new) == ("main", second.commit_hash, first.commit_hash)
@@ -39,7 +39,7 @@ def test_the_preview_says_what_moves_and_changes_nothing(tract):
     assert "before the first commit" in str(tract.undo())
 
 
-def test_a_reset_is_undone_to_where_the_branch_was(tract):
+def test_undo_of_a_reset_restores_the_old_head(tract):
     first, _, last = (tract.user(text) for text in "abc")
     tract.reset(first.commit_hash)
     assert tract.undo().operation == "reset"
@@ -48,7 +48,7 @@ def test_a_reset_is_undone_to_where_the_branch_was(tract):
     assert tract.head == first.commit_hash
 
 
-def test_what_was_undone_for_good_is_not_undone_again(tract):
+def test_undo_skips_an_already_undone_reset(tract):
     first, _, last = (tract.user(text) for text in "abc")
     tract.reset(first.commit_hash)
     tract.undo()
@@ -56,7 +56,7 @@ def test_what_was_undone_for_good_is_not_undone_again(tract):
     went = [tract.undo().new for _ in range(3)]
     assert went[0] == last.commit_hash
     assert tract.head == first.commit_hash
-    assert tract.undo().new is None  # not where the reset once came from
+    assert tract.undo().new is None  # not the head before the reset
 
 
 def test_a_reset_that_was_redone_is_undone_again(tract):
@@ -70,7 +70,7 @@ def test_a_reset_that_was_redone_is_undone_again(tract):
     assert tract.undo().new == last.commit_hash
 
 
-def test_a_commit_ends_what_can_be_redone(tract):
+def test_a_new_commit_clears_the_redo_steps(tract):
     tract.user("a")
     tract.undo()
     tract.user("b")
@@ -106,7 +106,7 @@ def test_branches_are_undone_on_their_own(tract):
     assert texts(tract) == ["a", "c"]
 
 
-def test_a_new_branch_of_an_old_name_has_no_past_of_the_old_one(tract):
+def test_a_recreated_branch_does_not_inherit_the_undo_history(tract):
     first, last = tract.user("a"), tract.user("b")
     tract.branch("topic")
     tract.reset(first.commit_hash)
@@ -136,7 +136,7 @@ def test_undo_in_a_batch_is_taken_back_with_it(tract):
 
 
 @pytest.mark.slow
-def test_histories_that_are_begun_anew_hold_on_to_no_messages(tract):
+def test_repeated_resets_do_not_keep_old_messages_in_memory(tract):
     start = tract.system("Be kind.").commit_hash
 
     def begin_anew(times):

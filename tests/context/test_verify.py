@@ -1,4 +1,4 @@
-"""`verify` names what is damaged."""
+"""`verify` reports damage."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_edit_of_something_else(store):
 
 
 @pytest.mark.parametrize("column", ["context_tokens", "context_messages"])
-def test_totals_that_are_no_sums(store, column):
+def test_wrong_token_totals_are_reported(store, column):
     found = damaged(store, f"UPDATE commits SET {column} = {column} + 1 WHERE generation = 3")
     assert found == ["the stored size of the context does not match its history"]
 
@@ -103,7 +103,7 @@ def test_a_content_that_was_changed(store):
     ("DELETE FROM commits WHERE generation = 4", "the branch points at"),
     ("DELETE FROM blobs WHERE CAST(payload AS TEXT) LIKE '%annotation%'", "missing"),
 ])  # fmt: skip
-def test_what_is_missing_is_named(store, statement, told):
+def test_missing_rows_are_reported(store, statement, told):
     assert any(told in problem for problem in damaged(store, statement))
 
 
@@ -123,7 +123,7 @@ def test_damaged_tools_are_found(tmp_path, damage):
         assert [found.where for found in tract.verify()] == [tools_hash]
 
 
-def test_what_branches_share_is_checked_once(tmp_path):
+def test_commits_shared_by_branches_are_checked_once(tmp_path):
     def seconds(tract):
         with cpu_seconds() as taken:
             assert tract.verify() == []

@@ -1,4 +1,4 @@
-"""The stop button while code waits: the wait ends, the kernel goes on, and the request can still be decided."""
+"""The stop button while code waits: the wait ends, the kernel continues, the request stays open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SOON = 8.0
 
 
 def stop(kernel, cell, outcome):
-    """Interrupt a cell that waits; afterwards the kernel runs the next one, and nothing was decided."""
+    """Interrupt a waiting cell. Check that the kernel runs the next cell and nothing was decided."""
     outcome.until_waited_for(kernel)
     kernel.interrupt()
     kernel.end(cell, SOON)
@@ -21,7 +21,7 @@ def stop(kernel, cell, outcome):
 
 
 @on((Row.MAIN_7, "await"), (Row.SUBSHELL_7, "await"), (Row.SUBSHELL_7, "block"), (Row.SUBSHELL_7, "worker"))
-def test_interrupted_while_a_live_panel_is_waited_for_it_can_be_clicked_later(kernel, outcome, code):
+def test_a_live_panel_can_be_clicked_after_an_interrupt(kernel, outcome, code):
     cell = kernel.begin(code)
     panel = kernel.panel()
     panel.be_ready()
@@ -32,7 +32,7 @@ def test_interrupted_while_a_live_panel_is_waited_for_it_can_be_clicked_later(ke
 
 
 @on((Row.MAIN_6, "await"), (Row.MAIN_6, "block"))
-def test_interrupted_before_the_panel_could_be_heard_it_can_be_clicked_later(kernel, outcome, code):
+def test_a_panel_can_be_clicked_after_an_interrupt_before_its_message_arrived(kernel, outcome, code):
     cell = kernel.begin(code)
     panel = kernel.panel()
     panel.send_ready()
@@ -46,7 +46,7 @@ def test_interrupted_before_the_panel_could_be_heard_it_can_be_clicked_later(ker
 
 @pytest.mark.usefixtures("no_probe")
 @on((Row.MAIN_7, "await"), (Row.MAIN_7, "block"), (Row.MAIN_6, "await"), (Row.MAIN_6, "block"))
-def test_interrupted_while_a_prompt_is_open_it_can_be_decided_in_the_inbox(kernel, outcome, code):
+def test_an_interrupted_prompt_can_be_decided_in_the_inbox(kernel, outcome, code):
     cell = kernel.begin(code)
     kernel.prompt()
     stop(kernel, cell, outcome)
@@ -64,7 +64,7 @@ def test_interrupted_while_a_prompt_is_open_it_can_be_decided_in_the_inbox(kerne
 
 @pytest.mark.usefixtures("no_probe")
 @on((Row.MAIN_7, "worker"), (Row.MAIN_6, "worker"))
-def test_interrupted_while_a_thread_prompts_it_can_be_clicked_later(kernel, outcome, code):
+def test_a_panel_can_be_clicked_after_an_interrupt_during_a_prompt_of_a_thread(kernel, outcome, code):
     cell = kernel.begin(code)
     panel = kernel.panel()
     kernel.prompt()

@@ -1,4 +1,4 @@
-"""The ladder of channels in real kernels: a click later, a click while code waits, a prompt, nobody."""
+"""The channels in real kernels: a later click, a click while code waits, a prompt, no user."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_click_reaches_code_that_waits(kernel, outcome, code):
 
 
 @on((Row.MAIN_7, "block"), (Row.MAIN_6, "await"), (Row.MAIN_6, "block"), (Row.MAIN_6, "worker"))
-def test_a_click_that_cannot_arrive_gives_way_to_a_prompt_after_three_seconds(kernel, outcome, code):
+def test_a_prompt_opens_after_three_seconds_if_clicks_cannot_arrive(kernel, outcome, code):
     cell = kernel.begin(code)
     panel = kernel.panel()
     shown = time.monotonic()
@@ -83,9 +83,9 @@ def test_a_panel_that_comes_after_the_prompt_may_answer_it(kernel, outcome, code
 
 
 @on(Row.MAIN_7, Row.MAIN_6)
-def test_without_input_it_is_refused_at_once_and_stays_in_the_inbox(kernel, outcome):
+def test_without_input_the_wait_fails_at_once_and_the_inbox_keeps_the_request(kernel, outcome):
     first, *others = [code.replace("x=1", f"x={x}") for x, code in enumerate(CODE.values(), 1)]
-    for code in (first, *others, first):  # asked again, the first is the one that waits already
+    for code in (first, *others, first):  # the repeated first cell uses the request that is already pending
         started = time.monotonic()
         cell = kernel.end(kernel.begin(code, stdin=False))
         assert time.monotonic() - started < 10
@@ -102,7 +102,7 @@ def test_without_input_it_is_refused_at_once_and_stays_in_the_inbox(kernel, outc
 
 @pytest.mark.usefixtures("no_probe")
 @on((Row.MAIN_7, "await"), (Row.MAIN_7, "block"), (Row.MAIN_6, "await"), (Row.MAIN_6, "block"))
-def test_a_recorded_decision_counts_once_where_nobody_can_be_asked(kernel, outcome, code):
+def test_a_recorded_decision_is_used_once_if_no_user_is_available(kernel, outcome, code):
     cell = kernel.begin(code)
     kernel.prompt()
     kernel.type("go")
@@ -135,7 +135,7 @@ def test_without_a_panel_a_line_of_text_decides(kernel, outcome):
 
 
 @on(Row.MAIN_7, Row.MAIN_6)
-def test_without_a_panel_and_input_the_next_line_is_told(kernel, outcome):
+def test_without_panel_and_input_the_cell_prints_the_next_command(kernel, outcome):
     kernel.run(LATER)
     name = kernel.panel().pending_id
     cell = kernel.run(f"%tract decide {name[:8]} go", stdin=False)
@@ -155,14 +155,14 @@ VALUES = {
 
 
 @on(*[(row, way) for row in (Row.MAIN_7, Row.MAIN_6) for way in VALUES], codes=VALUES)
-def test_what_is_open_and_a_cells_value_is_its_panel_once(kernel, outcome, code):
+def test_an_open_pending_as_the_value_of_a_cell_is_shown_as_one_panel(kernel, outcome, code):
     cell = kernel.run(code)
     panel = kernel.panel()
     assert len(kernel.panels) == 1
     assert cell.text.count("[pending] write") == 1
     assert "<DynamicPending" not in cell.text
     kernel.run(f"p = {code}" if code.startswith("%") else "p = tract.fire('write', {'x': 1}, review=True)")
-    later = kernel.run("p")  # another cell shows it once more, and either may answer
+    later = kernel.run("p")  # another cell shows it again, and both panels can answer
     assert later.text.count("[pending] write") == 1
     assert "<DynamicPending" not in later.text
     panel.be_ready()

@@ -1,4 +1,4 @@
-"""Several processes on one store: decided elsewhere while a cell waits, and a kernel that ends meanwhile."""
+"""Several processes on one store: decisions in another process, and kernels that end while a cell waits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ A_FEW_SECONDS = 10.0
     (Row.MAIN_6, "block"),
     (Row.MAIN_6, "worker"),
 )
-def test_what_another_process_decides_lets_the_waiting_cell_go_on(kernel, outcome, code):
+def test_a_decision_in_another_process_ends_the_wait_of_the_cell(kernel, outcome, code):
     cell = kernel.begin(code)
     panel = kernel.panel()
     outcome.until_waited_for(kernel)
@@ -38,7 +38,7 @@ def test_however_long_the_cell_waits_for_its_panel_another_process_can_decide(ke
 
 
 @on(Row.MAIN_7, Row.MAIN_6)
-def test_a_panel_on_display_shows_what_another_process_decided_and_ran(kernel, outcome):
+def test_a_panel_on_display_shows_the_decision_and_run_of_another_process(kernel, outcome):
     kernel.run(LATER)
     pending_id = outcome.decide_here()
     assert outcome.effects == ["1"]
@@ -48,7 +48,7 @@ def test_a_panel_on_display_shows_what_another_process_decided_and_ran(kernel, o
 
 @pytest.mark.usefixtures("no_probe")
 @on((Row.MAIN_7, "block"), (Row.MAIN_6, "await"))
-def test_what_is_typed_after_another_process_decided_runs_nothing_more(kernel, outcome, code):
+def test_an_answer_typed_after_a_decision_in_another_process_runs_nothing(kernel, outcome, code):
     cell = kernel.begin(code)
     kernel.prompt()
     pending_id = outcome.decide_here()
@@ -60,7 +60,7 @@ def test_what_is_typed_after_another_process_decided_runs_nothing_more(kernel, o
 
 @pytest.mark.usefixtures("no_probe")
 @on((Row.MAIN_7, "block"), (Row.MAIN_6, "await"))
-def test_who_does_not_answer_a_prompt_for_long_is_not_waited_for(kernel, outcome, code):
+def test_another_process_can_decide_after_a_prompt_is_not_answered(kernel, outcome, code):
     cell = kernel.begin(code)
     kernel.prompt()
     outcome.until_nobody_waits(kernel)
@@ -74,7 +74,7 @@ def test_who_does_not_answer_a_prompt_for_long_is_not_waited_for(kernel, outcome
 
 @pytest.mark.parametrize("way", ["later", "await"])
 @on(Row.MAIN_7, Row.MAIN_6)
-def test_a_restarted_kernel_offers_what_waited_in_its_inbox(kernel, outcome, way):
+def test_a_restarted_kernel_has_the_open_request_in_its_inbox(kernel, outcome, way):
     kernel.begin({"later": LATER, **CODE}[way])
     pending_id = kernel.panel().pending_id
     if way != "later":
@@ -85,7 +85,7 @@ def test_a_restarted_kernel_offers_what_waited_in_its_inbox(kernel, outcome, way
 
 
 @on(Row.MAIN_7, Row.MAIN_6)
-def test_what_a_kernel_that_crashed_waited_for_can_be_decided_at_once(kernel, outcome):
+def test_the_request_of_a_crashed_kernel_can_be_decided_at_once(kernel, outcome):
     kernel.begin(CODE["block"])
     pending_id = kernel.panel().pending_id
     outcome.until_waited_for(kernel)
@@ -94,7 +94,7 @@ def test_what_a_kernel_that_crashed_waited_for_can_be_decided_at_once(kernel, ou
 
 
 def decide_in_the_inbox(kernel, outcome, pending_id):
-    """In the new kernel."""
+    """Decide the request in the inbox of the new kernel."""
     kernel.run("%load_ext tract_jupyter")
     kernel.run("%tract inbox")
     panel = kernel.panel()

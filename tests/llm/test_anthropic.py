@@ -1,4 +1,4 @@
-"""What only Anthropic's Messages have."""
+"""Behavior that only Anthropic's Messages API has."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NEWEST, OLDER = "claude-opus-5-5", "claude-haiku-4-5"
 
 
 def sent(messages=HELLO, **options):
-    """What is sent for these messages and options."""
+    """Return the request body for these messages and options."""
     with provider(FINE) as there:
         made(Messages, there).chat(messages, **options)
     return there.bodies[0]
 
 
 def answered(*events, messages=HELLO, **options):
-    """The response that is read of these events of a stream."""
+    """Return the response read from these stream events."""
     with provider(Answer(messages_stream(*events))) as there:
         return made(Messages, there).chat(messages, on_delta=lambda _: None, **options)
 
@@ -48,7 +48,7 @@ def result(given, text="ok", **more):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["", "/", "/v1", "/v1/", "/v1/messages"])
-def test_an_address_may_have_what_requests_add(end):
+def test_a_base_url_can_include_the_api_path(end):
     with provider(FINE) as there:
         AnthropicClient("m", base_url=there.root + end, api_key="k").chat(HELLO)
     assert [path for path, _, _ in there.requests] == ["/v1/messages"]
@@ -168,13 +168,13 @@ def test_options_that_have_no_translation_are_refused(wrong):
         made(Messages, there).chat(HELLO, tools=[TOOL], **wrong)
 
 
-def test_what_models_say_between_calls_is_shown_where_they_always_think():
+def test_models_that_always_think_are_asked_for_summarized_thinking():
     assert sent(model=NEWEST)["thinking"] == {"type": "adaptive", "display": "summarized"}
     assert "thinking" not in sent(model=NEWEST, thinking=None)
     assert "thinking" not in sent(model=OLDER)
 
 
-def test_a_tool_may_be_strict_and_its_own_tools_are_sent_as_they_are():
+def test_strict_tools_and_the_providers_own_tools_are_sent_unchanged():
     strict = {**TOOL, "function": {**TOOL["function"], "strict": True}}
     own = {"type": "web_search_20250305", "name": "web_search"}
     one, other = sent(tools=[strict, own])["tools"]
@@ -197,7 +197,7 @@ def test_the_system_prompt_is_at_the_top():
     assert [one["role"] for one in body["messages"]] == ["user"]
 
 
-def test_an_instruction_within_the_conversation_keeps_its_place_where_the_model_takes_it():
+def test_a_later_system_message_keeps_its_position_if_the_model_accepts_it():
     talk = [
         *HELLO,
         {"role": "system", "content": "Be brief."},
@@ -214,7 +214,7 @@ def test_an_instruction_within_the_conversation_keeps_its_place_where_the_model_
 
 
 def test_an_instruction_within_a_step_comes_behind_its_answers():
-    """Nothing may stand between calls and their answers, and an instruction only behind a turn of the user."""
+    """Results must follow their calls directly, and a system message needs a user turn before it."""
     step = [
         *HELLO,
         assistant(None, "a", "b"),
@@ -237,7 +237,7 @@ def test_an_instruction_within_a_step_comes_behind_its_answers():
     [[], [assistant("Noted."), *HELLO], [assistant(" "), *HELLO]],
     ids=["nothing", "a turn", "a blank reply"],
 )
-def test_an_instruction_right_behind_a_reply_stands_behind_a_turn_of_the_user(behind):
+def test_a_system_message_after_a_reply_is_sent_after_a_user_turn(behind):
     told = [*HELLO, assistant("Yes."), {"role": "system", "content": "Be formal."}]
     before, turns = (sent(one, model=NEWEST)["messages"] for one in (told, [*told, *behind]))
     places = [place for place, one in enumerate(turns) if one["role"] == "system"]
@@ -245,12 +245,12 @@ def test_an_instruction_right_behind_a_reply_stands_behind_a_turn_of_the_user(be
     for place in places:
         assert turns[place - 1]["role"] == "user"
         assert [one["role"] for one in turns[place + 1 : place + 2]] in ([], ["assistant"])
-    if behind and behind[0]["content"].strip():  # what was sent stays as it was
+    if behind and behind[0]["content"].strip():  # the messages sent before stay unchanged
         assert turns[: len(before)] == before
 
 
 @pytest.mark.parametrize("model", ["claude-opus-4-6", "claude-sonnet-5", NEWEST])
-def test_what_the_assistant_said_is_not_gone_on_with_where_the_model_refuses_it(model):
+def test_a_request_ending_with_a_reply_needs_a_model_that_can_continue_it(model):
     began = [*HELLO, assistant("Sure:")]
     with (
         provider(FINE) as there,
@@ -265,7 +265,7 @@ def test_older_models_go_on_with_it(model):
     assert sent([*HELLO, assistant("Sure:")], model=model)["messages"][-1]["role"] == "assistant"
 
 
-def test_the_system_alone_is_no_conversation():
+def test_a_request_with_only_system_messages_is_refused():
     with provider(FINE) as there, pytest.raises(LLMConfigError, match="has only system messages"):
         made(Messages, there).chat([{"role": "system", "content": "Be brief."}])
     assert not there.requests
@@ -318,13 +318,13 @@ def test_blank_texts_are_left_out_and_the_user_begins():
     assert body["messages"][0]["content"][0]["text"].startswith("(The conversation begins")
 
 
-def test_calls_of_before_need_definitions_also_where_none_may_follow():
+def test_earlier_calls_get_tool_definitions_even_without_tools():
     body = sent([*HELLO, assistant(None, "a"), result("a")])
     assert body["tools"] == [{"name": "get_weather", "input_schema": {"type": "object"}}]
     assert body["tool_choice"] == {"type": "none"}
 
 
-def test_thinking_of_the_older_kind_pauses_in_a_turn_that_began_without_it():
+def test_older_thinking_is_off_in_a_turn_that_began_without_it():
     thinking = {"type": "enabled", "budget_tokens": 2000}
     turn = [*HELLO, assistant(None, "a"), result("a")]
     assert "thinking" not in sent(turn, tools=[TOOL], thinking=thinking)
@@ -456,7 +456,7 @@ def test_ends_have_the_words_of_chat_completions(word, reason):
     assert (choice["finish_reason"], choice["provider_finish_reason"]) == (reason, word)
 
 
-def test_a_prefix_that_was_changed_says_what_to_leave_out():
+def test_the_error_about_a_changed_prefix_names_the_blocks_to_remove():
     said = "messages.1.content.0: Invalid `signature` in `thinking` block. The block is bound to a different conversation"
     known = pytest.raises(LLMRequestError, match="Remove provider_blocks from the messages after")
     with provider(Answer(Messages.error("invalid_request_error", said), 400)) as there, known:

@@ -1,4 +1,4 @@
-"""Messages with attachments on their way to models: in each dialect, within the budget, on a cassette."""
+"""Messages with attachments are sent to models: in each dialect, within the budget, on a cassette."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ all_dialects = pytest.mark.parametrize("dialect", ALL)
 
 @all_dialects
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
-def test_they_are_sent_in_each_dialect_and_again_with_what_is_said_next(dialect, streamed):
+def test_attachments_are_sent_in_each_dialect_and_again_with_the_next_message(dialect, streamed):
     said = Said("A dot.")
     body = dialect.stream(said) if streamed else dialect.whole(said)
     with provider(Answer(body)) as there, Tract.open() as t:
@@ -77,7 +77,7 @@ def test_they_are_sent_in_each_dialect_and_again_with_what_is_said_next(dialect,
     "At most 0 image(s) may be provided in one request.", "m-1 is not a multimodal model",
     "No endpoints found that support image input", "Unknown part type: file", "This model does not support PDF files",
 ])  # fmt: skip
-def test_a_model_without_eyes_is_told_of(dialect, said):
+def test_the_error_of_a_model_without_image_input_advises_another_model(dialect, said):
     with provider(Answer(dialect.error("invalid_request_error", said), 400)) as there, Tract.open() as t:
         t.models.use(made(dialect, there))
         with pytest.raises(
@@ -85,7 +85,7 @@ def test_a_model_without_eyes_is_told_of(dialect, said):
             match="does not accept such attachments: use one that does, as in tract.models.use",
         ):
             t.chat("Look", attachments=[DOT])
-        assert len(t.compile()) == 0  # it is set aside, so that later requests do not fail as well
+        assert len(t.compile()) == 0  # the message is removed, so that later requests do not fail too
 
 
 def test_other_failures_say_nothing_of_attachments():
@@ -99,7 +99,7 @@ def test_other_failures_say_nothing_of_attachments():
         assert "attachments" not in str(caught.value)
 
 
-def test_a_client_of_ones_own_is_given_parts():
+def test_a_custom_client_gets_attachments_as_parts():
     client = ScriptedClient("A dot.")
     with Tract.open(model=client) as t:
         t.chat("Look", attachments=FILES)
@@ -116,14 +116,14 @@ def test_saying_the_same_again_tries_the_same_turn_again():
         assert [one.role for one in t.compile().messages] == ["user", "assistant"]
         with pytest.raises(OSError, match="gone"):
             t.chat("Look", attachments=[DOT])
-        t.chat("Look")  # without it is something else
+        t.chat("Look")  # without the attachment it is another request
         assert [(one.role, len(one.attachments)) for one in t.compile().messages] == [
             ("user", 1), ("assistant", 0), ("user", 0), ("assistant", 0),
         ]  # fmt: skip
 
 
 @all_dialects
-def test_the_budget_reckons_with_what_they_take(dialect):
+def test_the_budget_includes_attachments(dialect):
     with provider(Answer(dialect.whole(Said("A dot.")))) as there, Tract.open() as t:
         t.models.use(made(dialect, there))
         t.costs.set_budget(tokens=TOKENS)
@@ -142,7 +142,7 @@ def test_an_estimate_of_a_request_has_them():
         assert TOKENS + text <= sum(line.input_tokens for line in t.costs().lines) <= TOKENS + text + 20
 
 
-def test_what_a_provider_counts_corrects_the_whole():
+def test_the_provider_count_corrects_messages_with_attachments():
     usage = {"prompt_tokens": 2_100, "completion_tokens": 1}
     with Tract.open(model=ScriptedClient(reply("A dot.", usage=usage))) as t:
         before = t.user("Look", attachments=[DOT, PAPER]).token_count
@@ -186,7 +186,7 @@ def test_a_cassette_has_their_hashes_and_gives_the_same_commits(tmp_path, monkey
         t.cassette.stop()
 
 
-def test_what_a_person_sends_by_themselves_is_recorded_once(tmp_path):
+def test_an_attachment_in_direct_client_calls_is_recorded_once(tmp_path):
     cassette = tmp_path / "talk.cassette.jsonl"
     with Tract.open(record=cassette, model=ScriptedClient("A dot.", "Nothing.")) as t:
         t.user("Look", attachments=[DOT])

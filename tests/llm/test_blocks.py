@@ -1,4 +1,4 @@
-"""Provider blocks: what is kept of a reply as its provider wrote it, and when it is sent back."""
+"""Provider blocks: the raw parts of a reply that are stored, and when they are sent back."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CASES = [pytest.param(dialect, id=dialect.__name__.lower()) for dialect in REFUS
 
 
 def replied(dialect, **more):
-    """A reply of the assistant, as the client gave it."""
+    """Return an assistant message as the client returned it."""
     text = {"type": "output_text", "text": "Hi", "annotations": []}
     said = {"id": "msg_1", "type": "message", "role": "assistant", "status": "completed", "content": [text]}
     blocks = [THOUGHT, {"type": "text", "text": "Hi"}] if dialect is Messages else [ENCRYPTED, said]
@@ -58,7 +58,7 @@ def test_a_refusal_is_followed_by_one_request_without_them(dialect, streams):
 
 
 @pytest.mark.parametrize("dialect", CASES)
-def test_a_refusal_where_none_were_sent_is_an_error(dialect):
+def test_a_refusal_of_blocks_is_an_error_if_no_blocks_were_sent(dialect):
     refused = Answer(dialect.error("invalid_request_error", REFUSALS[dialect]), 400)
     with provider(refused) as there:
         client = dialect.client("m", base_url=dialect.url(there), api_key="k", max_retries=0)
@@ -81,7 +81,7 @@ def test_a_refusal_where_none_were_sent_is_an_error(dialect):
     ],
     ids=["nothing", "message", "instruction", "model", "text", "addition", "option"],
 )
-def test_they_are_bound_to_what_was_sent_before_them(dialect, change, sent):
+def test_blocks_are_bound_to_the_messages_before_them(dialect, change, sent):
     said = Said("Hi", reasoning="hm")
     with provider(fine(dialect, said, streams=False)) as there:
         client = dialect.client("m", base_url=dialect.url(there), api_key="k")
@@ -93,8 +93,8 @@ def test_they_are_bound_to_what_was_sent_before_them(dialect, change, sent):
 
 @pytest.mark.parametrize("thinks_after", [False, True])
 @pytest.mark.parametrize("dialect", CASES)
-def test_what_was_thought_behind_a_call_is_bound_to_its_id(dialect, thinks_after):
-    """A call got another id, as its own was taken: only the blocks of that reply are left out, and only if need be."""
+def test_thinking_after_a_call_is_bound_to_the_call_id(dialect, thinks_after):
+    """A call got another id because its id was in use. At most the blocks of that reply are dropped."""
     if dialect is Messages:
         thought, use = THOUGHT, {"type": "tool_use", "id": "same", "name": "look", "input": {}}
     else:
@@ -113,13 +113,13 @@ def test_what_was_thought_behind_a_call_is_bound_to_its_id(dialect, thinks_after
 
 
 def of(tract, raw, **message):
-    """Have a model of one's own reply with these blocks, and return what the commit keeps."""
+    """Let a custom model reply with these blocks. Return the values stored in the commit."""
     said = {"role": "assistant", "content": "Hi", "provider_blocks": raw, **message}
     tract.models.use(lambda messages, **options: {"choices": [{"message": said}]})
     return tract.chat("Hello").commit_info.metadata.get("provider_fields", {})
 
 
-def test_a_commit_keeps_them_as_they_came(tract):
+def test_a_commit_keeps_blocks_unchanged(tract):
     blocks = [{"z": 1.0, "a": "ä", "type": "new"}, {"type": "text", "text": "half \ud800"}]
     raw = {"dialect": "chat", "model": "m", "blocks": blocks}
     kept = of(tract, raw, reasoning="hm", reasoning_field="reasoning")
@@ -134,7 +134,7 @@ def test_a_commit_keeps_them_as_they_came(tract):
 @pytest.mark.parametrize(
     "blocks", [[{"data": "x" * 1_000_001}], [{"data": float("nan")}], [{"data": object()}], "no"]
 )
-def test_what_is_too_large_or_has_no_form_is_left_out_as_a_whole(tract, blocks):
+def test_blocks_that_are_too_large_or_not_json_are_dropped_completely(tract, blocks):
     kept = of(tract, {"dialect": "chat", "model": "m", "blocks": blocks}, reasoning="hm")
     assert kept == {"reasoning": "hm"}
 

@@ -1,4 +1,4 @@
-"""The budget refuses each request that could exceed it: counted as it goes out, and before each try."""
+"""The budget refuses requests that could exceed it. It checks the final request before each attempt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tract_jupyter.exceptions import LLMBudgetError, LLMError, LLMRequestError
 
 
 class Served:
-    """A client over a transport that answers with a script of responses."""
+    """A client with a transport that returns scripted responses."""
 
     def __init__(self, make, *answers, **arguments):
         self.answers = list(answers)
@@ -28,7 +28,7 @@ class Served:
 
 
 class Cut(httpx.SyncByteStream):
-    """A body that breaks off."""
+    """A response body that ends early."""
 
     def __init__(self, text):
         self.text = text
@@ -68,7 +68,7 @@ def test_every_way_to_ask_for_more_output_counts(tract, make, options):
     served = Served(make)
     tract.models.use(served.client)
     tract.costs.set_budget(tokens=17_000)
-    with pytest.raises(LLMError):  # the other dialects refuse n
+    with pytest.raises(LLMError):  # other dialects refuse the option n
         tract.chat("Hi", **options)
     assert served.bodies == []
 
@@ -88,7 +88,7 @@ def test_the_most_expensive_of_the_models_that_may_reply_counts(tract, options):
     assert served.bodies == []
 
 
-def test_it_counts_for_a_function_too(tract):
+def test_options_for_more_output_count_for_a_custom_client_too(tract):
     client = ScriptedClient(HELLO)
     tract.models.use(client)
     tract.costs.set_budget(tokens=9_000)
@@ -110,8 +110,8 @@ def test_reasoning_that_goes_back_counts(tract):
     assert len(served.bodies) == 1
 
 
-def test_reasoning_that_stays_away_does_not(tract):
-    """Another model is sent the text alone."""
+def test_reasoning_that_is_not_sent_does_not_count_in_the_budget(tract):
+    """Another model gets only the text."""
     thought = {"type": "thinking", "thinking": "t " * 20_000, "signature": "s"}
     said = {"type": "text", "text": "ok"}
     served = Served(AnthropicClient, message(thought, said, input_tokens=10, output_tokens=20_000))
@@ -142,7 +142,7 @@ def test_the_budget_is_checked_before_each_try(tract, on_delta):
     with pytest.raises(LLMBudgetError, match="has used 1,001"):
         tract.chat("Hi", max_tokens=495, on_delta=on_delta)
     assert len(served.bodies) == 1
-    assert tract.costs().tokens == 1_001  # it is on the bill once
+    assert tract.costs().tokens == 1_001  # it is billed once
 
 
 def test_a_reply_that_broke_off_is_noted_with_an_estimate(tract):
@@ -168,7 +168,7 @@ def test_the_last_try_that_broke_off_counts_too(tract):
     assert (line.requests, line.output_tokens, line.is_estimate) == (1, 100, True)
 
 
-def test_a_function_of_ones_own_is_refused_until_it_has_the_price_that_the_error_names(tract):
+def test_a_custom_function_needs_a_price_and_the_error_shows_how_to_set_it(tract):
     tract.models.use(lambda messages, **_: "Hello.")
     tract.costs.set_budget(usd=1)
     with pytest.raises(LLMBudgetError, match="the price of your function is unknown") as caught:

@@ -1,4 +1,4 @@
-"""A cassette: what was recorded is served again, with the same commits, and nothing else is."""
+"""A cassette replays exactly the recorded requests and calls, with the same commits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def cassette(tmp_path):
 
 @pytest.fixture
 def opened(cassette):
-    """Open a tract that records, or replays, with two tools: `look`, which reads, and `send`, which writes."""
+    """Open a tract that records or replays. It has two tools: `look` reads, `send` writes."""
     tracts = []
 
     def give(way, *replies, **options):
@@ -74,7 +74,7 @@ def opened(cassette):
         t.close()
 
 
-def test_a_replay_gives_the_same_commits_and_asks_nobody(opened, cassette):
+def test_a_replay_makes_the_same_commits_without_any_request(opened, cassette):
     recorded = opened(
         "record", reply("Let me see.", LOOK, call("send", {"to": "Ada"}, "c2")), "Sunny.", "Bye."
     )
@@ -117,7 +117,7 @@ def test_tools_that_a_person_calls_are_served_too(opened):
     assert replayed.t.cassette.stop().is_same
 
 
-def test_a_result_without_json_is_shown_as_it_was(opened):
+def test_a_result_without_json_form_is_replayed_unchanged(opened):
     odd = reply(None, call("odd", {}, "c1"))
 
     def made(one, value):
@@ -134,7 +134,7 @@ def test_a_result_without_json_is_shown_as_it_was(opened):
     assert replayed.t.head == head
 
 
-# --- what is recorded
+# --- recording
 
 STEP = st.one_of(
     st.text(min_size=1, max_size=8).filter(str.strip),
@@ -161,7 +161,7 @@ def scripted(steps):
 
 
 def talked(one, turns):
-    """What each turn came to."""
+    """Return the outcome of each turn."""
     outcomes = []
     for number in range(turns):
         try:
@@ -197,7 +197,7 @@ def test_async_is_the_same(opened):
     assert replayed.t.cassette.stop().is_same
 
 
-def test_what_is_asked_for_summaries_is_recorded(opened):
+def test_requests_for_summaries_are_recorded(opened):
     recorded, replayed = opened("record", "Yes.", "They agreed."), None
     for one in (recorded,):
         one.t.chat("Shall we?")
@@ -252,7 +252,7 @@ def test_decisions_are_made_as_ever(opened):
         replayed.t.chat("Go.")
 
 
-def test_where_nobody_can_be_asked_recorded_decisions_decide(opened, tmp_path):
+def test_recorded_decisions_apply_if_no_user_is_available(opened, tmp_path):
     """A replay in CI: the decisions come from the lock file, as in any headless run."""
     lock = tmp_path / "tract.lock.json"
     recorded = opened("record", reply(None, call("send", {"to": "Ada"}, "c1")), "Sent.")
@@ -288,11 +288,11 @@ def test_another_text_is_refused_with_the_field(opened):
     assert str(caught.value).startswith(
         "request 2 (chat) is not request 2 (chat) of the cassette talk.cassette.jsonl: "
     )
-    with pytest.raises(CassetteError, match="Good buy"):  # from then on, whatever is asked
+    with pytest.raises(CassetteError, match="Good buy"):  # from here on, every request fails
         replayed.t.chat("Good bye")
 
 
-def test_the_report_counts_what_was_served(opened):
+def test_the_report_counts_the_served_requests_and_calls(opened):
     recorded = opened("record", reply(None, LOOK), "Fine.", "Bye.")
     recorded.t.chat("How are you?")
     recorded.t.tools.look("Oslo")
@@ -377,7 +377,7 @@ def test_another_call_is_refused(opened):
     assert replayed.done == []
 
 
-def test_what_is_asked_once_more_is_not_there(opened):
+def test_an_additional_request_is_refused_in_a_replay(opened):
     recorded = opened("record", "Fine.")
     recorded.t.chat("?")
     recorded.t.cassette.stop()
@@ -389,7 +389,7 @@ def test_what_is_asked_once_more_is_not_there(opened):
         replayed.t.chat("?")
 
 
-def test_what_was_not_asked_is_told(opened, cassette):
+def test_unused_requests_and_calls_are_reported(opened, cassette):
     recorded = opened("record", "Fine.")
     recorded.t.chat("?")
     recorded.t.tools.look("Rome")
@@ -437,14 +437,14 @@ def test_reads_of_one_step_may_come_in_another_order(cassette):
     with Tract.open(record=cassette, model=ScriptedClient(reply(None, *calls), "Done.")) as t:
         head = talk(t, backwards)
     assert order == [5, 4, 3, 2, 1, 0]
-    for _ in range(3):  # in whichever order threads come
+    for _ in range(3):  # in any order of the threads
         with Tract.open(replay=cassette) as t:
             assert talk(t, backwards) == head
             assert t.cassette.report.is_same
 
 
-def test_threads_of_ones_own_may_ask_side_by_side(cassette):
-    """Requests that overlap may come in another order."""
+def test_parallel_requests_of_user_threads_can_be_replayed_in_another_order(cassette):
+    """Overlapping requests can be replayed in another order."""
 
     def ask(t, barrier, names):
         t.models.use(lambda messages, **_: (barrier.wait(10), messages[0]["content"].upper())[1])
@@ -469,10 +469,10 @@ def test_threads_of_ones_own_may_ask_side_by_side(cassette):
         assert ask(t, None, "cba") == {"a": "A", "b": "B", "c": "C"}
 
 
-# --- errors, pieces
+# --- errors and stream pieces
 
 
-def test_errors_are_what_they_were(cassette):
+def test_recorded_errors_are_replayed_unchanged(cassette):
     broken = Answer(sse(chunk({"content": "Hel"}), done=False))
     busy = Answer({"error": {"message": "slow down"}}, status=429)
 
@@ -579,7 +579,7 @@ def test_a_reply_that_comes_after_the_end_is_not_on_it(cassette):
 
 
 def test_cassettes_within_each_other_know_nothing_of_it(opened, cassette):
-    """A tool that asks another tract, with a cassette of its own."""
+    """A tool sends a request through another tract that has its own cassette."""
     own = cassette.with_name("own")
     with Tract.open(record=own, model=ScriptedClient("One.", "Two.")) as other:
         recorded = opened("record", reply(None, call("ask", {}, "c1")), "Done.")
@@ -624,7 +624,7 @@ def test_a_cassette_is_not_overwritten_by_mistake(opened, cassette):
         t.models.use(lambda *_, **__: "Two.")
         with t.cassette.record(cassette, replace=True):
             t.chat("?")
-            assert cassette.read_bytes() == before  # until it is complete
+            assert cassette.read_bytes() == before  # until the recording is complete
         assert b"Two." in cassette.read_bytes()
 
 
@@ -664,7 +664,7 @@ def test_other_files_are_refused(opened, cassette, damage, words):
         Tract.open(replay=cassette)
 
 
-def test_what_was_changed_on_purpose_is_served(opened, cassette):
+def test_an_edited_reply_in_the_file_is_replayed(opened, cassette):
     recorded = opened("record", "Fine.", "Bye.")
     recorded.t.chat("Hi")
     recorded.t.chat("Bye")
@@ -676,7 +676,7 @@ def test_what_was_changed_on_purpose_is_served(opened, cassette):
 
 
 def test_other_ends_of_lines_change_nothing(opened, cassette):
-    """As git writes them on Windows."""
+    """git on Windows writes such line ends."""
     recorded = opened("record", "Fine.")
     recorded.t.chat("Hi")
     recorded.t.cassette.stop()
@@ -700,7 +700,7 @@ CALL = {"call": 1, "tool": "look", "actor": "user", "arguments": {}, "result": {
         {"other": 1}, [], 5, None,
     ],
 )  # fmt: skip
-def test_a_line_that_nobody_recorded_is_refused(cassette, line):
+def test_an_invalid_line_in_the_file_is_refused(cassette, line):
     first = {"cassette": 1, "tract_id": "t", "branch": "main", "head": None}
     end = {"end": {"requests": 1, "calls": 0}}
     cassette.write_text("".join(f"{json.dumps(one)}\n" for one in (first, line, end)))
@@ -710,7 +710,7 @@ def test_a_line_that_nobody_recorded_is_refused(cassette, line):
 
 @pytest.mark.slow
 def test_whatever_a_hand_made_of_a_cassette_is_one_sentence(cassette):
-    """Each value of each line taken out, or another one in its place."""
+    """Remove or replace each value of each line."""
 
     def conversation(way, **given):
         with Tract.open(**{way: cassette}, **given) as t:
@@ -755,7 +755,7 @@ OUT = object()
 
 
 def paths(value, before=()):
-    """Yield where each value within JSON data stands."""
+    """Yield the path of each value in JSON data."""
     pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, one in pairs:
         yield (*before, key)
@@ -771,7 +771,7 @@ def put(data, path, value):
         data[path[-1]] = value
 
 
-def test_what_is_not_there_or_cannot_be_written(tmp_path):
+def test_missing_and_unwritable_files_are_refused(tmp_path):
     for path, words in [(tmp_path / "no.jsonl", "cannot be read: No such file"), (tmp_path, "cannot be read"),
                         (5, "a cassette must be a file"), ("", "a cassette must be a file")]:  # fmt: skip
         with pytest.raises(CassetteError, match=words):
@@ -840,8 +840,8 @@ def test_a_process_that_ends_ends_its_recording(tmp_path, cassette):
     assert '"end"' in cassette.read_text().splitlines()[-1]
 
 
-def test_it_goes_on_where_it_was_recorded(tmp_path, cassette):
-    """Recorded in the middle of a conversation, it is replayed on a branch at that commit, with the same commits."""
+def test_a_replay_must_start_at_the_recorded_commit(tmp_path, cassette):
+    """A recording from the middle of a conversation replays on a branch at that commit."""
     with Tract.open(tmp_path / "t.db", model=ScriptedClient("Hello.", "Fine.")) as t:
         t.chat("Hi")
         start = t.head
@@ -858,7 +858,7 @@ def test_it_goes_on_where_it_was_recorded(tmp_path, cassette):
         assert t.head == head
 
 
-def test_what_does_not_go_through_it_is_refused(opened, cassette):
+def test_a_request_that_bypasses_the_cassette_is_refused(opened, cassette):
     opened("record", "Fine.").t.cassette.stop()
     replayed = opened("replay")
     replayed.t.models.use("m-1", base_url="http://127.0.0.1:9")
@@ -867,7 +867,7 @@ def test_what_does_not_go_through_it_is_refused(opened, cassette):
         client.chat([])
 
 
-def test_a_function_in_the_place_of_the_model_is_recorded_with_what_it_asks(opened, cassette):
+def test_a_function_that_replaces_the_model_is_recorded_with_its_requests(opened, cassette):
     def ask(messages, **options):
         return one.t.models.client_for("chat").chat(messages, **options)
 
@@ -881,12 +881,12 @@ def test_a_function_in_the_place_of_the_model_is_recorded_with_what_it_asks(open
     assert one.t.chat("How is it?").text == "Sunny."
     assert one.t.head == head
     assert one.t.cassette.report.unused == ()
-    one = opened("replay")  # and a replay needs no such function
+    one = opened("replay")  # a replay does not need the function
     assert one.t.chat("How is it?").text == "Sunny."
     assert one.t.cassette.report.is_same
 
 
-def test_a_function_in_the_place_of_the_model_may_stream_and_fail(cassette):
+def test_a_function_that_replaces_the_model_can_stream_and_fail(cassette):
     def ask(messages, *, on_delta, **options):
         on_delta(Delta("text", "Once "))
         if len(messages) > 1:
@@ -908,7 +908,7 @@ def test_a_function_in_the_place_of_the_model_may_stream_and_fail(cassette):
 
 
 def test_a_long_conversation_is_written_once(cassette):
-    """Each request repeats all that was said; the file does not."""
+    """Each request repeats the whole conversation, but the file stores it once."""
     with Tract.open(record=cassette, model=lambda messages, **_: "y" * 100) as t:
         for number in range(30):
             t.chat(f"{number} " + "x" * 100)
@@ -916,7 +916,7 @@ def test_a_long_conversation_is_written_once(cassette):
     assert cassette.read_text().count("x" * 100) == 30
 
 
-def test_a_file_that_was_created_meanwhile_is_not_overwritten(cassette):
+def test_a_file_created_during_the_recording_is_not_overwritten(cassette):
     t = Tract.open(record=cassette, model=lambda messages, **_: "Mine.")
     t.chat("Hi")
     cassette.write_text("theirs")
@@ -930,7 +930,7 @@ def test_a_file_that_was_created_meanwhile_is_not_overwritten(cassette):
 
 
 def written(cassette, *lines, **counts):
-    """Write a cassette as another user could."""
+    """Write a cassette like one from another user."""
     first = {"cassette": 1, "tract_id": "t", "branch": "main", "head": None}
     end = {"end": {"requests": 0, "calls": 0, **counts}}
     cassette.write_text("".join(f"{json.dumps(one)}\n" for one in (first, *lines, end)))
@@ -944,7 +944,7 @@ def test_a_value_that_is_nested_deeply_is_refused(opened, cassette):
 
 
 def test_a_cassette_of_many_requests_takes_little_memory(cassette):
-    """Each refers to the one before it, and the whole conversation is the square of the file."""
+    """Each request refers to the one before. Expanded, the size is the square of the file's size."""
     message = {"role": "user", "content": "Hi"}
     lines = [{**REQUEST, "messages": [message]}]
     lines += [

@@ -25,7 +25,7 @@ def cassette(tmp_path):
 
 @pytest.fixture
 def replayed(cassette):
-    """Replay a function in a new store without a model; it gets the session and the parent."""
+    """Replay a function in a new store without a model. The function gets the session and the parent."""
 
     def give(work, **options):
         with Session.open() as session:
@@ -69,7 +69,7 @@ PROFILE = OperationProfile.of("guide", [run_operation("now", "template", order=1
 
 
 def family(session, boss, done):
-    """The parent chats; four children, one of them a grandchild, chat, call, run, collapse."""
+    """The parent and four children (one is a grandchild) chat, call tools, run and collapse."""
     with_tool(boss, done)
     boss.chat("Whom shall we send?")
     birds = with_tool(session.spawn(boss, purpose="Look for birds"), done)
@@ -82,7 +82,7 @@ def family(session, boss, done):
     agent = session.spawn(boss, purpose="Try again")
     agent.chat("And again?")
     birds.tools.look("Oslo")
-    session.collapse(birds, boss)  # whose summary the model writes
+    session.collapse(birds, boss)  # the model writes the summary
     session.collapse(trees, boss, content="Trees of all kinds.")
     boss.chat("Thank you all.")
     told = boss.cassette.report
@@ -121,7 +121,7 @@ def test_a_key_of_a_child_is_not_on_it(cassette):
         boss.models.use(shouting)
         child = session.spawn(boss.chat("Hi") and boss, purpose="Ask")
         child.models.use("openai/m-1", base_url=here.url, api_key=KEY)
-        boss.chat(f"The child has {KEY}.")  # before the child asks anything
+        boss.chat(f"The child has {KEY}.")  # before the first request of the child
         child.chat(f"My key is {KEY}, isn't it?")
         session.release_tract(child.tract_id)  # a closed child's key stays a secret
         boss.user(f"It was {KEY}.")
@@ -134,7 +134,7 @@ def test_a_key_of_a_child_is_not_on_it(cassette):
     assert "My key is [redacted], isn't it?" in text
 
 
-def test_it_does_not_matter_which_child_was_first(cassette, replayed):
+def test_the_order_of_the_children_can_differ_in_a_replay(cassette, replayed):
     def work(session, boss, order):
         boss.chat("Hi")
         children = {name: session.spawn(boss, purpose=name) for name in "ab"}
@@ -161,13 +161,13 @@ def test_children_with_the_same_request_get_their_own_replies(cassette, replayed
 
 @pytest.mark.parametrize("pause", ["ab", "ba"])
 def test_children_in_threads(cassette, replayed, pause):
-    """Each thread spawns its child and works with it; the order does not matter."""
+    """Each thread spawns its own child and uses it. The order can differ."""
 
     def work(session, boss, order):
         boss.chat("Hi")
         turns = {name: threading.Event() for name in order}
         turns[order[0]].set()
-        all_there = threading.Barrier(len(order))  # a thread that is done with one could take the next
+        all_there = threading.Barrier(len(order))  # otherwise a finished thread could take the next child
 
         def one(name):
             all_there.wait(30)
@@ -192,7 +192,7 @@ def test_children_in_threads(cassette, replayed, pause):
     assert replayed(lambda session, boss: work(session, boss, f"c{pause}")) == first
 
 
-def test_two_children_of_one_name_are_told_apart_by_their_order(cassette, replayed):
+def test_children_with_the_same_name_are_identified_by_their_order(cassette, replayed):
     def work(session, boss):
         boss.chat("Hi")
         for number in range(2):
@@ -205,7 +205,7 @@ def test_two_children_of_one_name_are_told_apart_by_their_order(cassette, replay
     assert replayed(work) == first
 
 
-def test_a_child_that_was_closed_and_opened_again_goes_on(cassette, replayed):
+def test_a_reopened_child_continues_its_recording(cassette, replayed):
     def work(session, boss):
         boss.chat("Hi")
         child = session.spawn(boss, purpose="Look")
@@ -282,7 +282,7 @@ def test_any_tract_of_the_session_ends_it(cassette, replayed):
     assert "MORE" not in cassette.read_text()
 
 
-def test_what_a_tool_does_with_a_child_is_a_part_of_its_call(cassette, replayed):
+def test_requests_of_a_child_within_a_tool_call_belong_to_that_call(cassette, replayed):
     def work(session, boss):
         boss.loop.tools = "self"
         boss.user("Hi")
@@ -298,7 +298,7 @@ def test_what_a_tool_does_with_a_child_is_a_part_of_its_call(cassette, replayed)
         return boss.head, len(heads(session))
 
     assert recorded(cassette, work)[1] == 2
-    assert replayed(work)[1] == 1  # the function is not called, so no child is made
+    assert replayed(work)[1] == 1  # the function is not called, so it creates no child
 
 
 def test_a_child_calls_its_parents_tool_on_the_cassette(cassette, replayed):
@@ -322,7 +322,7 @@ def test_a_child_calls_its_parents_tool_on_the_cassette(cassette, replayed):
     assert done == ["Rome", "Oslo"]
 
 
-# --- what is refused
+# --- refusals
 
 
 def two_children(session, boss, names="ab", ask="Look outside."):
@@ -333,7 +333,7 @@ def two_children(session, boss, names="ab", ask="Look outside."):
     boss.chat("Bye")
 
 
-def test_a_difference_in_a_child_is_told(cassette, replayed):
+def test_a_different_request_of_a_child_is_reported(cassette, replayed):
     recorded(cassette, two_children)
     with pytest.raises(CassetteError) as caught:
         replayed(lambda session, boss: two_children(session, boss, ask="Look inside."))
@@ -368,7 +368,7 @@ def test_after_a_difference_everything_is_refused(cassette, replayed):
     replayed(work)
 
 
-def test_what_a_child_did_not_ask_is_told(cassette, replayed):
+def test_unused_requests_of_children_are_reported(cassette, replayed):
     recorded(cassette, two_children)
 
     def work(session, boss):

@@ -15,7 +15,7 @@ VARIABLES = {one for each in PROVIDERS.values() for one in (*each.key_variables,
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):
-    """No key or address of the machine's own, and no keyring."""
+    """Remove the keys and addresses of this machine, and the keyring."""
     for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("tract_jupyter.llm.keys.keyring", lambda: None)
@@ -36,7 +36,7 @@ ANTHROPIC = {
 
 
 def test_opened_with_a_model_a_key_and_an_address(monkeypatch):
-    """As document 000 writes it."""
+    """The form that document 000 uses."""
     with (
         provider(chat_answer()) as here,
         Tract.open(model="openai/gpt-6-luna", api_key="given-key", base_url=here.url) as tract,
@@ -69,7 +69,7 @@ def test_the_provider_says_how_it_is_talked_to(tract, monkeypatch, name, path, a
 
 
 def test_openai_itself_is_asked_in_its_newer_dialect(tract):
-    """Its reasoning models call no tools in the older one; other servers speak that."""
+    """OpenAI's reasoning models call tools only in the newer dialect. Other servers use the older one."""
     assert tract.models.use("openai/gpt-6-luna").dialect == "responses"
     assert tract.models.use("openai/gpt-6-luna", base_url="http://127.0.0.1:9/v1").dialect == "chat"
     assert tract.models.use("anthropic/claude-sonnet-5-5").dialect == "anthropic"
@@ -84,8 +84,8 @@ def test_openai_itself_is_asked_in_its_newer_dialect(tract):
         ("", "http://127.0.0.1:11434/v1"),
     ],
 )
-def test_where_ollama_is(tract, monkeypatch, host, url):
-    """Its variable says what the server listens on."""
+def test_the_address_of_ollama_comes_from_its_variable(tract, monkeypatch, host, url):
+    """OLLAMA_HOST is the address that the server listens on."""
     monkeypatch.setenv("OLLAMA_HOST", host)
     assert tract.models.use("ollama/qwen3").base_url == url
 
@@ -115,7 +115,7 @@ def test_a_registered_name_comes_first(tract):
     assert tract.chat("Hello").text == "mine"
 
 
-def test_a_providers_model_under_a_name_of_ones_own(tract, monkeypatch):
+def test_a_provider_model_can_have_a_custom_name(tract, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     made = tract.models.add("fast", model="anthropic/claude-sonnet-5-5")
     assert (made.name, made.model, made.dialect) == ("fast", "claude-sonnet-5-5", "anthropic")
@@ -146,7 +146,7 @@ def test_a_function_is_a_model():
         ({"model": None, "base_url": "http://127.0.0.1:9"}, "need a model"),
     ],
 )
-def test_what_names_no_model_changes_nothing(tract, given, told):
+def test_an_invalid_model_name_changes_nothing(tract, given, told):
     before = ScriptedClient("before")
     tract.models.use(before)
     with pytest.raises(LLMConfigError, match=told):
@@ -156,13 +156,13 @@ def test_what_names_no_model_changes_nothing(tract, given, told):
         Tract.open(**given)
 
 
-def test_the_nearest_registered_name_is_told(tract):
+def test_the_error_suggests_the_nearest_registered_name(tract):
     tract.models.add("local", base_url="http://127.0.0.1:9/v1")
     with pytest.raises(LLMConfigError, match=r"registered here: 'local'\. Did you mean 'local'\?"):
         tract.models.use("locl")
 
 
-def test_without_a_model_the_line_to_type_is_told(tract):
+def test_the_error_without_a_model_shows_the_line_to_type(tract):
     """Nothing is committed."""
     with pytest.raises(LLMConfigError, match=r"type %tract model openai/gpt-6-luna, or tract\.models\.use"):
         tract.chat("Hello")
@@ -181,7 +181,7 @@ def test_a_model_is_taken_away_again(tract):
 
 @pytest.fixture
 def asked(tract):
-    """A tract with something to sum up, and a model for each kind of request, by its name."""
+    """A tract with messages to compress, and one model for each kind of request, named after it."""
     clients = {
         "chat": ScriptedClient(*["A reply."] * 9),
         "compress": ScriptedClient(*["Short."] * 9),
@@ -227,7 +227,7 @@ def test_answers_of_tools_have_their_own(asked):
 
 @pytest.mark.parametrize("operation", MODEL_OPERATIONS)
 def test_every_kind_can_be_asked_for(tract, operation):
-    """Also those that only extensions ask for; the others stay as they are."""
+    """Also kinds that only extensions use. The models of other kinds do not change."""
     usual, special = ScriptedClient("usual"), ScriptedClient("special")
     tract.models.use(usual)
     tract.models.use(special, operation=operation)
@@ -238,7 +238,7 @@ def test_every_kind_can_be_asked_for(tract, operation):
 
 
 def test_the_name_of_another_clients_model_is_not_sent(tract):
-    """It means nothing to the new one; the temperature does."""
+    """The name means nothing to the new client. The temperature is still sent."""
     tract.models.configure("large", operation="compress", temperature=0.5)
     client = ScriptedClient("x")
     tract.models.use(client, operation="compress")
@@ -246,14 +246,14 @@ def test_the_name_of_another_clients_model_is_not_sent(tract):
     assert client.asked[0][1] == {"temperature": 0.5}
 
 
-def test_there_are_no_other_kinds(tract):
+def test_an_unknown_kind_of_request_is_refused(tract):
     for wrong in (tract.models.use, lambda client, operation: tract.models.client_for(operation)):
         with pytest.raises(ContentError, match="operation must be 'chat' or 'compress'"):
             wrong(ScriptedClient("x"), operation="paint")
 
 
 def test_only_a_client_that_can_stream_is_asked_to(tract):
-    """A run with somebody looking on streams; a function without `on_delta` is not given one."""
+    """A run with a viewer streams. A function without the parameter `on_delta` does not get it."""
     came = []
 
     def streams(messages, on_delta=None, **options):
@@ -271,13 +271,13 @@ def test_only_a_client_that_can_stream_is_asked_to(tract):
     assert came == ["piece"]
 
 
-def test_a_model_that_nothing_is_said_of_is_refused(tract):
+def test_adding_a_model_without_any_definition_is_refused(tract):
     with pytest.raises(LLMConfigError, match="the model 'local' is not defined"):
         tract.models.add("local")
     assert "local" not in tract.models
 
 
-def test_to_remove_what_is_not_there_advises_nothing_to_add(tract):
+def test_the_error_for_removing_an_unknown_model_does_not_advise_adding_it(tract):
     with pytest.raises(LLMConfigError, match="no model or credential is registered as 'nope'") as caught:
         tract.models.remove("nope")
     assert "models.add" not in str(caught.value)

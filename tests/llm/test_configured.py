@@ -1,4 +1,4 @@
-"""Which model is asked for what."""
+"""The model and options for each kind of request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tract_jupyter.exceptions import ContentError, LLMConfigError
 
 @pytest.fixture
 def asked(tract):
-    """Has the tract ask, and returns the options of the newest request."""
+    """Send a request through the tract. Return the options of the newest request."""
     tract.user("How tall is Ben Nevis?")
     client = ScriptedClient(*["1,345 m"] * 5)
     tract.configure_llm(client)
@@ -53,7 +53,7 @@ def test_each_operation_has_its_own(tract, asked):
         ({"temperature": True}, LLMConfigError, "a number of at least 0"),
     ],
 )
-def test_what_cannot_be_set_changes_nothing(tract, settings, error, told):
+def test_an_invalid_setting_changes_nothing(tract, settings, error, told):
     with pytest.raises(error, match=told):
         tract.models.configure(**settings)
     assert tract.models.options("chat") == {}

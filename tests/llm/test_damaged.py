@@ -1,4 +1,4 @@
-"""What a server says of money never counts against the user's own price; damaged replies are errors, never empty ones."""
+"""The user's price overrides a cost stated by a server. A damaged reply is an error, never an empty one."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ def test_the_price_of_the_user_wins(tract, stated):
         tract.chat("Hi", max_tokens=100)
 
 
-def test_what_another_server_states_is_no_cost(tract):
+def test_a_cost_stated_by_another_server_is_ignored(tract):
     served = Served(OpenAIClient, reply("ok", usage={**TOKENS, "cost": 0}), base_url="http://there/v1")
     tract.models.use(served.client)
     assert tract.chat("Hi").cost is None
     assert tract.costs().cost is None
 
 
-def test_a_turn_with_a_request_without_usage_is_no_exact_one(tract):
+def test_a_turn_with_a_request_without_usage_is_an_estimate(tract):
     tract.models.use(ScriptedClient(reply(None, call("log", {}), usage=None), reply("fine", usage=TOKENS)))
     tract.models.price("your ScriptedClient", input=2, output=10)
     response = tract.chat("Hi", tools="full")
@@ -98,7 +98,7 @@ def test_an_empty_reply_is_refused(tract):
     assert tract.compile().messages == ()
 
 
-def test_a_model_that_is_not_registered_is_told(tract):
+def test_looking_up_an_unregistered_model_raises_a_key_error(tract):
     with pytest.raises(KeyError, match="is registered as 'x/y'"):
         tract.models["x/y"]
 

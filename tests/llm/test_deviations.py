@@ -1,4 +1,4 @@
-"""Servers that speak chat completions in a way of their own; each is named in docs/providers.md."""
+"""Servers whose chat completions differ from OpenAI's. docs/providers.md lists each of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ all_dialects = pytest.mark.parametrize("dialect", ALL)
 
 
 def streamed(*chunks, done=True, **options):
-    """The reply that a client reads of these chunks."""
+    """Return the reply that a client reads from these chunks."""
     with provider(Answer(sse(*chunks, done=done))) as there:
         return made(Chat, there).chat(HELLO, on_delta=lambda _: None, **options)
 
@@ -25,7 +25,7 @@ def calls_of(response):
 
 
 def part(arguments=None, *, finish=None, **call):
-    """A chunk with a piece of a call; what is not given is not there."""
+    """A chunk with a part of a call. Fields without a value are absent."""
     function = {"name": call.pop("name", None), "arguments": arguments}
     function = {name: value for name, value in function.items() if value is not None}
     return chunk({"tool_calls": [{**call, "function": function}]}, finish=finish)
@@ -96,14 +96,14 @@ def test_calls_are_calls_whatever_the_end_says(finish):
 @pytest.mark.parametrize("finish", ["tool_calls", "stop", "length", None])
 @pytest.mark.parametrize("arguments", ['{"x": ', '{"x": "a\\"', '{"x": [1, {"y": 2}', "["])
 def test_incomplete_arguments_are_a_cut_call(finish, arguments):
-    """One server says `tool_calls` where the limit was reached within the arguments."""
+    """One server reports `tool_calls` even if the limit was reached within the arguments."""
     with provider(Answer(sse(part(arguments, id="a", name="add", index=0), chunk(finish=finish)))) as there:
         reply = Reply.of(made(Chat, there).chat(HELLO, on_delta=lambda _: None))
     assert reply.raw_calls[0].is_cut
     assert reply.raw_calls[0].given["cut"] is True
 
 
-def test_a_name_without_arguments_is_cut_where_the_limit_was_reached():
+def test_a_call_without_arguments_is_cut_if_the_limit_was_reached():
     (call,) = Reply.of(streamed(part(id="a", name="add", index=0), chunk(finish="length"))).raw_calls
     assert call.is_cut
     (call,) = Reply.of(streamed(part("", id="a", name="add", index=0), chunk(finish="tool_calls"))).raw_calls
@@ -117,8 +117,8 @@ def test_a_name_without_arguments_is_cut_where_the_limit_was_reached():
         '{"x": "a" b"}', '{"x": 1 "y": 2}', '{"x": 1,}', '{"x": "a\nb"}', '{"x": 0x1F}', '"x"', "{x", '{"x": ' + "9" * 5000 + "}",
     ],
 )  # fmt: skip
-def test_arguments_that_are_no_json_are_not_cut(arguments):
-    """The model is told what is wrong, and gets its call back."""
+def test_invalid_json_arguments_are_not_treated_as_cut(arguments):
+    """The model gets the error and its own call back."""
     response = streamed(part(arguments, id="a", name="add", index=0), END)
     (call,) = Reply.of(response).raw_calls
     assert (call.is_cut, call.arguments) == (False, arguments)
@@ -145,7 +145,7 @@ def test_arguments_that_were_cut_within_a_text_of_several_lines_are_cut():
 @all_dialects
 @pytest.mark.parametrize("written", ["null", "", " ", "\n", " null\n", "{}"])
 def test_a_call_without_arguments_has_none_however_that_is_written(dialect, written):
-    """Some models write null for a tool without parameters, and some servers nothing."""
+    """For a tool without parameters, some models write null and some servers send nothing."""
     with provider(Answer(dialect.stream(Said(calls=[("a", "add", written)])))) as there:
         response = made(dialect, there).chat(HELLO, on_delta=lambda _: None)
     reply = Reply.of(response)
@@ -155,7 +155,7 @@ def test_a_call_without_arguments_has_none_however_that_is_written(dialect, writ
     made_body([*HELLO, response["choices"][0]["message"], answer])
 
 
-def test_null_in_a_whole_reply_is_no_arguments():
+def test_null_arguments_in_a_whole_reply_mean_no_arguments():
     body = Chat.whole(Said(calls=[("a", "add", "null")]))
     body["choices"][0]["message"]["tool_calls"][0]["function"]["arguments"] = None
     with provider(Answer(body)) as there:
@@ -177,7 +177,7 @@ def test_a_refusal_beside_a_text_is_kept(streamed):
 
 
 @all_dialects
-def test_a_stream_that_nobody_asked_for_is_read(dialect):
+def test_an_unrequested_stream_is_read(dialect):
     for kind, first in (
         ("text/event-stream", b""),
         ("application/json", b": wait\n\n"),
@@ -222,7 +222,7 @@ def test_reasoning_has_two_names(field, whole):
     )
 
 
-def test_reasoning_that_comes_under_both_names_is_told_once():
+def test_reasoning_under_both_field_names_is_reported_once():
     told = []
     with provider(
         Answer(
@@ -237,7 +237,7 @@ def test_reasoning_that_comes_under_both_names_is_told_once():
 
 
 @pytest.mark.parametrize("field", ["reasoning_content", "reasoning"])
-def test_reasoning_is_sent_back_under_its_own_name_where_it_is_wanted(field):
+def test_reasoning_is_sent_back_under_its_own_field_name_if_requested(field):
     message = streamed(chunk({field: "hm"}), chunk({"content": "Hi"}, finish="stop"))["choices"][0]["message"]
     asked = [*HELLO, message, *HELLO]
     with provider(Answer(Chat.whole(Said("Fine.")))) as there:
@@ -248,7 +248,7 @@ def test_reasoning_is_sent_back_under_its_own_name_where_it_is_wanted(field):
 
 
 def made_body(messages, base_url="http://test/v1", **options):
-    """What is sent where it is more than the official SDK's types have."""
+    """Return the request body if it has more fields than the official SDK's types."""
     import httpx
 
     from tract_jupyter import OpenAIClient
@@ -283,7 +283,7 @@ def test_calls_go_with_their_reasoning_be_it_empty():
     assert [one.get("reasoning_content") for one in sent if one["role"] == "assistant"] == ["hm", "", None]
 
 
-def test_reasoning_of_a_message_that_was_changed_stays_away():
+def test_reasoning_of_a_changed_message_is_not_sent():
     message = streamed(chunk({"reasoning_content": "hm"}), chunk({"content": "Hi"}, finish="stop"))[
         "choices"
     ][0]["message"]
@@ -293,7 +293,7 @@ def test_reasoning_of_a_message_that_was_changed_stays_away():
 
 
 @pytest.mark.parametrize("whole", [True, False])
-def test_a_refusal_is_told_as_it_comes(whole):
+def test_a_refusal_is_streamed_as_text(whole):
     body = Chat.whole(Said())
     body["choices"][0]["message"]["refusal"] = "I cannot."
     told = []
@@ -324,8 +324,8 @@ def test_details_of_the_reasoning_are_kept_in_order_and_sent_back():
     ]
 
 
-def test_what_a_server_gives_a_call_besides_is_sent_back():
-    """Such as the signature of the thoughts that led to it."""
+def test_extra_content_of_a_call_is_sent_back():
+    """For example the signature of the thinking before the call."""
     extra = {"google": {"thought_signature": "abc"}}
     message = streamed(part("{}", id="a", name="add", index=0, extra_content=extra), END)["choices"][0][
         "message"
@@ -360,12 +360,12 @@ def test_chunks_without_choices_or_with_null_are_passed_over():
     assert Reply.of(response).text == "Hi"
 
 
-def test_a_stream_without_any_choice_is_no_reply():
+def test_a_stream_without_choices_is_an_error():
     with pytest.raises(LLMRequestError, match="no choices"):
         streamed({"id": "r1", "choices": [], "usage": {"total_tokens": 4}})
 
 
-def test_the_end_may_be_told_in_one_way_or_another():
+def test_a_finish_reason_without_done_event_ends_the_stream():
     assert Reply.of(streamed(chunk({"content": "Hi"}, finish="stop"), done=False)).text == "Hi"
 
 
@@ -421,7 +421,7 @@ def test_a_damaged_event_is_an_error_since_something_is_missing():
     assert (caught.value.is_transient, len(there.requests)) == (True, 1)
 
 
-# --- what is sent
+# --- requests
 
 
 def test_the_limit_has_the_name_that_the_server_knows():
@@ -429,7 +429,7 @@ def test_the_limit_has_the_name_that_the_server_knows():
     assert made_body(HELLO, "https://api.openai.com/v1", max_tokens=5)["max_completion_tokens"] == 5
 
 
-def test_padding_of_chunks_is_switched_off_where_that_is_known():
+def test_stream_options_can_be_replaced_or_removed():
     with provider(Answer(sse(chunk({"content": "a"}, finish="stop")))) as there:
         client = made(Chat, there)
         client.chat(HELLO, on_delta=lambda _: None)
@@ -458,7 +458,7 @@ def test_padding_of_chunks_is_switched_off_where_that_is_known():
         ("This model's maximum context length is 128000 tokens", "Send a shorter context"),
     ],
 )
-def test_a_refusal_that_is_known_says_what_to_do(said, advice):
+def test_a_known_refusal_by_the_server_gets_advice(said, advice):
     refusal = Answer(Chat.error("invalid_request_error", said), 400)
     with provider(refusal) as there, pytest.raises(LLMRequestError, match=advice):
         made(Chat, there).chat(HELLO)

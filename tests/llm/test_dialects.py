@@ -1,4 +1,4 @@
-"""What holds in every dialect: the same reply has the same form, whole or streamed, and goes back as it came."""
+"""Rules for every dialect: a reply has the same form, whole or streamed, and is sent back unchanged."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_reply_has_one_form(dialect, streamed, said):
 
 @all_dialects
 @pytest.mark.parametrize("said", SAID.values(), ids=SAID)
-def test_what_is_streamed_is_read_like_the_official_sdk_does(dialect, said):
+def test_a_stream_is_read_like_the_official_sdk_reads_it(dialect, said):
     read = sdk.read_by_sdk(dialect.path, dialect.stream(said))
     with provider(answer(dialect, said, streamed=True)) as there:
         message = asked(made(dialect, there), streamed=True)["choices"][0]["message"]
@@ -75,8 +75,8 @@ def test_bytes_may_come_one_by_one(dialect, step):
 
 @all_dialects
 @pytest.mark.parametrize("streamed", [True, False])
-def test_each_piece_is_told_with_its_kind(dialect, streamed):
-    """A provider that does not stream gives whole pieces."""
+def test_each_stream_piece_is_reported_with_its_kind(dialect, streamed):
+    """A provider without streaming gives each part as one piece."""
     told = []
     with provider(answer(dialect, SAID["all"], streamed=streamed)) as there:
         made(dialect, there).chat(HELLO, on_delta=told.append)
@@ -108,7 +108,7 @@ def test_usage_has_one_form(dialect, streamed):
 
 @all_dialects
 @streamed_or_not
-def test_usage_that_is_not_told_is_unknown(dialect, streamed):
+def test_missing_usage_is_unknown(dialect, streamed):
     def without(body):
         whole = json.dumps({"usage": dialect.usage(Said())})[1:-1]
         return bytes(body).replace(whole.encode(), b'"usage": null') if streamed else {**body, "usage": None}
@@ -128,7 +128,7 @@ def test_usage_that_is_not_told_is_unknown(dialect, streamed):
 
 @all_dialects
 @streamed_or_not
-def test_a_turn_goes_back_as_it_came(dialect, streamed):
+def test_a_turn_is_sent_back_unchanged(dialect, streamed):
     said = SAID["all"]
     with provider(
         answer(dialect, said, streamed=streamed), answer(dialect, Said("Sunny."), streamed=streamed)
@@ -164,7 +164,7 @@ def test_a_turn_goes_back_as_it_came(dialect, streamed):
 
 
 def seen(dialect, body):
-    """What a request tells of the assistant's turn: its text and calls, without what only one dialect has."""
+    """Return the text and calls of the assistant's turn in a request, without fields of only one dialect."""
     if dialect is Messages:
         return Messages.seen(body["messages"][1])
     if dialect is Responses:
@@ -181,9 +181,7 @@ CHANGES += [(one, one, changed) for one in ALL for changed in ("model", "text", 
 
 
 @pytest.mark.parametrize(("dialect", "before", "changed"), CHANGES)
-def test_another_dialect_or_model_or_a_changed_message_is_sent_without_the_raw_blocks(
-    dialect, before, changed
-):
+def test_raw_blocks_are_not_sent_after_a_change_of_dialect_model_or_message(dialect, before, changed):
     with provider(answer(before, SAID["all"], streamed=False)) as there:
         message = made(before, there).chat(HELLO, tools=[TOOL])["choices"][0]["message"]
     text, calls = "Let me see.", [WEATHER, MAIL]
@@ -204,7 +202,7 @@ def test_another_dialect_or_model_or_a_changed_message_is_sent_without_the_raw_b
 
 @all_dialects
 def test_ids_that_are_changed_are_changed_everywhere(dialect):
-    """Some servers count from 0 in each reply, so whoever keeps the conversation gives the calls ids of its own."""
+    """Some servers number calls from 0 in each reply, so the conversation uses its own ids."""
     with provider(answer(dialect, SAID["all"], streamed=False)) as there:
         client = made(dialect, there)
         message = client.chat(HELLO, tools=[TOOL])["choices"][0]["message"]
@@ -235,7 +233,7 @@ def test_the_same_id_in_two_steps(dialect):
 @all_dialects
 @streamed_or_not
 def test_a_call_that_was_cut_is_marked_and_never_read(dialect, streamed):
-    """The limit of the reply was reached within the arguments."""
+    """The token limit of the reply was reached within the arguments."""
     cut = ("call_2", "send_mail", '{"to": "b' if streamed or dialect is not Messages else "{}")
     said = Said(calls=[WEATHER, cut], finish=dialect.too_short)
     with provider(answer(dialect, said, streamed=streamed)) as there:
@@ -274,7 +272,7 @@ def test_a_call_that_was_cut_can_be_sent_back(dialect):
 
 
 @all_dialects
-def test_a_name_that_no_tool_can_have_is_sent_back_as_one_that_providers_take(dialect):
+def test_an_invalid_tool_name_is_sent_back_as_a_valid_one(dialect):
     said = Said(calls=[("call_1", "get weather!", "{}")])
     with provider(
         answer(dialect, said, streamed=False), answer(dialect, Said("Fine."), streamed=False)
@@ -300,8 +298,8 @@ def test_a_tool_without_arguments_is_complete(dialect, streamed):
 
 @pytest.mark.parametrize("dialect", [Chat, Messages])
 @streamed_or_not
-def test_an_end_that_nobody_knows_is_an_end(dialect, streamed):
-    """Of Responses, the status says that it is incomplete."""
+def test_an_unknown_finish_reason_counts_as_stop(dialect, streamed):
+    """Responses is not tested here, because its status shows an incomplete reply."""
     said = Said("Fine.", finish="banana")
     body = json.loads(json.dumps(dialect.whole(said)))
     raw = b"".join(
@@ -339,7 +337,7 @@ def test_the_limit_of_a_reply_has_one_name(dialect):
             made(dialect, there).chat(HELLO, **{given: 50})
         with pytest.raises(LLMConfigError, match="mean the same"):
             made(dialect, there).chat(HELLO, max_tokens=1, max_completion_tokens=2)
-    second = "max_completion_tokens" if dialect is Chat else name  # some servers know only this one
+    second = "max_completion_tokens" if dialect is Chat else name  # some servers know only this name
     assert (there.bodies[0][name], there.bodies[1][second]) == (50, 50)
 
 
@@ -409,7 +407,7 @@ def test_text_and_images_are_sent(dialect):
 @all_dialects
 @streamed_or_not
 def test_half_a_character_is_not_sent_and_not_given(dialect, streamed):
-    """JSON may have the two halves of a character apart, as two pieces of a stream have."""
+    """The two halves of a character can be separate, in JSON and in two pieces of a stream."""
     said = Said("a👋b")
     body = dialect.stream(said) if streamed else json.dumps(dialect.whole(said)).encode()
     with provider(Answer(bytes(body).replace(b"\\udc4b", b"\\ud83d"))) as there:
@@ -451,8 +449,8 @@ def test_an_empty_message_is_a_reply(dialect):
     assert (reply.text, reply.raw_calls, reply.finish_reason) == ("", (), "stop")
 
 
-def test_the_judges_find_what_is_wrong():
-    """The SDKs' types take unknown keys at any depth, and look into lists when they are read."""
+def test_the_sdk_checks_find_invalid_requests():
+    """The SDKs' types accept unknown keys at any depth, and check lists only when they are read."""
     body = {"model": "m", "messages": [{"role": "user", "content": "Hi"}], "stream": False}
     call = {"id": "a", "type": "function", "function": {"name": "f", "arguments": {}}}
     wrong = [

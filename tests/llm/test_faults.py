@@ -1,4 +1,4 @@
-"""What goes wrong at the provider or on the way, in every dialect: an error that says what to do, and nothing half."""
+"""Failures of provider or connection in every dialect: errors with advice, no partial reply taken as full."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def refused(dialect, there, *, streamed=False, **options):
         (503, "api_error", "provider_error", "overloaded", True, "Try again later"),
     ],
 )
-def test_a_refusal_says_what_to_do(dialect, streamed, status, kind, code, reason, again, advice):
+def test_the_error_for_a_refusal_gives_advice(dialect, streamed, status, kind, code, reason, again, advice):
     with provider(Answer(dialect.error(kind, "because"), status)) as there:
         error = refused(dialect, there, streamed=streamed)
     assert (error.code, error.reason, error.is_transient, error.status) == (code, reason, again, status)
@@ -137,7 +137,7 @@ def test_headers_say_whether_and_when_to_ask_again(dialect):
 
 
 def error_event(dialect, kind):
-    """An error within a stream, whose status is 200."""
+    """An error inside a stream with status 200."""
     if dialect is Responses:
         body = {"type": "error", "code": kind, "message": "because", "param": None, "sequence_number": 1}
     else:
@@ -164,7 +164,7 @@ def test_an_error_within_a_stream_is_known_by_its_word(dialect, kind, again):
 
 
 @all_dialects
-def test_an_error_after_a_piece_is_not_tried_again_and_keeps_what_had_come(dialect):
+def test_an_error_during_a_stream_is_not_retried_and_keeps_the_partial_reply(dialect):
     events = bytes(dialect.stream(Said("Hello"))).split(b"\n\n")
     cut = next(place for place, one in enumerate(events) if b"Hel" in one) + 1
     begun = b"\n\n".join(events[:cut]) + b"\n\n"
@@ -196,7 +196,7 @@ def test_a_response_that_failed_is_an_error():
 @all_dialects
 @pytest.mark.parametrize("share", [0.2, 0.4, 0.6, 0.8, 0.97])
 def test_a_stream_that_is_cut_is_the_whole_reply_or_an_error(dialect, share):
-    """Wherever the connection breaks; what is missing at the very end may be no more than the usage."""
+    """The connection can break at any place. At the very end only the usage may be missing."""
     whole = bytes(dialect.stream(LONG))
     with provider(
         Answer(whole[: int(len(whole) * share)], claims=len(whole), kind="text/event-stream")
@@ -218,7 +218,7 @@ def test_a_stream_that_is_cut_is_the_whole_reply_or_an_error(dialect, share):
 
 
 @all_dialects
-def test_a_call_that_is_cut_with_the_connection_is_in_what_had_come(dialect):
+def test_a_call_cut_by_a_lost_connection_is_in_the_partial_reply(dialect):
     whole = bytes(dialect.stream(LONG))
     place = whole.index(b"ity", whole.index(b"get_weather")) + 3
     with provider(Answer(whole[:place], claims=len(whole), kind="text/event-stream")) as there:
@@ -233,7 +233,7 @@ def test_a_call_that_is_cut_with_the_connection_is_in_what_had_come(dialect):
     "body", [b"<html>Sign in</html>", b"", b"null", b"[" * 100_000, b"\xff\xfe", b'{"choices": [', b"5"]
 )
 @streamed_or_not
-def test_garbage_is_told(dialect, body, streamed):
+def test_an_invalid_response_body_is_reported(dialect, body, streamed):
     with provider(Answer(body, kind="application/json")) as there:
         error = refused(dialect, there, streamed=streamed)
     assert ("not a JSON object" if body else "its answer is empty (HTTP 200 OK)") in str(error)
@@ -242,7 +242,7 @@ def test_garbage_is_told(dialect, body, streamed):
 
 @all_dialects
 @pytest.mark.parametrize("body", [b"<html>Sign in</html>", b"data: hello\n\n", b"", b"\xff\xfe\n\n"])
-def test_a_stream_of_garbage_is_no_reply(dialect, body):
+def test_an_invalid_stream_is_an_error(dialect, body):
     with provider(Answer(body, kind="text/event-stream")) as there:
         error = refused(dialect, there, streamed=True)
     assert "ended before the reply was complete" in str(error)
@@ -271,7 +271,7 @@ def test_an_abort_ends_a_silent_wait(dialect, streamed):
 
 
 @all_dialects
-def test_an_abort_within_a_stream_keeps_what_had_come(dialect):
+def test_an_abort_during_a_stream_keeps_the_partial_reply(dialect):
     abort, told = StopSignal(), []
     events = bytes(dialect.stream(Said("Hello"))).split(b"\n\n")
     cut = next(place for place, one in enumerate(events) if b"Hel" in one) + 1
@@ -292,7 +292,7 @@ def test_an_abort_within_a_stream_keeps_what_had_come(dialect):
 
 
 @all_dialects
-def test_whoever_is_told_may_fail(dialect):
+def test_an_error_of_the_on_delta_callback_is_raised(dialect):
     def note(delta):
         raise ZeroDivisionError
 
@@ -304,7 +304,7 @@ def test_whoever_is_told_may_fail(dialect):
 
 
 def shown(dialect, answers, *, streamed):
-    """All that a call lets out: what it prints and logs, its error, and the client itself."""
+    """Return all visible output of a call: prints, logs, its error, and the repr of the client."""
     out, logged = io.StringIO(), io.StringIO()
     handler = logging.StreamHandler(logged)
     root = logging.getLogger()
@@ -338,7 +338,7 @@ def shown(dialect, answers, *, streamed):
 @streamed_or_not
 @pytest.mark.parametrize("status", [200, 400, 401, 429, 500])
 def test_a_key_is_shown_nowhere(dialect, streamed, status):
-    """Though the provider repeats it, or its ends; `vars` of a client has it, and is not looked at."""
+    """Even if the provider repeats the key or its ends. (`vars` of a client shows it; not checked here.)"""
     told = f"Incorrect API key provided: {KEY}, sk-ve****cdef; other-5ecret. Find yours in the settings."
     error = dialect.error("authentication_error", told)
     whole = json.dumps(error).encode()
@@ -368,14 +368,14 @@ def test_a_key_that_a_reply_repeats_is_masked(dialect, streamed, size, monkeypat
 
 
 @pytest.mark.parametrize("key", ["ollama", "lm-studio", "EMPTY", "not-needed"])
-def test_a_word_in_the_place_of_a_key_is_not_masked(key):
+def test_a_placeholder_key_is_not_masked(key):
     with provider(Answer(Chat.whole(Said(f"Start {key} first.")))) as there:
         assert Reply.of(made(Chat, there, api_key=key).chat(HELLO)).text == f"Start {key} first."
 
 
 @all_dialects
 @streamed_or_not
-def test_an_empty_answer_is_told(dialect, streamed):
+def test_an_empty_response_is_reported(dialect, streamed):
     with provider(Answer(b"", 204, kind="text/plain")) as there:
         error = refused(dialect, there, streamed=streamed)
     assert "its answer is empty (HTTP 204 No Content). Check base_url" in str(error)

@@ -1,4 +1,4 @@
-"""Keys: where they come from, in which order, and that none is ever shown or stored."""
+"""Keys: their sources and the order of these. No key is ever shown or stored."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MESSAGES = [{"role": "user", "content": "x"}]
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):
-    """No key of the machine's own, and no keyring."""
+    """Remove the keys of this machine, and the keyring."""
     for each in PROVIDERS.values():
         for variable in (*each.key_variables, *each.url_variables):
             monkeypatch.delenv(variable, raising=False)
@@ -43,7 +43,7 @@ def ring(monkeypatch):
 
 @pytest.fixture
 def sent(tract):
-    """Asks a model once, and returns the key that was sent."""
+    """Send one request. Return the key that was sent."""
     with provider(Answer()) as here:
 
         def ask(name="openai/gpt-6-luna", **given):
@@ -54,7 +54,7 @@ def sent(tract):
         yield ask
 
 
-def test_what_is_given_comes_first_then_the_environment_then_the_keyring(sent, ring, monkeypatch):
+def test_a_passed_key_comes_before_the_environment_and_the_keyring(sent, ring, monkeypatch):
     ring["tract_jupyter", "openai"] = "of-the-ring"
     assert sent() == "Bearer of-the-ring"
     monkeypatch.setenv("OPENAI_API_KEY", "of-the-environment")
@@ -70,7 +70,7 @@ def test_the_first_variable_that_is_set_counts(monkeypatch):
     assert (source.read("m"), source.location()) == ("key", "the environment variable ANTHROPIC_API_KEY")
 
 
-def test_without_a_key_nothing_is_sent_and_the_ways_to_give_one_are_told(tract):
+def test_without_a_key_no_request_is_sent_and_the_error_shows_how_to_set_one(tract):
     """The message is not committed either."""
     with provider(Answer()) as here:
         tract.models.use("openai/gpt-6-luna", base_url=here.url)
@@ -90,7 +90,7 @@ def test_a_model_that_needs_no_key_is_asked_without(tract):
 
 
 def test_a_keyring_that_raises_has_no_key(monkeypatch):
-    """One without a back end does so (`keyring.backends.fail`)."""
+    """A keyring without a backend raises (`keyring.backends.fail`)."""
 
     def fails(*entry):
         raise RuntimeError("No recommended backend was available")
@@ -100,7 +100,7 @@ def test_a_keyring_that_raises_has_no_key(monkeypatch):
 
 
 def test_a_keyring_that_waits_for_a_dialog_is_not_waited_for(monkeypatch):
-    """Nor asked again and again."""
+    """It is also not read again and again."""
     monkeypatch.setattr(keys, "KEYRING_SECONDS", 0.01)
     monkeypatch.setattr(keys, "_silent_until", [0.0])
     asked, over = [], threading.Event()
@@ -117,7 +117,7 @@ def test_a_keyring_that_waits_for_a_dialog_is_not_waited_for(monkeypatch):
 
 
 def shown_variables(error):
-    """What a traceback with all variables shows, such as that of `%xmode Verbose`; without the frames of this file."""
+    """Return a traceback with all variables, like `%xmode Verbose`, without the frames of this file."""
     while error is not None:
         for frame, _ in traceback.walk_tb(error.__traceback__):
             if frame.f_code.co_filename != __file__:
@@ -148,7 +148,7 @@ def shown_variables(error):
     ],
 )
 def test_no_traceback_shows_a_key(fails):
-    """Not even one with all variables, of a provider that repeats the key."""
+    """Not even with all variables, and a provider that repeats the key."""
     echo = Answer({"error": {"message": f"bad key {KEY}"}}, status=401)
     with provider(echo) as here:
         try:
@@ -190,7 +190,7 @@ def test_no_traceback_shows_a_key_within_an_address(fails, url):
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("dialect", ALL)
 def test_whatever_goes_wrong_the_key_is_nowhere(tmp_path, caplog, capfd, dialect, streamed):
-    """In no output, log, error, variable or file, whatever a provider repeats of it."""
+    """The key is in no output, log, error, variable or file, even if a provider repeats parts of it."""
     caplog.set_level(logging.DEBUG)
     echo, stream = f"no good: Bearer {KEY}", dialect.stream(Said("A long text that is cut"))
     said = {401: "authentication_error", 429: "rate_limit_error", 500: "api_error", 404: "not_found_error"}
@@ -274,5 +274,5 @@ def test_a_given_key_is_in_no_repr_pickle_store_or_log(tmp_path, caplog):
         ("", []),
     ],
 )
-def test_what_looks_like_a_key(source, lines):
+def test_lines_that_look_like_keys_are_found(source, lines):
     assert key_lines(source) == lines

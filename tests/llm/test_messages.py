@@ -1,4 +1,4 @@
-"""What stands beside the chat shape, and its reader."""
+"""Fields that are added to the chat format, and their reader."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def test_blocks_are_read_and_written():
         {**BLOCKS, "blocks": ["x"]},
     ],
 )
-def test_blocks_that_cannot_be_read_are_none(wrong):
-    """They come from a store or from a client of the user's, and the message says the same without them."""
+def test_invalid_provider_blocks_are_ignored(wrong):
+    """The blocks come from a store or a custom client. The message has the same meaning without them."""
     assert ProviderBlocks.of({"provider_blocks": wrong}) is None
 
 
@@ -52,7 +52,7 @@ def test_usage_of_any_client_is_read():
     assert Usage.of({"usage": Responses.usage(Said())}).cached_tokens == 60
 
 
-def test_usage_keeps_apart_what_is_nothing_and_what_is_unknown():
+def test_usage_distinguishes_zero_from_unknown():
     known = Usage.of_anthropic({"input_tokens": 1, "cache_read_input_tokens": 0, "output_tokens": 2})
     assert (known.cached_tokens, known.cache_write_tokens) == (0, None)
     assert known.to_dict() == {
@@ -71,7 +71,7 @@ def call(arguments, **more):
 @pytest.mark.parametrize(
     "given", [call("{}", cut=True), call("", cut=True), call('{"x": '), call(None, cut=True)]
 )
-def test_a_call_that_was_cut_is_read_by_nobody(given):
+def test_reading_a_cut_call_raises_an_error(given):
     raw = RawCall.of(given, 0)
     assert raw.is_cut
     with pytest.raises(SpecError, match="cut before"):
@@ -87,7 +87,7 @@ def test_other_calls_are_not_cut(arguments):
     assert not RawCall.of(call(arguments), 0).is_cut
 
 
-def test_a_reply_has_what_stands_beside():
+def test_a_reply_has_reasoning_finish_reason_and_blocks():
     message = {"role": "assistant", "content": "Hi", "reasoning": "hm", "provider_blocks": BLOCKS}
     reply = Reply.of({"choices": [{"message": message, "finish_reason": "stop"}]})
     assert (reply.reasoning, reply.finish_reason, reply.provider_blocks.model) == ("hm", "stop", "m")
@@ -99,7 +99,7 @@ def test_a_reply_has_what_stands_beside():
     ("finish", "advice"),
     [("content_filter", "content filter"), ("refusal", "declined"), ("length", "larger max_tokens")],
 )
-def test_a_reply_that_was_ended_before_it_said_anything_is_not_committed(finish, advice):
+def test_a_reply_that_ended_without_text_is_not_committed(finish, advice):
     with Tract.open() as tract:
         tract.configure_llm(ScriptedClient(usual=Chat.whole(Said(finish=finish))))
         tract.user("Hi")

@@ -1,4 +1,4 @@
-"""Models by name: what a profile names is there before anything is called, and no key is written down anywhere."""
+"""Models by name: a profile's names are checked before the first request, and no key is stored anywhere."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ def aux(name="aux", kind="llm", **more):
 
 @pytest.fixture
 def asked(tract):
-    """A tract with a question, and a model of its own that must not be asked for others."""
+    """A tract with a question and its own model. That model must not get requests for other models."""
     tract.configure_llm(ScriptedClient(*["On the mat."] * 9))
     tract.user("Where is it?")
     return tract
 
 
-# --- what operations name
+# --- names in operations
 
 
 @pytest.mark.parametrize("named", [
     {"provider_ref": "nobody"}, {"credential_ref": "nothing"}, {"provider_ref": "own", "credential_ref": "nothing"},
     {"kind": "guard", "outputs": ["x"], "provider_ref": "nobody"},
 ])  # fmt: skip
-def test_what_names_nothing_is_refused_before_any_call(asked, named):
-    """Neither the prompt of the operation nor that of the main call goes to anybody; the run is not even noted."""
+def test_an_unknown_model_or_credential_is_refused_before_any_request(asked, named):
+    """Neither the operation's prompt nor the main prompt is sent, and no run is stored."""
     own = ScriptedClient("mine")
     asked.models.add("own", own)
     profile = OperationProfile.of("p", [aux(**named)])
@@ -63,8 +63,8 @@ def test_what_names_nothing_is_refused_before_any_call(asked, named):
     assert asked.profiles.list() == []
 
 
-def test_operations_of_blocks_and_disabled_ones_are_looked_at_when_saved(asked):
-    """Somebody may switch them on; a run looks at those that it has."""
+def test_saving_a_profile_checks_operations_in_blocks_and_disabled_ones(asked):
+    """The user may enable them later. A run checks only its own operations."""
     profile = OperationProfile.of(
         "p", blocks=[OperationBlock.of("b", [aux(provider_ref="nobody", enabled=False)])]
     )
@@ -75,8 +75,8 @@ def test_operations_of_blocks_and_disabled_ones_are_looked_at_when_saved(asked):
     assert asked.generate(profile=mismatch).run.operations[0].skipped_reason == "trigger_mismatch"
 
 
-def test_the_model_that_is_named_is_asked(asked):
-    """A client, or a function that gives a text or a whole response."""
+def test_the_named_model_gets_the_request(asked):
+    """The model is a client, or a function that returns a text or a whole response."""
     asked.models.add("client", ScriptedClient("one"))
     asked.models.add("text", lambda messages, **_: f"two: {messages[-1]['content']}")
     asked.models.add("whole", lambda _messages, **_: {"choices": [{"message": {"content": "three"}}]})
@@ -87,8 +87,8 @@ def test_the_model_that_is_named_is_asked(asked):
     assert said == {"client": "one", "text": "two: Summarize.", "whole": "three"}
 
 
-def test_a_model_that_was_removed_since_is_refused_when_the_run_goes_on(asked, spec):
-    """A resume looks, too, at what has not ended."""
+def test_resuming_a_run_with_a_removed_model_is_refused(asked, spec):
+    """A resume also checks the operations that have not ended."""
     asked.models.add("m", ScriptedClient("x"))
     asked.register_operation(spec(unhandled="ask"))
     check = run_operation(
@@ -105,8 +105,8 @@ def test_a_model_that_was_removed_since_is_refused_when_the_run_goes_on(asked, s
 # --- keys
 
 
-def test_a_key_that_is_not_there_is_told_with_the_line_to_type(asked, monkeypatch):
-    """The profile may be saved: the key may come later, or in another process."""
+def test_the_error_for_a_missing_key_shows_the_line_to_type(asked, monkeypatch):
+    """Saving the profile is allowed, because the key may be set later or in another process."""
     monkeypatch.delenv("TEAM_KEY", raising=False)
     asked.models.add("team", base_url="http://127.0.0.1:9/v1", model="m", key_env="TEAM_KEY")
     asked.profiles.save(OperationProfile.of("p", [aux(provider_ref="team")]), activate=True)
@@ -119,7 +119,7 @@ def test_a_key_that_is_not_there_is_told_with_the_line_to_type(asked, monkeypatc
 
 
 def test_each_key_goes_to_its_own_address_alone(asked, monkeypatch):
-    """OpenAI's not to a local server, and no credential to another model than its own."""
+    """OpenAI's key does not go to a local server, and a credential goes only to its own model."""
     monkeypatch.setenv("OPENAI_API_KEY", "openai-secret")
     monkeypatch.setenv("MINE", "mine-secret")
     with provider(Answer()) as here:
@@ -138,7 +138,7 @@ def test_each_key_goes_to_its_own_address_alone(asked, monkeypatch):
 
 
 def test_a_changed_key_counts_at_once(asked, monkeypatch):
-    """The environment is read for each call."""
+    """The environment variable is read for each request."""
     with provider(Answer()) as here:
         asked.models.add("m", base_url=here.url, model="m", key_env="MINE")
         for key in ("first", "second"):
@@ -148,7 +148,7 @@ def test_a_changed_key_counts_at_once(asked, monkeypatch):
 
 
 def test_the_keyring_is_used_if_it_is_installed(asked, monkeypatch):
-    """Without the package, and without the entry: what to type."""
+    """Without the package or the entry, the error shows the line to type."""
     asked.models.add("m", base_url="http://127.0.0.1:9/v1", model="m", key_ring="openai/me")
     monkeypatch.setitem(sys.modules, "keyring", None)
     with pytest.raises(LLMConfigError, match="%pip install keyring"):
@@ -184,7 +184,7 @@ def test_the_keyring_is_used_if_it_is_installed(asked, monkeypatch):
         ),
     ],
 )
-def test_a_key_that_is_not_taken_is_looked_for_where_its_model_has_it_from(
+def test_the_error_for_a_rejected_key_names_the_source_of_the_key(
     tract, monkeypatch, source, credential, advice
 ):
     monkeypatch.setenv("MINE", KEY)
@@ -207,7 +207,7 @@ def test_a_registered_model_without_a_name_says_how_to_name_it(tract):
 
 
 def test_no_key_is_written_down_anywhere(tmp_path, monkeypatch, caplog):
-    """Not in the store, a repr, a log, an event or an error, also if the provider repeats it."""
+    """Not in the store, a repr, a log, an event or an error, even if the provider repeats it."""
     caplog.set_level(logging.DEBUG)
     monkeypatch.setenv("MINE", KEY)
     told = []
@@ -249,8 +249,8 @@ def test_no_key_is_written_down_anywhere(tmp_path, monkeypatch, caplog):
     {"client": ScriptedClient(), "key_env": "MINE"}, {"client": ScriptedClient(), "base_url": "http://x/v1"},
     {"client": "gpt-6-luna"}, {"client": ScriptedClient},
 ])  # fmt: skip
-def test_what_cannot_be_a_model_is_refused_without_repeating_it(tract, given):
-    """A key that is given by mistake is not kept, and not in the message."""
+def test_an_invalid_model_definition_is_refused_without_showing_its_values(tract, given):
+    """A key in the wrong argument is not stored and not shown in the error."""
     with pytest.raises(LLMConfigError) as caught:
         tract.models.add("m", **given)
     assert KEY not in str(caught.value)
@@ -262,7 +262,7 @@ def test_what_cannot_be_a_model_is_refused_without_repeating_it(tract, given):
 
 
 def test_models_are_listed_replaced_and_removed(tract):
-    """Their repr says where each one is, and where its key comes from."""
+    """The repr shows the address of each model and the source of its key."""
     assert repr(tract.models).startswith("No models yet: tract.models.use('openai/")
     tract.models.add("b", base_url="http://127.0.0.1:9/v1", model="qwen3")
     tract.models.add("a", ScriptedClient(), model="mine")
@@ -288,7 +288,7 @@ def test_models_are_listed_replaced_and_removed(tract):
 
 @pytest.mark.parametrize("place", [{"base_url": "http://127.0.0.1:8/v1"}, {"client": ScriptedClient()}])
 def test_a_credential_does_not_go_along_to_another_address(tract, place):
-    """It was given for the one that the model had."""
+    """The credential was given for the old address of the model."""
     tract.models.add("m", base_url="http://127.0.0.1:9/v1")
     tract.models.add_credential("c", of="m", key_env="PATH")
     tract.models.add("m", base_url="http://127.0.0.1:9/v1", model="qwen3", replace=True)
@@ -301,8 +301,8 @@ def test_a_credential_does_not_go_along_to_another_address(tract, place):
 @pytest.mark.parametrize("given", [
     {"name": "", "of": "m"}, {"name": "c", "of": "nobody"}, {"name": "c", "of": "own"}, {"name": "c", "of": "m", "key_env": None},
 ])  # fmt: skip
-def test_what_cannot_be_a_credential(tract, given):
-    """It belongs to a model with an address, and says where it is."""
+def test_an_invalid_credential_is_refused(tract, given):
+    """A credential needs a model with an address, and the source of its key."""
     tract.models.add("m", base_url="http://127.0.0.1:9/v1")
     tract.models.add("own", ScriptedClient())
     with pytest.raises(LLMConfigError):
@@ -324,7 +324,7 @@ def test_openai_is_the_usual_address_with_its_usual_key(tract):
         ("ollama/qwen3", "chat", "http://127.0.0.1:11434/v1"),
     ],
 )
-def test_a_model_is_added_as_it_is_written_elsewhere(tract, monkeypatch, written, dialect, place):
+def test_add_and_use_accept_the_same_model_names(tract, monkeypatch, written, dialect, place):
     for name in ("ANTHROPIC_BASE_URL", "OPENAI_BASE_URL", "OLLAMA_HOST"):
         monkeypatch.delenv(name, raising=False)
     added, used = tract.models.add("one", written, timeout=5), tract.models.use(written)
@@ -353,13 +353,13 @@ def test_an_added_model_is_asked_in_its_dialect(tract):
         ({"client": "anthropic/x", "dialect": "soap"}, "dialect must be"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_added_says_why(tract, given, told):
+def test_the_error_for_an_invalid_model_gives_the_reason(tract, given, told):
     with pytest.raises(LLMConfigError, match=told):
         tract.models.add("one", **given)
 
 
 async def asynchronous(messages, **options):
-    """A function that cannot be asked."""
+    """An async function, which cannot be used as a model."""
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_a_function_that_cannot_be_asked_is_refused_when_it_is_chosen(tract, fun
 
 
 @pytest.mark.parametrize("given", [None, 3, [1], object()])
-def test_a_function_that_returns_nonsense_is_told_what_it_returns(tract, given):
+def test_the_error_for_an_invalid_return_value_describes_it(tract, given):
     tract.models.use(lambda messages, **options: given)
     with pytest.raises(LLMResponseError, match="your function returned .* Return the text of the reply"):
         tract.chat("Hi")
@@ -383,13 +383,13 @@ def test_a_function_that_returns_nonsense_is_told_what_it_returns(tract, given):
 
 
 @pytest.mark.parametrize("given", [{}, {"choices": []}, {"error": "spent"}])
-def test_a_response_without_a_message_is_told_its_shape(tract, given):
+def test_the_error_for_a_response_without_a_message_shows_the_required_shape(tract, given):
     tract.models.use(lambda messages, **options: given)
     with pytest.raises(LLMResponseError, match="A client must return {'choices': \\[{'message'"):
         tract.chat("Hi")
 
 
-def test_an_ollama_that_does_not_run_is_told_how_to_start(tract):
+def test_the_error_for_an_unreachable_ollama_says_how_to_start_it(tract):
     def refuses(request):
         raise httpx.ConnectError("refused")
 

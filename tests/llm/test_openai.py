@@ -46,7 +46,7 @@ def refused(where, **options):
     return caught.value
 
 
-# --- what is sent, and what comes back
+# --- requests and replies
 
 
 def test_a_reply_comes_as_the_provider_gave_it():
@@ -163,7 +163,7 @@ def test_a_provider_that_does_not_stream_is_understood():
         assert (texts(stream), stream.reply) == (["hm", "Hello"], READ)
 
 
-def test_a_truncated_stream_is_no_reply():
+def test_a_truncated_stream_is_an_error():
     with provider(Answer(sse(chunk({"content": "Hel"}), done=False))) as there:
         stream = client(there).stream(HELLO)
         with pytest.raises(LLMRequestError, match="ended before the reply was complete"):
@@ -179,13 +179,13 @@ def test_a_stream_that_fails_before_its_first_piece_is_asked_for_again():
         assert texts(client(there).stream(HELLO)) == ["a"]
 
 
-def test_an_error_within_a_stream_is_told():
+def test_an_error_inside_a_stream_is_raised():
     events = sse(chunk({"content": "a"}), {"error": {"message": f"overloaded, {KEY}"}})
     with provider(Answer(events)) as there, pytest.raises(LLMRequestError, match=r"overloaded, \*\*\*"):
         list(client(there, api_key=KEY).stream(HELLO))
 
 
-def test_what_is_no_event_within_a_stream_is_passed_over():
+def test_invalid_lines_in_a_stream_are_ignored():
     with provider(
         Answer(
             sse(b"data: hello", b"data:", b"data: []", b"event: x", chunk({"content": "a"}, finish="stop"))
@@ -203,7 +203,7 @@ def test_a_stream_that_is_closed_early_ends_its_request():
             stream.reply  # noqa: B018
 
 
-# --- refusals, and asking again
+# --- refusals and retries
 
 
 def test_a_provider_that_is_busy_is_asked_again():
@@ -213,7 +213,7 @@ def test_a_provider_that_is_busy_is_asked_again():
     assert there.bodies[0] == there.bodies[2]
 
 
-def test_what_stays_busy_is_an_error_with_the_pause():
+def test_a_busy_server_is_an_error_with_retry_after():
     with provider(Answer({"error": {"message": "slow down"}}, 429, Retry_After="0.0")) as there:
         error = refused(there, max_retries=1)
     assert (error.code, error.status, error.retry_after) == ("rate_limited", 429, 0.0)
@@ -236,7 +236,7 @@ def test_the_pause_can_be_a_date():
 
 
 @pytest.mark.parametrize("value", [None, "", "soon", "nan", "inf", "-", "99999999999999-1-1"])
-def test_a_pause_that_cannot_be_read_is_none(value):
+def test_an_invalid_retry_after_is_none(value):
     assert retry_after(value) is None
 
 
@@ -256,7 +256,7 @@ def test_a_refusal_for_good_is_not_repeated(status):
         ({"api_key": "", "headers": {"X-Key": "secret-1"}}, "Check the headers"),
     ],
 )
-def test_a_key_that_is_not_taken_is_looked_for_where_it_comes_from(given, advice, monkeypatch):
+def test_the_error_for_a_rejected_key_names_its_source(given, advice, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "secret-2")
     with provider(Answer({"error": "no"}, 401)) as there:
         made = OpenAIClient("m", base_url=there.url, max_retries=0, **given)
@@ -302,14 +302,14 @@ def test_a_server_that_is_not_there():
 def test_an_answer_that_breaks_off_is_asked_for_again():
     with provider(Answer(claims=10_000), Answer()) as there:
         found = client(there).chat(HELLO)
-    assert len(found.pop("failed_tries")) == 1  # it is billed, too
+    assert len(found.pop("failed_tries")) == 1  # it is billed too
     assert found == READ
 
 
 @pytest.mark.parametrize(
     "body", [b'{"choices": [', b"<html>Sign in</html>", b"", b"[1]", b"null", b"[" * 100_000, b"\xff\xfe"]
 )
-def test_what_is_no_reply_is_told(body):
+def test_a_body_that_is_not_a_reply_is_reported(body):
     with provider(Answer(body, kind="application/json")) as there:
         error = refused(there)
     assert ("not a JSON object" if body else "its answer is empty") in str(error)
@@ -345,8 +345,8 @@ def test_a_key_is_in_no_message(status, caplog):
         assert "other-secret" not in text
 
 
-def test_a_key_in_a_header_of_the_callers_own_is_in_no_message():
-    """The provider repeats the key, without the scheme that stands before it."""
+def test_a_key_in_a_custom_header_is_masked_in_errors():
+    """The provider repeats the key without the scheme before it."""
     with provider(Answer({"error": {"message": f"Incorrect API key provided: {KEY}"}}, 401)) as there:
         made = client(there, api_key="", headers={"Authorization": f"Bearer {KEY}"}, max_retries=0)
         with pytest.raises(LLMRequestError) as caught:
@@ -356,7 +356,7 @@ def test_a_key_in_a_header_of_the_callers_own_is_in_no_message():
 
 @pytest.mark.parametrize("kept", [9, 19])
 def test_a_key_that_an_answer_cuts_off_is_in_no_message(kept):
-    key = "tr_0123456789abcdefg"  # unlike those of OpenAI, which are known by their look
+    key = "tr_0123456789abcdefg"  # not recognizable as a key by its form, unlike OpenAI's
     with provider(Answer({"error": {"message": f"Incorrect API key provided: {key[:kept]}"}}, 401)) as there:
         made = client(there, api_key=key, max_retries=0)
         with pytest.raises(LLMRequestError) as caught:
@@ -364,7 +364,7 @@ def test_a_key_that_an_answer_cuts_off_is_in_no_message(kept):
     assert key[:8] not in str(caught.value)
 
 
-def test_what_a_provider_says_cannot_steer_a_terminal():
+def test_error_text_of_a_provider_contains_no_control_characters():
     hostile = {"reason_phrase": b"\x1b[2J"}
     transport = httpx.MockTransport(lambda _: httpx.Response(500, text="\x1b[2J", extensions=hostile))
     with pytest.raises(LLMRequestError) as caught:

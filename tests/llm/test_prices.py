@@ -1,4 +1,4 @@
-"""What a request costs: by tables, offline; what is not known is never 0."""
+"""The cost of a request, from offline tables. An unknown cost is never 0."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tract_jupyter.llm import PROVIDERS
 
 
 def answering(model="m", *, base_url=None, usage=None, **more):
-    """A client that replies with this usage; it has an address, as clients over HTTP have."""
+    """A client that replies with this usage. It can have an address, like HTTP clients."""
 
     class Client:
         def __init__(self):
@@ -46,11 +46,11 @@ def cost(model, usage, *, base_url=OPENAI, **more):
         ("gpt-6-luna", OPENAI, tokens(1_000_000, 1), None),
         ("claude-haiku-4-5", ANTHROPIC, tokens(100_000, 1_000), "0.105"),
         ("claude-haiku-4-5", ANTHROPIC, tokens(200_000, 500), "0.2025"),
-        # cached and written tokens are a part of the input, each at its own price: 2, 0.2, 2.5 and 10 USD
+        # cached and written tokens are part of the input, each at its own price: 2, 0.2, 2.5 and 10 USD
         ("claude-sonnet-5", ANTHROPIC, tokens(5_100, 10, cached=2_000, written=3_000), "0.0082"),
     ],
 )
-def test_known_models_cost_what_the_tables_say(model, base_url, usage, usd):
+def test_known_models_are_priced_by_the_tables(model, base_url, usage, usd):
     found = cost(model, usage, base_url=base_url)
     assert found is not None
     assert not found.is_estimate
@@ -59,7 +59,7 @@ def test_known_models_cost_what_the_tables_say(model, base_url, usage, usd):
 
 
 def test_each_request_is_priced_by_itself():
-    """Two short prompts are no long one, which falls into a dearer tier."""
+    """Two short prompts do not count as one long prompt, which has a higher price tier."""
     with Tract.open(model=answering("gpt-6-astra", base_url=OPENAI, usage=tokens(200_000, 0))) as tract:
         tract.chat("One")
         one = tract.costs().known.usd
@@ -73,12 +73,12 @@ def test_each_request_is_priced_by_itself():
     ("model", "base_url"),
     [
         ("gpt-6.2-astra-of-tomorrow", OPENAI),
-        ("claude-haiku-4-5-turbo", ANTHROPIC),  # the tables go by the beginning; this may be another model
+        ("claude-haiku-4-5-turbo", ANTHROPIC),  # the tables match by prefix; this may be another model
         ("qwen3", "http://127.0.0.1:11434/v1"),
-        ("claude-haiku-4-5", None),  # an object of the user's: nobody knows who is behind it
+        ("claude-haiku-4-5", None),  # a custom client: its provider is unknown
     ],
 )
-def test_what_is_not_known_is_unknown_and_never_nothing(model, base_url):
+def test_an_unknown_price_is_unknown_and_never_zero(model, base_url):
     with Tract.open(model=answering(model, base_url=base_url, usage=tokens(10, 10))) as tract:
         response = tract.chat("Hello")
         report = tract.costs()
@@ -90,7 +90,7 @@ def test_what_is_not_known_is_unknown_and_never_nothing(model, base_url):
 
 
 def test_a_dated_version_is_priced_as_its_model_and_marked():
-    """The tables would take it for the model; that is likely, but nobody said so."""
+    """The tables would treat it as the model. That is likely but not certain."""
     found = cost("gpt-6-astra-2027-01-01", tokens(1_000, 1_000))
     assert found.is_estimate
     assert str(found).startswith("≈")
@@ -102,8 +102,8 @@ def test_another_tier_of_service_is_marked():
     assert not cost("gpt-6-astra", tokens(1_000, 1_000), service_tier="default").is_estimate
 
 
-def test_what_the_provider_bills_counts_more_than_any_table():
-    """OpenRouter says it with the usage."""
+def test_a_cost_reported_by_openrouter_overrides_the_tables():
+    """OpenRouter reports the cost with the usage."""
     found = cost("anything", tokens(10, 10, cost=0.25), base_url="https://openrouter.ai/api/v1")
     assert (found.usd, found.is_estimate) == (Decimal("0.25"), False)
     assert cost("anything", tokens(10, 10, cost=0.25), base_url="http://127.0.0.1:9/v1") is None
@@ -115,13 +115,13 @@ def test_without_usage_it_is_an_estimate():
     assert 0 < found.usd < Decimal("0.01")
 
 
-def test_usage_that_contradicts_itself_is_no_reason_to_fail():
+def test_contradictory_usage_does_not_raise_an_error():
     found = cost("claude-haiku-4-5", tokens(10, 1, cached=500), base_url=ANTHROPIC)
     assert found is not None
 
 
-def test_tables_that_fail_lose_no_reply(monkeypatch):
-    """It was paid for."""
+def test_an_error_of_the_price_tables_does_not_lose_the_reply(monkeypatch):
+    """The reply is already paid for."""
 
     def fails(*_args, **_options):
         raise RuntimeError("broken")
@@ -130,11 +130,11 @@ def test_tables_that_fail_lose_no_reply(monkeypatch):
     assert cost("claude-haiku-4-5", tokens(10, 1), base_url=ANTHROPIC) is None
 
 
-# --- prices of one's own
+# --- prices set by the user
 
 
 @pytest.mark.parametrize("name", ["qwen3", "ollama/qwen3"])
-def test_a_price_of_ones_own_comes_first(tract, name):
+def test_a_user_price_overrides_the_tables(tract, name):
     tract.models.price(name, input=1, output="2.5", cached=0)
     spending = tract.models.spending
     asked = tract.models.use("ollama/qwen3").asked()
@@ -152,7 +152,7 @@ def test_a_registered_models_price(tract):
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), float("inf"), "much", None, True, [1]])
-def test_what_is_no_price(tract, wrong):
+def test_an_invalid_price_is_refused(tract, wrong):
     with pytest.raises(LLMConfigError, match="input must be the price of a million tokens in US dollars"):
         tract.models.price("m", input=wrong, output=1)
     with pytest.raises(LLMConfigError, match="a price needs the name of a model"):

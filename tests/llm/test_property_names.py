@@ -1,4 +1,4 @@
-"""Names of properties that Anthropic refuses: a request has other names, and the arguments of calls have their own."""
+"""Property names that Anthropic refuses: requests use other names, call arguments get the original ones."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_call_has_the_names_of_its_tool(case, streamed):
     assert all(re.fullmatch(r"[a-zA-Z0-9_.-]{1,64}", name) for name in names)
     assert set(given.get("required", ())) <= set(given["properties"])
     back = there.bodies[1]["messages"][1]["content"]
-    assert [one["type"] for one in back] == ["thinking", "tool_use"]  # with the reasoning that is bound to it
+    assert [one["type"] for one in back] == ["thinking", "tool_use"]  # with the reasoning bound to it
     assert back[1]["input"] == sent
 
 
@@ -109,13 +109,13 @@ def test_references_follow():
     assert given["dependentRequired"] == {"a_b": ["q"]}
 
 
-def test_a_reply_without_its_blocks_is_sent_with_the_names_of_the_request():
+def test_calls_in_a_reply_without_blocks_use_the_renamed_properties():
     tool = {"type": "function", "function": {"name": "find", "parameters": schema({"a b": text()})}}
     said = {"role": "assistant", "content": None, "tool_calls": [call("find", {"a b": "1"})]}
     answer = {"role": "tool", "tool_call_id": "c1", "content": "1"}
     body = AnthropicClient("m", api_key="k").as_sent([*HELLO, said, answer], tools=[tool])
     assert body["messages"][1]["content"][0]["input"] == {"a_b": "1"}
-    assert tool["function"]["parameters"]["properties"] == {"a b": text()}  # it belongs to the caller
+    assert tool["function"]["parameters"]["properties"] == {"a b": text()}  # the caller's tool is unchanged
 
 
 def test_a_tool_of_the_user_is_called_by_such_a_model():

@@ -1,4 +1,4 @@
-"""A cassette holds no keys: neither those that are known, nor what looks like one."""
+"""A cassette contains no keys: neither known ones nor text that looks like one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import LLMRequestError
 
-KEY = "sk-abcdefghijklmnopqrstuvwxZqJw"  # its end is no part of a time or a hash
+KEY = "sk-abcdefghijklmnopqrstuvwxZqJw"  # its end never occurs in a time or a hash
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_no_key_is_on_it(cassette, monkeypatch):
     for secret in (KEY, KEY[9:], KEY[-4:], "abc.def", "pa55word", "hunter2", "horse", "house-key"):
         assert secret not in text
     assert "What is Bearer [redacted] at https://[redacted]@host/x?api_key=[redacted]" in text
-    with Tract.open(replay=cassette) as t:  # what is taken out is no difference
+    with Tract.open(replay=cassette) as t:  # redacted text is not a difference
         t.models.use("openai/m-1")
         t.tool(lambda: None, name="leak", description="Leak.", read_only=True)
         t.tools.leak()
@@ -49,7 +49,7 @@ def test_no_key_is_on_it(cassette, monkeypatch):
 
 
 def test_a_known_secret_is_found_within_json_text(cassette, monkeypatch):
-    """Arguments, and results of tools, are JSON text within the lines, which writes newlines and quotes in another way."""
+    """Arguments and tool results are JSON text inside the lines, with escaped newlines and quotes."""
     secret = '-- BEGIN --\nMIIEvAbC"dEfG\\xé\n-- END --'
     monkeypatch.setenv("HOUSE_PASSPHRASE", secret)
     sent = []
@@ -96,7 +96,7 @@ PRIVATE = "-----BEGIN {0}PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG\n{1}"
         ("Basic knowledge, a bearer of news, sk-ip, xoxo, eyJ.a.b", None),
     ],
 )
-def test_what_looks_like_a_key_is_left_out(cassette, text, left):
+def test_text_that_looks_like_a_key_is_redacted(cassette, text, left):
     with Tract.open(record=cassette, model=lambda *_, **__: text) as t:
         t.chat("Hi")
     replies = [json.loads(line).get("reply") for line in cassette.read_text().splitlines()]
@@ -117,14 +117,14 @@ def test_variables_with_such_names_are_secrets(cassette, monkeypatch, name):
     assert "[redacted] in /home/somebody" in cassette.read_text()
 
 
-def test_a_word_that_stands_for_a_key_is_no_secret(cassette):
+def test_a_placeholder_key_is_not_redacted(cassette):
     with provider(Answer(reply("Hello, ollama."))) as here, Tract.open(record=cassette) as t:
         t.models.use("ollama-1", api_key="ollama", base_url=here.url)
         t.chat("Hi, ollama")
     assert "Hello, ollama." in cassette.read_text()
 
 
-def test_a_key_as_it_stands_in_an_address_is_taken_out(tmp_path, monkeypatch):
+def test_a_url_encoded_key_is_redacted(tmp_path, monkeypatch):
     monkeypatch.setenv("MY_API_KEY", "tok/9f8e7d6c5b4a+zz==")
     file = tmp_path / "talk.cassette.jsonl"
     with Tract.open(record=file, model=ScriptedClient("see ?q=tok%2F9f8e7d6c5b4a%2Bzz%3D%3D")) as t:

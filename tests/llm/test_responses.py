@@ -1,4 +1,4 @@
-"""What only OpenAI's Responses have."""
+"""Behavior that only OpenAI's Responses API has."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FINE = Answer(Responses.whole(Said("Fine.")))
 
 
 def sent(messages=HELLO, **options):
-    """What is sent for these messages and options."""
+    """Return the request body for these messages and options."""
     with provider(FINE) as there:
         made(Responses, there).chat(messages, **options)
     return there.bodies[0]
@@ -87,7 +87,7 @@ def test_options_that_it_does_not_have_are_refused(option):
     assert not there.requests
 
 
-def test_the_first_instructions_are_at_the_top_and_later_ones_in_their_place():
+def test_first_instructions_are_sent_at_the_top_and_later_ones_in_place():
     talk = [
         {"role": "system", "content": "A"}, {"role": "developer", "content": "B"}, *HELLO,
         {"role": "assistant", "content": "Yes."}, {"role": "system", "content": "C"}, *HELLO,
@@ -113,7 +113,7 @@ def test_files_and_its_own_parts_and_tools_are_sent():
 
 
 def events(*given):
-    """A stream as some servers send it: without numbers, and with less at the end."""
+    """A stream as some servers send it: without sequence numbers, and with fewer final fields."""
     return Answer(b"".join(b"data: " + json.dumps(one).encode() + b"\n\n" for one in given))
 
 
@@ -128,7 +128,7 @@ def test_the_end_need_not_repeat_the_output():
     assert (reply.text, reply.reasoning, reply.raw_calls[0].values()) == ("Hello", "Hm.", {"city": "Rome"})
 
 
-def test_items_that_were_never_ended_have_what_came_of_them():
+def test_unfinished_items_are_in_the_partial_reply():
     added = [
         {"type": "reasoning", "id": "rs", "summary": []}, {"type": "message", "id": "m", "role": "assistant", "content": []},
         {"type": "function_call", "id": "f", "call_id": "a", "name": "get_weather", "arguments": ""},
@@ -160,7 +160,7 @@ def test_items_that_were_never_ended_have_what_came_of_them():
     assert [delta.kind for delta in told] == ["tool_call", "reasoning", "text", "text", "text", "tool_call"]
 
 
-def test_a_refusal_is_told():
+def test_a_refusal_is_the_text_of_the_reply():
     part = {"type": "refusal", "refusal": "I cannot help with that."}
     item = {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [part]}
     with provider(Answer({**Responses.whole(Said()), "output": [item]})) as there:
@@ -170,13 +170,13 @@ def test_a_refusal_is_told():
     assert Reply.of(response).text == "I cannot help with that."
 
 
-def test_reasoning_that_was_dropped_is_told():
+def test_dropped_reasoning_is_reported():
     dropped = [{"id": "rs_1", "action": "removed", "reason": "prefix_mismatch", "type": "reasoning"}]
     with provider(Answer({**Responses.whole(Said("Hi")), "input_transformations": dropped})) as there:
         assert made(Responses, there).chat(HELLO)["input_transformations"] == dropped
 
 
-def test_a_model_that_does_not_reason_says_what_to_do():
+def test_the_error_of_a_model_without_reasoning_gives_advice():
     said = "Encrypted content is not supported with this model."
     refusal = Answer(Responses.error("invalid_request_error", said), 400)
     with provider(refusal) as there, pytest.raises(LLMRequestError, match=r"Set include=\[\]"):
@@ -185,8 +185,8 @@ def test_a_model_that_does_not_reason_says_what_to_do():
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(("limit", "finish"), [(20, "length"), (21, "stop"), (None, "stop")])
-def test_a_reply_that_used_all_its_tokens_was_cut_whatever_the_server_says(streamed, limit, finish):
-    said = Said("Once upon a time, there lived a", made=20)  # llama.cpp says "completed" of both
+def test_a_reply_that_used_all_tokens_is_cut_even_if_reported_as_completed(streamed, limit, finish):
+    said = Said("Once upon a time, there lived a", made=20)  # llama.cpp says "completed" in both cases
     with provider(Answer(Responses.stream(said) if streamed else Responses.whole(said))) as there:
         options = {"on_delta": lambda _: None} if streamed else {}
         reply = made(Responses, there).chat(

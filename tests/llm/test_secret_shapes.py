@@ -161,7 +161,7 @@ def test_doubtful_secrets(text):
 
 
 @pytest.mark.parametrize("text", HARMLESS.values(), ids=HARMLESS)
-def test_what_is_no_secret(text):
+def test_harmless_text_is_not_a_secret(text):
     assert [
         (text[one.start : one.end], one) for one in find_secrets(text) if one.grade is not Grade.PART
     ] == []

@@ -1,4 +1,4 @@
-"""Usage and cost of a session, a reply and a turn; and the budget, which refuses before anything is sent."""
+"""Usage and cost of a session, a reply and a turn. The budget refuses a request before it is sent."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tract_jupyter.runs.profile import OperationProfile, run_operation
 
 
 def costing(usd, text="Hello."):
-    """A reply that costs so much."""
+    """A reply with this cost."""
     usage = {"prompt_tokens": 10, "completion_tokens": 2, "cost": usd}
     return reply(text, usage=usage)
 
@@ -34,7 +34,7 @@ def priced(tract):
     return tract, client
 
 
-# --- what was used
+# --- usage
 
 
 def test_a_session_by_model_and_purpose(tract):
@@ -55,8 +55,8 @@ def test_a_session_by_model_and_purpose(tract):
     assert repr(tract.costs) == f"<Costs of this session: {report}>"
 
 
-def test_a_reply_and_a_turn_keep_what_they_used(tmp_path):
-    """In the store, so that another process knows it too."""
+def test_replies_and_turns_store_their_usage(tmp_path):
+    """The usage is in the store, so another process can read it."""
     client = answering("claude-haiku-4-5", base_url=ANTHROPIC, usage=tokens(1_000, 100))
     with Tract.open(tmp_path / "t.db", model=client) as tract:
         tract.system("Be brief.")
@@ -83,7 +83,7 @@ def test_a_turn_of_several_replies_is_their_sum(tract):
     assert len(turn.replies) == 2
 
 
-def test_a_reply_without_usage_says_nothing_in_its_commit_and_is_estimated_in_the_session(tract):
+def test_a_reply_without_usage_has_none_in_its_commit_and_an_estimate_in_the_session(tract):
     tract.models.use(ScriptedClient(reply("Hello.", usage=None)))
     tract.chat("One")
     assert tract.costs.of("HEAD").lines == ()
@@ -104,8 +104,8 @@ ZEROS = [
 
 
 @pytest.mark.parametrize("usage", ZEROS)
-def test_zeros_in_the_place_of_tokens_are_no_count(priced, usage):
-    """As some servers fill them in: neither a budget nor a limit of money takes them for a reply that costs nothing."""
+def test_zero_token_counts_are_replaced_by_an_estimate(priced, usage):
+    """Some servers send zeros. Neither a budget nor a USD limit may treat such a reply as free."""
     tract, client = priced
     client.replies = [reply("Long. " * 9, usage=usage)] * 9
     response = tract.chat("Say much.")
@@ -162,7 +162,7 @@ def test_a_reply_without_a_word_may_have_no_tokens():
 
 
 def _ending_with(dialect, said, zeros):
-    """A stream whose usage comes once more at its end, as zeros."""
+    """A stream that repeats its usage at the end, as zeros."""
     if dialect is Chat:
         last = {
             "id": "r1",
@@ -203,7 +203,7 @@ def test_replies_that_were_thrown_away_count(tract):
     assert tract.costs.turns()[0].report.requests == 2
 
 
-def test_tool_calls_count_where_usage_is_missing(tract):
+def test_tool_calls_count_in_the_estimate_if_usage_is_missing(tract):
     tract.models.use(ScriptedClient(reply(None, call("look", {"at": "x" * 400}), usage=None)))
     tract.user("Go")
     tract.generate()
@@ -231,7 +231,7 @@ def test_a_request_that_failed_counts_if_the_provider_was_at_work(tract, error, 
     assert len(tract.costs().lines) == billed
 
 
-def test_what_had_come_of_a_stream_counts(tract):
+def test_a_partial_stream_counts(tract):
     def breaks(messages, on_delta=None, **options):
         on_delta("A few words of it")
         raise LLMRequestError("broken")
@@ -247,8 +247,8 @@ def test_what_had_come_of_a_stream_counts(tract):
 
 
 @pytest.mark.parametrize("dialect", ALL)
-def test_a_failed_try_with_reported_tokens_counts_and_is_told_with_the_reply(tract, dialect):
-    """It was sent again by itself, so nobody else would say that it was billed."""
+def test_a_failed_attempt_with_reported_tokens_counts_with_the_reply(tract, dialect):
+    """The client retried by itself, so no other record shows that the attempt was billed."""
     failed = {**dialect.error("overloaded_error", "busy"), "usage": dialect.usage(Said())}
     with provider(Answer(failed), Answer(dialect.whole(Said("Hello")))) as there:
         tract.models.use(made(dialect, there))
@@ -275,7 +275,7 @@ def test_all_tries_of_a_request_that_failed_count(tract, dialect):
 
 
 def test_a_stream_that_began_with_its_usage_counts(tract):
-    """Anthropic's first event says what the prompt took, before there is any piece of a reply."""
+    """Anthropic's first event has the usage of the prompt, before any piece of the reply."""
     begun = bytes(Messages.stream(Said("Hello"))).split(b"\n\n")[0] + b"\n\n"
     error = b"data: " + json.dumps(Messages.error("overloaded_error", "busy")).encode() + b"\n\n"
     with provider(Answer(begun + error), Answer(Messages.stream(Said("Hello")))) as there:
@@ -289,7 +289,7 @@ def test_a_stream_that_began_with_its_usage_counts(tract):
 
 
 def test_a_request_that_could_exceed_it_is_not_sent(priced):
-    """Nothing is asked or committed; what was spent, what it would cost and how to go on is told."""
+    """No request, no commit. The error gives the spending, the possible cost and the remedy."""
     tract, client = priced
     tract.costs.set_budget(usd=10)
     tract.chat("One", max_tokens=8)  # up to 8 USD, and 2 in the end
@@ -321,7 +321,7 @@ def test_a_budget_in_tokens_needs_no_price(tract):
     assert len(client.asked) == 1
 
 
-def test_what_was_spent_before_counts(priced):
+def test_spending_before_the_budget_was_set_counts(priced):
     tract, _ = priced
     tract.chat("One")
     tract.costs.set_budget(usd="2.5")
@@ -372,8 +372,8 @@ def test_a_model_by_name_is_held_to_it(tract):
     assert own.asked == []
 
 
-def test_requests_under_way_count_with_what_they_may_cost(priced):
-    """Two at once cannot both take what is left."""
+def test_running_requests_count_with_their_maximum_cost(priced):
+    """Two requests at the same time cannot both use the remaining budget."""
     tract, _ = priced
     entered, over = threading.Event(), threading.Event()
 
@@ -400,7 +400,7 @@ def test_requests_under_way_count_with_what_they_may_cost(priced):
     assert ask([{"role": "user", "content": "x"}], max_tokens=8)
 
 
-def test_a_refused_request_leaves_the_budget_as_it_was(priced):
+def test_a_failed_request_does_not_use_the_budget(priced):
     tract, _ = priced
 
     def fails(messages, **options):
@@ -430,7 +430,7 @@ def test_tools_that_are_offered_count(priced):
     [{}, {"usd": 0}, {"usd": -1}, {"usd": "much"}, {"usd": float("nan")}, {"usd": True}, {"tokens": 0},
      {"tokens": 1.5}, {"tokens": "many"}, {"tokens": True}],
 )  # fmt: skip
-def test_what_is_no_budget(tract, wrong):
+def test_an_invalid_budget_is_refused(tract, wrong):
     with pytest.raises(LLMConfigError):
         tract.costs.set_budget(**wrong)
     assert tract.costs.budget is None
@@ -441,8 +441,8 @@ def test_a_budget_of_both(tract):
     assert "budget: 50,000 tokens and 2.00 USD" in repr(tract.costs)
 
 
-def test_a_limit_of_money_is_told_what_a_reply_cost(tract):
-    """By its usage alone."""
+def test_reported_cost_reads_the_cost_from_the_usage(tract):
+    """The cost comes only from the usage of the reply."""
     tract.models.use(ScriptedClient(costing(0.25), "Hello."))
     assert reported_cost("m", tract.chat("One").usage) == 0.25
     assert reported_cost("m", tract.chat("Two").usage) is None

@@ -1,4 +1,4 @@
-"""Reasoning that servers leave in the text, between tags: it is no answer, and is not sent back."""
+"""Reasoning between tags in the text: it is not part of the answer and is not sent back."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ MENTIONED = [
 @pytest.mark.parametrize(
     ("text", "thought", "said"), [*TAGGED, *ENDED, *((text, "", text) for text in MENTIONED)]
 )
-def test_reasoning_is_told_from_text(text, thought, said):
+def test_reasoning_is_separated_from_text(text, thought, said):
     assert split_thought(text) == (thought, said)
     assert split_thought(said, thought).text == said
 
@@ -108,7 +108,7 @@ def test_each_dialect_gives_it_as_reasoning(dialect, streamed, text, thought, sa
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 @pytest.mark.parametrize(("text", "thought", "said"), [one for one in TAGGED[:11] if one[1] != THOUGHT])
-def test_the_pieces_of_a_stream_are_told_apart(size, text, thought, said):
+def test_reasoning_in_stream_pieces_is_separated_from_text(size, text, thought, said):
     told = {"text": "", "reasoning": ""}
 
     def note(delta):
@@ -122,7 +122,7 @@ def test_the_pieces_of_a_stream_are_told_apart(size, text, thought, said):
 
 
 @pytest.mark.parametrize("text", MENTIONED[:-1])
-def test_pieces_of_plain_text_come_as_they_are(text):
+def test_stream_pieces_of_plain_text_are_unchanged(text):
     told = []
     chunks = [chunk({"content": one}) for one in pieces(text, 2)]
     with provider(Answer(sse(*chunks, chunk(finish="stop")))) as there:
@@ -131,7 +131,7 @@ def test_pieces_of_plain_text_come_as_they_are(text):
 
 
 class Own(ScriptedClient):
-    """A client of a user, which streams in pieces of three characters."""
+    """A custom client that streams in pieces of three characters."""
 
     def chat(self, messages, on_delta=None, **options):
         response = super().chat(messages, **options)
@@ -166,7 +166,7 @@ def test_reasoning_of_such_a_client_is_kept_and_not_sent_back(tract, field):
     assert "hm" not in json.dumps(tract.llm.last_messages)
 
 
-def test_reasoning_before_a_call_is_not_said(tract):
+def test_reasoning_before_a_call_is_not_sent_back(tract):
     tract.loop.tools = "self"
     tract.configure_llm(
         ScriptedClient(reply("<think>hm</think>\n", call("status", {})), "<think>so</think>Done.")
@@ -175,7 +175,7 @@ def test_reasoning_before_a_call_is_not_said(tract):
     assert "hm" not in json.dumps(tract.llm.last_messages)
 
 
-def test_reasoning_alone_is_no_reply(tract):
+def test_a_reply_with_only_reasoning_is_an_error(tract):
     tract.configure_llm(ScriptedClient(reply("<think>hm</think>\n")))
     with pytest.raises(LLMResponseError, match="is empty"):
         tract.chat("A bird?")
@@ -203,7 +203,7 @@ def test_of_a_stopped_reply_the_text_is_kept(tract, came, kept):
     assert said == ([] if kept is None else [kept])
 
 
-def test_what_came_with_a_call_of_such_a_reply_goes_back():
+def test_extra_content_of_a_call_after_tagged_reasoning_is_sent_back():
     tagged = Chat.whole(Said("<think>hm</think>I look.", [("c1", "get_weather", "{}")]))
     tagged["choices"][0]["message"]["tool_calls"][0]["extra_content"] = {"google": {"thought_signature": "s"}}
     answer = {"role": "tool", "tool_call_id": "c1", "content": "sunny"}

@@ -25,7 +25,7 @@ NO_RECORD = "DELETE FROM script_calls"
 
 @pytest.fixture
 def left(tmp_path):
-    """The path of the store that a killed process leaves."""
+    """The path of the store that a killed process left."""
     return tmp_path / "left.db"
 
 
@@ -49,7 +49,7 @@ def opened(tmp_path, left):
 
 @pytest.fixture
 def leave(opened, tmp_path, left):
-    """Have a model make a call, and copy the store while its request is open, or while it runs."""
+    """Let a model make a call, and copy the store while its request is open, or while the call runs."""
 
     def keep(*_):
         with closing(sqlite3.connect(tmp_path / "t.db")) as store, closing(sqlite3.connect(left)) as copy:
@@ -75,7 +75,7 @@ def go_on(opened, left, monkeypatch):
 
     def give():
         name = f"{process.this_process()}2"
-        monkeypatch.setattr(process, "_of", lambda _: name)  # a new process
+        monkeypatch.setattr(process, "_of", lambda _: name)  # simulate a new process
         tract = opened(left, "ok")
         tract.reviewer.channel = channel = FakeChannel(*[lambda ticket: click(ticket, "approve")] * 3)
         assert tract.chat(None).text == "ok"
@@ -93,7 +93,7 @@ def test_a_request_that_was_open_is_shown_once_in_its_usual_form(leave, go_on, a
     assert BEGUN_BEFORE not in request.why
 
 
-def test_a_script_that_had_begun_is_asked_about_once_with_a_warning(leave, go_on):
+def test_an_interrupted_script_has_one_request_with_a_warning(leave, go_on):
     leave(SCRIPT, "running")
     (request,) = go_on()
     assert request.title == RUN
@@ -101,7 +101,7 @@ def test_a_script_that_had_begun_is_asked_about_once_with_a_warning(leave, go_on
 
 
 @pytest.mark.parametrize(("asked", "title"), [(SCRIPT, RUN), (PROPOSAL, ACTIVATE)])
-def test_a_reply_that_is_not_signed_is_asked_about_once_with_a_warning(leave, go_on, left, asked, title):
+def test_an_unsigned_reply_has_one_request_with_a_warning(leave, go_on, left, asked, title):
     leave(asked, "open")
     with closing(sqlite3.connect(left)) as store:
         store.execute(NO_RECORD)
@@ -111,7 +111,7 @@ def test_a_reply_that_is_not_signed_is_asked_about_once_with_a_warning(leave, go
     assert UNSIGNED in request.why
 
 
-def test_a_sandbox_script_that_is_not_signed_is_asked_about_as_a_call(leave, go_on, left):
+def test_an_unsigned_sandbox_script_is_requested_as_a_tool_call(leave, go_on, left):
     leave(SANDBOX, "open")
     with closing(sqlite3.connect(left)) as store:
         store.execute(NO_RECORD)

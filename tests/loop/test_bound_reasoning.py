@@ -1,4 +1,4 @@
-"""What a model thought is sent back as long as the provider takes it, through every change of the context."""
+"""Stored reasoning is sent back as long as the provider accepts it, through every change of the context."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def there(request):
 
 @pytest.fixture
 def talk(tract, there):
-    """A tract that has said two things and was answered, and was sent one thought back."""
+    """A tract with two user messages and two answers; the first reasoning was sent back once."""
 
     @tract.tool(read_only=True)
     def look(city: str) -> str:
@@ -47,14 +47,14 @@ def users(tract):
     return [one.commit_hash for one in tract.compile().messages if one.role == "user"]
 
 
-def test_thoughts_go_back_whole_and_in_their_place_also_around_calls(talk, there):
+def test_reasoning_is_sent_back_complete_and_in_place_also_around_tool_calls(talk, there):
     assert talk.chat("call look").text.startswith("Answer")
     assert there.kept == [0, 1, 2, 3]
     talk.chat("Three?")
     assert there.kept[-1] == 4
 
 
-def test_those_of_streamed_replies_are_the_same(talk, there):
+def test_reasoning_of_streamed_replies_is_sent_back_too(talk, there):
     pieces = []
     talk.chat("call look", on_delta=pieces.append)
     talk.chat("Three?")
@@ -82,20 +82,20 @@ def test_the_order_in_which_tools_were_defined_changes_nothing(tmp_path, there):
     assert there.kept == [0, 1]
 
 
-def test_behind_an_edit_they_are_left_out_and_those_made_since_are_sent(talk, there):
+def test_an_edit_drops_older_reasoning_and_keeps_newer(talk, there):
     talk.user("One!", edit=users(talk)[0])
     talk.chat("Three?")
     talk.chat("Four?")
     assert there.kept[2:] == [0, 1]
 
 
-def test_an_edit_of_the_latest_message_costs_only_what_came_after_it(talk, there):
+def test_an_edit_of_the_latest_message_only_drops_reasoning_after_it(talk, there):
     talk.user("Two!", edit=users(talk)[1])
     talk.chat("Three?")
     assert there.kept[2:] == [1]
 
 
-def test_an_edited_reply_is_sent_as_it_reads(talk, there):
+def test_an_edited_reply_is_sent_with_its_new_text(talk, there):
     reply = talk.compile().messages[-1]
     talk.assistant("Another answer.", edit=reply.commit_hash)
     talk.chat("Three?")
@@ -104,7 +104,7 @@ def test_an_edited_reply_is_sent_as_it_reads(talk, there):
     assert reply.content not in str(there.bodies[-1])
 
 
-def test_undo_brings_them_back(talk, there):
+def test_undo_of_an_edit_restores_the_reasoning(talk, there):
     talk.user("One!", edit=users(talk)[0])
     talk.undo()
     talk.chat("Three?")
@@ -112,16 +112,16 @@ def test_undo_brings_them_back(talk, there):
 
 
 @pytest.mark.slow
-def test_what_was_made_behind_an_edit_is_dropped_when_the_edit_is_taken_back_by_another_one(talk, there):
+def test_reasoning_behind_an_edit_is_dropped_when_a_second_edit_reverts_it(talk, there):
     first = users(talk)[0]
     talk.user("One!", edit=first)
     talk.chat("Three?")
     talk.user("One?", edit=first)
     talk.chat("Four?")
-    assert there.kept[2:] == [0, 2]  # those of the first two are good again, that of the third is not
+    assert there.kept[2:] == [0, 2]  # the first two reasonings are valid again, the third is not
 
 
-def test_a_compression_drops_what_stands_behind_it(talk, there):
+def test_a_compression_drops_the_reasoning_behind_it(talk, there):
     talk.chat("Three?")
     talk.compress(commits=users(talk)[1:2], content="They talked.")
     talk.chat("Four?")
@@ -137,7 +137,7 @@ def test_a_pin_changes_nothing_and_a_skip_does(talk, there):
     assert there.kept[2:] == [2, 0]
 
 
-def test_each_branch_keeps_its_own(talk, there):
+def test_each_branch_keeps_its_own_reasoning(talk, there):
     talk.branch("other", switch=False)
     talk.chat("Here?")
     talk.switch("other")
@@ -147,7 +147,7 @@ def test_each_branch_keeps_its_own(talk, there):
     assert there.kept[2:] == [2, 2, 3]
 
 
-def test_a_merge_and_a_rebase_go_on_with_what_still_fits(talk, there):
+def test_a_merge_and_a_rebase_keep_the_reasoning_that_still_fits(talk, there):
     talk.branch("other", switch=False)
     talk.chat("Here?")
     talk.switch("other")
@@ -156,7 +156,7 @@ def test_a_merge_and_a_rebase_go_on_with_what_still_fits(talk, there):
     talk.chat("Both?")
     talk.branch("third", switch=False)
     talk.chat("More?")
-    assert there.kept[2:] == [2, 2, 3, 4]  # all but that of the other side
+    assert there.kept[2:] == [2, 2, 3, 4]  # all except the reasoning of the other branch
     talk.switch("third")
     talk.user("Else.")
     talk.rebase("other")
@@ -164,13 +164,13 @@ def test_a_merge_and_a_rebase_go_on_with_what_still_fits(talk, there):
     assert not sum(there.wrong)
 
 
-def test_another_model_gets_none_and_the_first_one_its_own_again(talk, there):
+def test_reasoning_is_sent_only_to_its_own_model(talk, there):
     talk.configure_llm(there.client(there.dialect.models[1]))
     talk.chat("Three?")
     talk.chat("Four?")
     talk.configure_llm(there.client())
     talk.chat("Five?")
-    assert there.kept[2:] == [0, 1, 2]  # of the other model, the texts
+    assert there.kept[2:] == [0, 1, 2]  # for the other model, only the texts
 
 
 def test_a_new_tool_changes_nothing(talk, there):
@@ -197,7 +197,7 @@ def test_in_code_mode_a_new_tool_changes_nothing(tract, there):
     assert there.kept == [0, 1]
 
 
-def test_operations_around_a_reply_leave_it_its_thoughts(talk, there):
+def test_a_reply_made_in_a_run_keeps_its_reasoning(talk, there):
     seen = []
     talk.chat("Three?", on_event=seen.append)
     talk.chat("call look", on_event=seen.append)
@@ -206,18 +206,18 @@ def test_operations_around_a_reply_leave_it_its_thoughts(talk, there):
     assert there.kept[2:] == [2, 3, 4, 5]
 
 
-@pytest.mark.parametrize("there", [Messages], indirect=True)  # the other one refuses nothing
-def test_a_provider_that_refuses_them_all_the_same_is_asked_once_more_without(talk, there):
+@pytest.mark.parametrize("there", [Messages], indirect=True)  # the other dialect refuses nothing
+def test_if_a_provider_refuses_reasoning_the_request_is_sent_again_without_it(talk, there):
     there.stricter = True
     assert talk.chat("Three?").text
     assert (there.wrong[2:], len(there.bodies)) == ([2, 0], 4)
     there.stricter = False
     talk.chat("Four?")
-    assert there.kept[4:] == [1]  # only what was thought after the refusal, without another one
+    assert there.kept[4:] == [1]  # only the reasoning made after the refusal; no second refusal
     there.wrong.clear()
 
 
-def test_what_was_stored_goes_back_in_another_process(tmp_path, there):
+def test_stored_reasoning_is_sent_back_from_another_process(tmp_path, there):
     path = tmp_path / "talk.db"
     for question in ("One?", "Two?", "Three?"):
         with Tract.open(path) as tract:
@@ -251,7 +251,7 @@ with Tract.open(sys.argv[1]) as tract:
 
 
 @pytest.mark.slow
-def test_they_survive_the_end_of_the_process_between_a_call_and_its_answer(tmp_path, there):
+def test_reasoning_survives_a_kill_between_a_tool_call_and_its_result(tmp_path, there):
     path = tmp_path / "talk.db"
     dialect = there.dialect
     code = CHILD.format(
@@ -285,7 +285,7 @@ def test_a_tool_may_change_the_context_in_the_middle_of_a_turn(talk, there):
     assert there.kept[2:] == [2, 3, 0, 1]
 
 
-def test_a_child_and_another_variant_keep_them(tmp_path, there):
+def test_a_child_and_a_regenerated_reply_keep_the_reasoning(tmp_path, there):
     with Session.open(tmp_path / "talk.db") as session:
         tract = session.create_tract()
         tract.configure_llm(there.client())
@@ -298,7 +298,7 @@ def test_a_child_and_another_variant_keep_them(tmp_path, there):
     assert there.kept == [0, 1, 1, 2]
 
 
-def test_a_reply_that_waited_in_the_inbox_keeps_them_unless_it_was_rewritten(talk, there):
+def test_an_approved_reply_from_the_inbox_keeps_its_reasoning_unless_edited(talk, there):
     talk.user("Three?")
     talk.propose_generate().approve()
     talk.user("Four?")
@@ -309,16 +309,16 @@ def test_a_reply_that_waited_in_the_inbox_keeps_them_unless_it_was_rewritten(tal
     assert there.kept[2:] == [2, 3, 3]
 
 
-def test_a_model_that_decides_keeps_its_own_between_two_steps(talk, there):
+def test_an_orchestrator_keeps_its_reasoning_between_steps(talk, there):
     pending = talk.propose_compress(commits=users(talk)[:1], content="They talked.")
     assert not pending.consult("Is it short?", max_turns=2).decided
     assert there.kept[2:] == [0, 1]
 
 
-# --- what a change would take
+# --- the cost of a change
 
 
-def test_a_change_says_before_what_it_takes(talk, there):
+def test_the_cost_of_a_rewrite_is_shown_in_advance(talk, there):
     talk.models.price(there.dialect.models[0], input=2, output=10, cached=1)
     first, second = users(talk)
     assert [talk.costs.of_rewrite(one).replies for one in (first, second)] == [2, 1]
@@ -326,7 +326,7 @@ def test_a_change_says_before_what_it_takes(talk, there):
     assert str(talk.costs.of_rewrite(second)) == "the reasoning of 1 reply is no longer sent"
     assert not talk.costs.of_rewrite(talk.user("Three?").commit_hash)
     talk.user("One! " * 3_000, edit=first)
-    assert talk.costs.of_rewrite(second).replies == 0  # that is lost already
+    assert talk.costs.of_rewrite(second).replies == 0  # this reasoning is lost already
     found = talk.costs.of_rewrite(first)
     assert found.tokens > 3_000
     assert found.cost.usd * 1_000_000 == found.tokens * 2
@@ -346,7 +346,7 @@ def test_a_change_says_before_what_it_takes(talk, there):
         (lambda talk: talk.compress(commits=users(talk)[1:2], content="They talked."), "1 reply"),
     ],
 )  # fmt: skip
-def test_a_change_in_python_warns_before_it_is_made_and_can_be_refused(talk, change, lost):
+def test_a_rewrite_in_python_warns_first_and_the_warning_can_stop_it(talk, change, lost):
     head = talk.head
     with warnings.catch_warnings():
         warnings.simplefilter("error", RewriteWarning)
@@ -360,7 +360,7 @@ def test_a_change_in_python_warns_before_it_is_made_and_can_be_refused(talk, cha
 
 
 @pytest.mark.filterwarnings("error::tract_jupyter.runs.RewriteWarning")
-def test_what_takes_nothing_warns_of_nothing(talk, tract):
+def test_a_rewrite_that_loses_nothing_does_not_warn(talk, tract):
     talk.annotate(users(talk)[0], Priority.PINNED)
     talk.annotate(users(talk)[0], Priority.NORMAL)
     talk.user("Three!", edit=talk.user("Three?").commit_hash)
@@ -369,7 +369,7 @@ def test_what_takes_nothing_warns_of_nothing(talk, tract):
     tract.user("None.", edit=users(tract)[0])
 
 
-def test_leaving_out_an_answer_takes_the_reply_that_called_too(talk, there):
+def test_skipping_a_tool_result_drops_the_reasoning_from_its_call_on(talk, there):
     talk.chat("call look")
     talk.chat("Three?")
     answer = next(one.commit_hash for one in talk.compile().messages if one.role == "tool")
@@ -379,7 +379,7 @@ def test_leaving_out_an_answer_takes_the_reply_that_called_too(talk, there):
     assert (kept - there.kept[-1], told) == (3, 3)
 
 
-def test_what_waits_for_approval_says_it_too(talk, there):
+def test_a_pending_rewrite_shows_the_lost_reasoning(talk, there):
     first, _ = users(talk)
     told = "The reasoning of 2 replies is no longer sent."
     assert told in talk.propose_compress(commits=[first], content="They talked.").summary()
@@ -393,7 +393,7 @@ def test_what_waits_for_approval_says_it_too(talk, there):
     assert "reasoning" not in talk.propose_compress(commits=[new], content="They talked.").summary()
 
 
-def test_a_question_about_a_models_own_change_says_it_too(talk, there):
+def test_a_request_for_a_models_rewrite_shows_the_lost_reasoning(talk, there):
     first, second = users(talk)
     told = []
 
@@ -417,6 +417,6 @@ def test_a_question_about_a_models_own_change_says_it_too(talk, there):
     assert "reasoning" not in "".join(told[3:])
 
 
-def test_a_price_that_is_unknown_is_said_to_be(talk):
+def test_an_unknown_price_is_shown_as_unknown(talk):
     talk.user("One! " * 3_000, edit=users(talk)[0])
     assert str(talk.costs.of_rewrite(users(talk)[0])).endswith("for an unknown price")

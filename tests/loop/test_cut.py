@@ -1,4 +1,4 @@
-"""Cut and refused replies: how a turn ends with one, how it continues, and who asks again."""
+"""Cut and refused replies: how they end a turn, how the turn continues, and which callers ask again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def cut(text, finish, *calls, **more):
 
 
 def sent(client):
-    """Return the messages of the last request, without the system's."""
+    """Return the messages of the last request, without the system message."""
     return [(one["role"], one["content"]) for one in client.last_messages if one["role"] != "system"]
 
 
@@ -42,9 +42,7 @@ def sent(client):
 @pytest.mark.parametrize(("dialect", "word", "outcome", "note"), ENDINGS)
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize("tools", [None, "self"])
-def test_the_turn_the_store_and_the_events_say_how_a_reply_ended(
-    tract, dialect, word, outcome, note, streamed, tools
-):
+def test_turn_store_and_events_record_how_a_reply_ended(tract, dialect, word, outcome, note, streamed, tools):
     said, events = Said(HALF, finish=word), []
     with provider(Answer(dialect.stream(said) if streamed else dialect.whole(said))) as there:
         tract.configure_llm(made(dialect, there))
@@ -71,21 +69,21 @@ def test_the_turn_the_store_and_the_events_say_how_a_reply_ended(
         ("eos", "answer"), ("STOP", "answer"), ("end_turn", "answer"), ("", "answer"), (None, "answer"), (5, "answer"),
     ],
 )  # fmt: skip
-def test_so_do_a_client_of_the_users_own_and_a_server_with_other_words(talk, script, word, outcome):
+def test_custom_clients_and_other_finish_reasons_give_the_same_outcome(talk, script, word, outcome):
     script(cut(HALF, word))
     assert talk.chat("How?").outcome == outcome
     assert talk.loop.events_of(talk.loop.turns()[-1])[-1].outcome == outcome  # from the history alone
 
 
 @pytest.mark.parametrize("tools", [None, "self"])
-def test_a_turn_that_goes_on_continues_the_reply(talk, script, tools):
+def test_resuming_a_turn_continues_the_cut_reply(talk, script, tools):
     client = script(cut(HALF, "length"), cut(" file, 3. close", "length"), " it.", "Fine.")
     talk.chat("How?", tools=tools)
     assert talk.chat(None, tools=tools).outcome == "limit"
     assert sent(client) == [("user", "How?"), ("assistant", HALF), ("user", CONTINUE)]
     response = talk.chat(None, tools=tools)
     assert (response.text, response.outcome, response.note) == (" it.", "answer", "")
-    assert talk.chat(None, tools=tools).text == " it."  # it is over
+    assert talk.chat(None, tools=tools).text == " it."  # the turn is complete
     (turn,) = talk.loop.turns()
     assert [one.message.content for one in turn.messages] == [HALF, " file, 3. close", " it."]
     talk.chat("Thanks.", tools=tools)
@@ -93,7 +91,7 @@ def test_a_turn_that_goes_on_continues_the_reply(talk, script, tools):
     assert [one.text for one in talk.costs.turns()] == ["Thanks.", "How?"]
 
 
-def test_a_request_that_fails_is_not_told_to_continue_twice(talk, script):
+def test_a_failed_request_does_not_repeat_the_instruction_to_continue(talk, script):
     client = script(cut(HALF, "length"), OSError("gone"), " file.")
     talk.chat("How?")
     with pytest.raises(OSError, match="gone"):
@@ -111,10 +109,10 @@ def test_a_refused_reply_is_not_sent_back(talk, script, done, finish, tools):
     talk.chat("Then this?", tools=tools)
     assert sent(client) == [("user", "How?"), ("user", "Then this?")]
     assert not done
-    assert talk.loop.turns()[0].messages[0].message.content == "I will not"  # the history has it
+    assert talk.loop.turns()[0].messages[0].message.content == "I will not"  # the history keeps the text
 
 
-def test_a_refusal_that_the_client_tells_beside_its_text_is_one(talk, script):
+def test_a_refusal_in_its_own_field_of_the_reply_is_recognized(talk, script):
     client = script(
         {"choices": [{"message": {"content": None, "refusal": "No."}, "finish_reason": "stop"}]}, "ok"
     )
@@ -129,7 +127,7 @@ def test_a_refused_turn_is_asked_again(talk, script):
     assert sent(client) == [("user", "How?")]
 
 
-def test_a_run_says_the_same(tract):
+def test_a_run_has_the_same_outcome_for_cut_and_refused_replies(tract):
     tract.configure_llm(ScriptedClient(cut(HALF, "length"), cut("No", "refusal"), "ok"))
     events = []
     assert tract.chat("How?", on_event=events.append).outcome == "limit"
@@ -144,11 +142,11 @@ def test_a_call_that_was_cut_is_still_the_models_to_write_again(talk, script, do
     assert not done
 
 
-# --- who needs a whole reply
+# --- callers that need a whole reply
 
 
 def whole(client):
-    """Return the limits of output of all requests."""
+    """Return the output limits of all requests."""
     return [options.get("max_tokens") for _, options in client.asked]
 
 
@@ -254,7 +252,7 @@ def test_the_limit_of_the_reply_counts(talk, script):
     assert talk.chat(None, tools=[], limits=Allowance(tokens=300), max_tokens=100).text == "Hello."
 
 
-def test_the_second_request_of_a_turn_counts_what_was_taken(talk, script, done):
+def test_the_token_limit_of_a_turn_includes_its_earlier_requests(talk, script, done):
     usage = {"prompt_tokens": 8_000, "completion_tokens": 10}
     client = script(reply(None, call("look", {"city": "Rome"}), usage=usage), "Sunny.")
     response = talk.chat("Go.", limits=Allowance(tokens=8_100))
@@ -264,7 +262,7 @@ def test_the_second_request_of_a_turn_counts_what_was_taken(talk, script, done):
 
 
 @pytest.mark.parametrize("tools", [None, "self"])
-def test_a_turn_that_took_more_says_so(talk, script, tools):
+def test_a_turn_over_its_token_limit_has_a_note(talk, script, tools):
     script(reply("Hello.", usage={"prompt_tokens": 50_000, "completion_tokens": 1}))
     response = talk.chat("Hi", limits=Allowance(tokens=20_000), tools=tools)
     assert (response.outcome, response.note) == (

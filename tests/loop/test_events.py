@@ -1,4 +1,4 @@
-"""`on_turn`: whoever looks on is told what happens in a turn, and the store tells the same afterwards."""
+"""`on_turn`: observers see the events of a turn, and the store returns the same events afterwards."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def calls(*made):
 
 
 def kept(events):
-    """Those that the store tells, too."""
+    """The events that the store keeps, too."""
     return [one for one in events if not isinstance(one, ONLY_LIVE)]
 
 
@@ -37,7 +37,7 @@ def stored(tract, number=-1):
     return tract.loop.events_of(tract.loop.turns()[number])
 
 
-def test_a_plain_chat_is_told_from_its_question_to_its_end(talk, script):
+def test_a_plain_chat_emits_events_from_question_to_end(talk, script):
     script(reply("Hello."))
     seen = []
     talk.loop.tools = None
@@ -49,7 +49,7 @@ def test_a_plain_chat_is_told_from_its_question_to_its_end(talk, script):
     assert stored(talk) == seen
 
 
-def test_calls_are_told_as_they_begin_and_end(talk, script):
+def test_events_report_when_calls_begin_and_end(talk, script):
     script(calls(("look", {"city": "Ulm"}), ("look", {"city": "Bern"})), reply("Sunny."))
     seen = []
     talk.chat("Weather?", on_turn=seen.append)
@@ -62,7 +62,7 @@ def test_calls_are_told_as_they_begin_and_end(talk, script):
 
 
 @pytest.mark.parametrize(("answer", "made", "action"), [("approve", 1, "approve"), ("not now", 0, "reject")])
-def test_who_decided_about_a_call_is_told(talk, script, person, answer, made, action):
+def test_the_event_of_a_call_contains_its_decision(talk, script, person, answer, made, action):
     person(answer)
     script(calls(("send", {"to": "Ann"})), reply("Done."))
     seen = []
@@ -79,7 +79,7 @@ def test_who_decided_about_a_call_is_told(talk, script, person, answer, made, ac
     assert told == ended
 
 
-def test_a_script_tells_what_it_called_and_whom_it_asked(talk, script, person):
+def test_the_event_of_a_script_contains_its_tool_calls_and_requests(talk, script, person):
     person("approve")
     code = "for city in ['Ulm', 'Bern']:\n    tools.look(city=city)\ntools.send(to='Ann')"
     script(calls(("notebook_execute", {"code": code, "backend": "sandbox"})), reply("Done."))
@@ -108,7 +108,7 @@ def test_a_failed_request_ends_the_turn(talk):
     assert stored(talk)[-1] == seen[-1]
 
 
-def test_a_limit_ends_the_turn_and_going_on_is_told(talk, script):
+def test_a_step_limit_ends_the_turn_and_its_continuation_is_marked(talk, script):
     script(calls(("look", {"city": "Ulm"})), reply("Sunny."))
     first, second = [], []
     talk.chat("Weather?", limits=Allowance(steps=1), on_turn=first.append)
@@ -122,7 +122,7 @@ def test_a_limit_ends_the_turn_and_going_on_is_told(talk, script):
     assert told[-1] == second[-1]
 
 
-def test_pieces_come_beside_on_delta(talk, script):
+def test_reply_chunks_are_events_and_also_passed_to_on_delta(talk, script):
     from tract_jupyter.models import Delta
 
     class Streams:
@@ -138,7 +138,7 @@ def test_pieces_come_beside_on_delta(talk, script):
     assert "".join(one.text for one in pieces) == "Good day"
 
 
-def test_a_turn_that_nobody_looked_on_is_told_by_its_history(talk, script, person):
+def test_events_of_an_unobserved_turn_are_read_from_the_history(talk, script, person):
     person("approve")
     script(calls(("send", {"to": "Ann"})), reply("Done."))
     talk.chat("Send it")
@@ -148,12 +148,12 @@ def test_a_turn_that_nobody_looked_on_is_told_by_its_history(talk, script, perso
     assert told[-1] == TurnEnded(TurnOutcome.ANSWER)
 
 
-def test_a_turn_that_was_left_says_so(talk):
+def test_an_unfinished_turn_ends_with_an_empty_end_event(talk):
     talk.user("Hi")
     assert stored(talk)[-1] == TurnEnded(None)
 
 
-def test_turns_are_those_of_a_history(talk, script):
+def test_turns_belong_to_the_given_history(talk, script):
     script(reply("One."), reply("Two."))
     talk.chat("First")
     here = talk.head

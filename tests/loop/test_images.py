@@ -35,7 +35,7 @@ DESCRIBED = f"Here:\n[image, image/png, {len(png(300, 250)):,} bytes]"
 
 @pytest.fixture
 def server(talk, tmp_path):
-    """A server whose tools draw; they only read, and are trusted."""
+    """A trusted server whose read-only tools return images."""
     hints = {"inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
     program = scripted(tmp_path, [{"name": name, **hints} for name in ANSWERS], ANSWERS)
     yield talk.mcp.add("raw", program, trust_annotations=True)
@@ -43,7 +43,7 @@ def server(talk, tmp_path):
 
 
 def images(messages):
-    """The images of each message that has any, as the base64 of each."""
+    """The images of each message with images, in base64."""
     parts = [
         [part for part in one["content"] if part["type"] == "image_url"]
         for one in messages
@@ -66,7 +66,7 @@ def test_an_image_follows_the_results_and_is_described_in_them(talk, script, ser
     assert [turn.text for turn in talk.loop.turns()] == ["Draw.", "And now?"]
 
 
-def test_it_is_kept_counted_and_verified_like_those_of_the_user(talk, script, server):
+def test_a_result_image_is_stored_counted_and_verified_like_a_user_image(talk, script, server):
     script(reply(None, DRAW), "ok")
     talk.chat("Draw.")
     (answer,) = [message for message in talk.compile().messages if message.role == "tool"]

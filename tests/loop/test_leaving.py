@@ -1,4 +1,5 @@
-"""What the model reads about calls that were left: the true reason why each of them was not made, or what came of it."""
+"""Results of unfinished calls, as the model reads them: the true reason why a call did not run, or
+its outcome."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def questions(tract):
     return [tract.reviewer.asked_here(stored.pending_id) for stored in tract.review.inbox()]
 
 
-def test_what_was_approved_and_not_made_is_not_said_to_be_undecided(talk, script, done):
+def test_an_approved_call_that_did_not_run_is_not_reported_as_undecided(talk, script, done):
     client = script(reply(None, SEND, NOTE), "ok")
     assert talk.chat("Go.").outcome == "waiting"
     send, _ = questions(talk)
@@ -41,7 +42,7 @@ def test_what_was_approved_and_not_made_is_not_said_to_be_undecided(talk, script
     assert (done, talk.review.inbox()) == ([], [])
 
 
-def test_what_was_refused_meanwhile_tells_the_reason(talk, script, done):
+def test_a_late_rejection_is_reported_with_its_reason(talk, script, done):
     client = script(reply(None, SEND), "ok")
     talk.chat("Go.")
     (send,) = questions(talk)
@@ -51,7 +52,7 @@ def test_what_was_refused_meanwhile_tells_the_reason(talk, script, done):
     assert not done
 
 
-def test_what_was_approved_by_another_tract_of_the_store_counts_as_approved(tmp_path):
+def test_an_approval_by_another_tract_of_the_store_is_reported_as_approved(tmp_path):
     with Tract.open(tmp_path / "t.db") as one, Tract.open(tmp_path / "t.db") as other:
 
         @one.tool
@@ -67,7 +68,7 @@ def test_what_was_approved_by_another_tract_of_the_store_counts_as_approved(tmp_
         assert "it was approved, but" in told(client)[0]
 
 
-# --- a process that ended
+# --- an ended process
 
 PROGRAM = """
 import os, sys
@@ -81,7 +82,8 @@ tract.chat("Go.", tools="self")
 
 
 def tract_with_tools(path):
-    """A tract with a tool that is asked about, one that is not, and two that read; some end the process they run in."""
+    """A tract with a tool that needs approval, one that does not, and two read-only tools; some
+    kill their process."""
     tract = Tract.open(path)
     fast_ended = threading.Event()
 
@@ -130,7 +132,7 @@ def tract_with_tools(path):
         ),
     ],
 )
-def test_what_a_process_left_is_told_as_it_is_known(tmp_path, how, words):
+def test_calls_of_an_ended_process_are_reported_with_their_known_state(tmp_path, how, words):
     path = tmp_path / "t.db"
     subprocess.run([sys.executable, "-c", PROGRAM, path, how], check=True, timeout=60)
     with tract_with_tools(path) as tract:
@@ -142,10 +144,10 @@ def test_what_a_process_left_is_told_as_it_is_known(tmp_path, how, words):
         assert not tract.loop._answers().journal.of(tract.log()[-1].commit_hash)
 
 
-# --- Stop, and what else ends a turn
+# --- Stop, and other endings of a turn
 
 
-def test_a_refusal_before_stop_stays_one(talk, script):
+def test_a_rejection_before_stop_is_reported_as_a_rejection(talk, script):
     client = script(reply(None, SEND, NOTE), "ok")
     talk.reviewer.channel = FakeChannel(
         lambda ticket: ticket.pending.reject("not him"), lambda ticket: talk.loop.stop()
@@ -157,7 +159,7 @@ def test_a_refusal_before_stop_stays_one(talk, script):
 
 
 def cut_by(talk, end):
-    """Return the reply of a turn that something ends after two pieces."""
+    """Return the reply of a turn that is ended after two chunks."""
     begun = threading.Event()
 
     class Slow:
@@ -217,7 +219,7 @@ def test_a_reply_that_the_server_cut_is_not_kept(talk):
     assert said(talk) == []
 
 
-def test_an_error_while_a_call_was_made_is_told_as_an_error(talk, script, person, done):
+def test_an_error_during_a_call_is_reported_as_an_error(talk, script, person, done):
     def lost(call, make):
         make()
         talk.loop._answers().journal.end = broken

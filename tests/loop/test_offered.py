@@ -1,4 +1,4 @@
-"""The list of tools stays as a conversation began with it; what has become of them is told in messages."""
+"""The list of tools stays unchanged during a conversation. Messages report changes of the tools."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def there(request):
 
 
 def define(tract, description="Look outside."):
-    """Define `look`, whose parameters are in no alphabetical order, and `smell`."""
+    """Define `look`, with parameters that are not in alphabetical order, and `smell`."""
 
     def look(street: str = "", city: str = "", *, at: str = "noon") -> str:
         return f"sunny in {city}"
@@ -44,7 +44,7 @@ def define(tract, description="Look outside."):
 
 @pytest.fixture
 def talk(tract, there):
-    """A tract that has said two things and was answered."""
+    """A tract with two user messages and two answers."""
     define(tract)
     tract.loop.tools = "self"
     tract.configure_llm(there.client())
@@ -62,7 +62,7 @@ def add(tract):
 
 
 def lists(there):
-    """The lists of tools of the requests, byte by byte."""
+    """The tool lists of all requests, byte by byte."""
     return [json.dumps(body["tools"]) for body in there.bodies]
 
 
@@ -83,7 +83,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_change_leaves_list_and_thoughts_and_is_told_once(talk, there, change):
+def test_a_tool_change_keeps_list_and_reasoning_and_is_reported_once(talk, there, change):
     make, words = CHANGES[change]
     make(talk)
     talk.chat("Three?")
@@ -95,13 +95,13 @@ def test_a_change_leaves_list_and_thoughts_and_is_told_once(talk, there, change)
     assert [word for word in words if word not in text] == []
 
 
-def test_it_is_told_right_before_what_is_said_next(talk):
+def test_a_tool_change_is_reported_right_before_the_next_user_message(talk):
     add(talk)
     talk.chat("Three?")
     assert [one.role for one in talk.compile().messages][-3:] == ["system", "user", "assistant"]
 
 
-def test_a_call_of_one_that_is_gone_is_answered_with_why(talk, there):
+def test_a_call_of_a_removed_or_locked_tool_gets_the_reason(talk, there):
     talk.executor.remove_tool("smell")
     talk.executor.lock_tool("look", SOLD)
     talk.chat("call look")
@@ -111,7 +111,7 @@ def test_a_call_of_one_that_is_gone_is_answered_with_why(talk, there):
     assert len(set(lists(there))) == 1
 
 
-def test_what_comes_back_is_told_too(talk, there):
+def test_a_tool_that_is_available_again_is_reported(talk, there):
     talk.executor.lock_tool("look", SOLD)
     talk.chat("Three?")
     talk.executor.unlock_tool("look")
@@ -125,14 +125,14 @@ def test_what_comes_back_is_told_too(talk, there):
     assert there.kept == [0, 1, 2, 3, 4]
 
 
-def test_what_is_taken_back_before_anything_was_said_is_not_told(talk):
+def test_a_change_reverted_before_the_next_message_is_not_reported(talk):
     talk.executor.lock_tool("look")
     talk.executor.unlock_tool("look")
     talk.chat("Three?")
     assert news(talk) == []
 
 
-def test_what_is_undone_is_told_again(talk):
+def test_a_tool_change_is_reported_again_after_its_report_is_undone(talk):
     head = talk.head
     talk.executor.lock_tool("look")
     talk.chat("Three?")
@@ -156,7 +156,7 @@ with Tract.open(sys.argv[1]) as tract:
 
 
 @pytest.mark.slow
-def test_another_process_goes_on_with_the_same_list(tmp_path, there):
+def test_another_process_continues_with_the_same_tool_list(tmp_path, there):
     path, dialect = tmp_path / "talk.db", there.dialect
     code = CHILD.format(
         client=dialect.client.__name__, model=dialect.models[0], url=dialect.address(there.root)
@@ -176,7 +176,7 @@ def test_another_process_goes_on_with_the_same_list(tmp_path, there):
     assert told[1].endswith("as in the list:\n- look")
 
 
-def test_a_person_can_have_the_list_made_anew(talk, there):
+def test_the_user_can_rebuild_the_tool_list(talk, there):
     add(talk)
     talk.executor.remove_tool("look")
     talk.chat("Three?")
@@ -202,10 +202,10 @@ def test_each_tool_profile_has_its_own_list(talk, there):
     assert lists(there) == [first, first, other, first, other]
     assert first != other
     assert there.kept[-2:] == [2, 1]
-    assert len(news(talk)) == 1  # what the other one does not have is no news to it
+    assert len(news(talk)) == 1  # tools that are missing in the other profile are not reported there
 
 
-def test_a_conversation_without_its_replies_begins_anew(talk, there):
+def test_after_a_full_compression_the_current_tool_list_is_sent(talk, there):
     add(talk)
     with pytest.warns(RewriteWarning):
         talk.compress(content="They talked.")
@@ -214,7 +214,7 @@ def test_a_conversation_without_its_replies_begins_anew(talk, there):
     assert news(talk) == []
 
 
-def test_who_writes_scripts_is_told_to_call_new_tools_there(tract, there):
+def test_in_code_mode_new_tools_are_reported_as_callable_from_scripts(tract, there):
     define(tract)
     tract.configure_llm(there.client())
     tract.chat("One?", tools="full")
@@ -224,7 +224,7 @@ def test_who_writes_scripts_is_told_to_call_new_tools_there(tract, there):
     assert there.kept == [0, 1]
 
 
-def test_operations_around_a_reply_and_the_inbox_leave_the_list_as_it_is(talk, there):
+def test_runs_and_the_inbox_do_not_change_the_tool_list(talk, there):
     define(talk, "Look up.")
     talk.chat("call look", on_event=lambda event: None)
     talk.chat("Four?")

@@ -1,4 +1,4 @@
-"""What the loop does with the particulars of a provider, over real HTTP on loopback."""
+"""Provider-specific behavior of the loop, over real HTTP on loopback."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def paused(text="Let me search."):
 
 @pytest.mark.parametrize("tools", [None, "self"])
 @pytest.mark.parametrize("text", ["Let me search.", ""])
-def test_a_turn_that_the_provider_paused_is_sent_back_unchanged_and_goes_on(tract, tools, text):
+def test_a_paused_turn_is_sent_back_unchanged_and_continues(tract, tools, text):
     with provider(Answer(paused(text)), Answer(Messages.whole(Said("It is 1,345 m.")))) as there:
         tract.models.use(made(Messages, there))
         response = tract.chat("How tall?", tools=tools, model="claude-opus-5-5")
@@ -35,7 +35,7 @@ def test_a_turn_that_the_provider_paused_is_sent_back_unchanged_and_goes_on(trac
     assert tract.costs.turns()[0].report.requests == 2
 
 
-def test_it_is_sent_back_so_often_and_no_more(tract):
+def test_a_paused_turn_is_sent_back_at_most_ten_times(tract):
     with provider(*[Answer(paused())] * 20) as there:
         tract.models.use(made(Messages, there))
         assert tract.chat("How tall?").steps == 11
@@ -58,8 +58,8 @@ def test_the_answer_of_a_call_that_failed_is_marked(tract):
     assert "no such city" in results[0]["content"]
 
 
-def test_a_prompt_that_ollama_has_cut_is_told_once(tract):
-    """It says nothing of it itself but how many tokens it has read."""
+def test_a_prompt_cut_by_ollama_is_reported_once(tract):
+    """Ollama only reports the number of tokens that it read."""
     tract.system("word " * 4_000)
     with provider(Answer(Chat.whole(Said("Hm.", given=2_000)))) as there:
         tract.models.use("ollama/qwen3", base_url=there.url)
@@ -70,14 +70,14 @@ def test_a_prompt_that_ollama_has_cut_is_told_once(tract):
         tract.chat("Two")
     with provider(Answer(Chat.whole(Said("Hm.", given=2_000)))) as there:
         tract.models.use("elsewhere", base_url=there.url)
-        tract.chat("Three")  # nobody knows that of others
+        tract.chat("Three")  # the context size of other servers is unknown
 
 
-# --- the provider's cache of a prompt
+# --- prompt caching
 
 
 def talking(dialect, bodies):
-    """A client of the dialect's own provider, which is asked to look at each of its tools and then answers."""
+    """A client of the dialect's own provider. The model calls each of its tools, then answers."""
 
     def answer(request):
         bodies.append(json.loads(request.content))
@@ -90,7 +90,7 @@ def talking(dialect, bodies):
 @pytest.mark.parametrize("tools", ["self", "code"])
 @pytest.mark.parametrize("dialect", ALL)
 def test_each_request_of_a_conversation_begins_with_the_one_before(tract, dialect, tools):
-    """Tools, instructions and history stand there unchanged, so that the provider's cache serves them."""
+    """Tools, instructions and history are unchanged, so that the provider's cache applies."""
 
     @tract.tool(read_only=True)
     def look(city: str) -> str:
@@ -128,6 +128,6 @@ def test_the_key_of_the_cache_is_the_conversations_own(tract, dialect):
     one, two, mine, none = (body.get("prompt_cache_key") for body in bodies)
     assert one != two
     assert (mine, none) == ("mine", None)
-    with provider(Answer(dialect.whole(Said("Hello.")))) as there:  # others may not know the option
+    with provider(Answer(dialect.whole(Said("Hello.")))) as there:  # other servers may not know the option
         made(dialect, there).chat([{"role": "user", "content": "One"}])
     assert "prompt_cache_key" not in there.bodies[0]

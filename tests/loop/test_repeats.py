@@ -1,4 +1,4 @@
-"""Steps that only repeat earlier ones are noticed, however many take turns, and nothing else is."""
+"""Steps that only repeat earlier steps are detected, also in cycles. Other steps are not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def looks(period, rounds):
 def test_steps_in_turn_are_not_made_a_third_time(talk, script, done, period):
     client = script(*looks(period, 3), "ok")
     response = talk.chat("Go.")
-    expected = "answer" if period == 1 else "repeat"  # the one step that is not made is the last one
+    expected = "answer" if period == 1 else "repeat"  # with period 1, the skipped step is the last one
     assert (response.outcome, len(done)) == (expected, 2 * period)
     assert len(client.asked) == (4 if period == 1 else 2 * period + 2)
 
@@ -31,7 +31,7 @@ def test_more_steps_in_turn_are_work(talk, script, done):
 
 
 @pytest.mark.parametrize("period", range(1, LONGEST + 1))
-def test_one_other_outcome_is_no_repetition(period):
+def test_one_different_outcome_is_not_a_repetition(period):
     guard = RepetitionGuard()
     for number in range(2 * period):
         guard.note([f"key {number % period}"], ["new" if number == 2 * period - 1 else "same"])

@@ -1,4 +1,4 @@
-"""The scripted model that speaks Responses: what it answers is what the SDK reads, and what it refuses is wrong."""
+"""The scripted Responses server: the SDK can read its replies, and it refuses invalid requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKED = {"include": ["reasoning.encrypted_content"]}
 
 
 def run(code, given):
-    """What a piece of code prints as JSON: the files import each other by short names, which stay in that process."""
+    """Run code in another process and return its JSON output. Its files import each other by short names."""
     begin = f"import sys, json\nsys.path[:0] = {[str(VECTORS), str(VECTORS.parents[1])]!r}\nimport responses_server as r\n"
     ended = subprocess.run(
         [sys.executable, "-c", begin + code], input=json.dumps(given), capture_output=True, text=True, timeout=120,
@@ -70,7 +70,7 @@ def given():
 
 
 @pytest.mark.slow
-def test_it_refuses_what_is_wrong(given):
+def test_invalid_requests_are_refused_with_the_reason(given):
     reasoning, message, first, second = given
     outputs = [{**OUTPUT, "call_id": one["call_id"]} for one in (first, second)]
     bare = {name: value for name, value in reasoning.items() if name != "encrypted_content"}

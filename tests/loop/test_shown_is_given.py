@@ -41,7 +41,7 @@ def given(tract):
 
 
 @pytest.mark.parametrize("arguments", ARGUMENTS, ids=lambda text: ascii(text[:40]))
-def test_the_values_on_display_are_those_of_the_call(tract, given, arguments):
+def test_a_tool_is_called_with_the_displayed_values(tract, given, arguments):
     shown = []
 
     def approve(ticket):

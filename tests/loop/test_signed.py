@@ -1,4 +1,4 @@
-"""What the store alone says has nothing made: calls of a stored reply that are not signed are asked about."""
+"""The store alone cannot start a call: unsigned calls of a stored reply need approval."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def done():
 
 @pytest.fixture
 def opened(path, done):
-    """Open the same store again and again, with a model and its tools."""
+    """Open the same store repeatedly, with a model and its tools."""
     tracts = []
 
     def give(*replies, at=path):
@@ -72,7 +72,7 @@ def opened(path, done):
 
 @pytest.fixture
 def left(opened):
-    """Leave a turn whose reply makes some calls, of which one waits for a decision."""
+    """Leave a turn whose reply makes calls; one of them waits for a decision."""
 
     def give(*calls):
         with opened(reply(None, *calls)) as tract:
@@ -96,7 +96,7 @@ def allowing_all(tract):
     tract.executor.permission = lambda tool, actor: Permission.ALLOW
 
 
-def test_a_turn_that_was_left_goes_on_where_nobody_wrote_into_the_store(opened, left, path, done):
+def test_an_unfinished_turn_continues_if_the_store_is_unchanged(opened, left, path, done):
     left(NOTE)
     assert rows(path) == 1
     tract = opened("ok")
@@ -107,7 +107,7 @@ def test_a_turn_that_was_left_goes_on_where_nobody_wrote_into_the_store(opened, 
 
 
 @pytest.mark.parametrize("statement", [SENDS_INSTEAD, NO_RECORD, FORGED])
-def test_a_call_that_is_not_signed_is_asked_about_whatever_is_allowed(opened, left, path, done, statement):
+def test_an_unsigned_call_needs_approval_even_if_everything_is_allowed(opened, left, path, done, statement):
     left(NOTE)
     write_into(path, statement)
     tract = opened("ok")
@@ -120,7 +120,7 @@ def test_a_call_that_is_not_signed_is_asked_about_whatever_is_allowed(opened, le
     assert rows(path) == 0
 
 
-def test_nor_is_it_made_on_a_grant(opened, left, path, done):
+def test_a_standing_approval_does_not_cover_an_unsigned_call(opened, left, path, done):
     with opened(reply(None, SEND), "ok") as tract:
         tract.reviewer.channel = FakeChannel(
             lambda ticket: ticket.submit(Answer("approve", {"scope": "always"}, ticket.round_id), "panel")
@@ -132,14 +132,14 @@ def test_nor_is_it_made_on_a_grant(opened, left, path, done):
     assert done == ["send Bo"]
 
 
-def test_reading_is_asked_about_too(opened, left, path, done):
+def test_an_unsigned_read_only_call_needs_approval(opened, left, path, done):
     left(NOTE)
     write_into(path, SENDS_INSTEAD.replace('"name":"send"', '"name":"look"').replace('{"to":"Bo"}', "{}"))
     assert opened("ok").chat(None).outcome == "waiting"
     assert done == []
 
 
-def test_nothing_stays_of_calls_that_have_their_answers(opened, path, done):
+def test_no_signed_rows_remain_for_answered_calls(opened, path, done):
     tract = opened(reply(None, LOOK), reply(None, NOTE, SEND), "ok")
     allowing_all(tract)
     assert tract.chat("Go.").text == "ok"
@@ -147,7 +147,7 @@ def test_nothing_stays_of_calls_that_have_their_answers(opened, path, done):
     assert rows(path) == 0
 
 
-def test_where_nothing_can_be_signed_reading_goes_on(opened, monkeypatch, done):
+def test_read_only_calls_run_even_if_signing_fails(opened, monkeypatch, done):
     tract = opened(reply(None, LOOK), "ok")
     signer = type(tract.review.signer)
 
@@ -160,7 +160,7 @@ def test_where_nothing_can_be_signed_reading_goes_on(opened, monkeypatch, done):
 
 
 def other_calls(path, change):
-    """Have somebody else change the list of calls of the stored reply."""
+    """Change the list of calls of the stored reply, as another program would."""
     with closing(sqlite3.connect(path)) as connection:
         query = "SELECT commit_hash, metadata_json FROM commits WHERE metadata_json LIKE '%tool_calls%'"
         ((commit, text),) = connection.execute(query).fetchall()
@@ -189,8 +189,8 @@ def test_calls_are_signed_together(opened, left, path, done, change):
     assert done == []
 
 
-def test_a_call_whose_end_is_unknown_is_asked_about_until_that_is_decided(tmp_path, opened, path, done):
-    """Also where the one behind it was made meanwhile."""
+def test_a_call_with_an_unknown_outcome_needs_approval_until_it_is_decided(tmp_path, opened, path, done):
+    """Even if the next call has run in the meantime."""
     killed = tmp_path / "killed.db"
 
     def kill():

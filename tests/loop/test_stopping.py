@@ -1,4 +1,4 @@
-"""What ends a turn from outside counts from its first moment on, and blocks nobody."""
+"""A stop from outside works from the first moment of a turn, and blocks no caller."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ LOOK = call("look", {"city": "Rome"}, "c1")
 
 
 class Counter(ApproximateCounter):
-    """Counts, and does something when it is asked about a text: what the user says is counted before the turn begins."""
+    """A counter that calls a function when it counts a certain text. The question is counted before
+    the turn starts."""
 
     def __init__(self, text, then):
         self.text = text
@@ -77,7 +78,7 @@ def test_a_task_that_is_cancelled_before_anything_was_sent_sends_nothing():
         assert tract.chat(None).text == "Once."
 
 
-def test_the_event_loop_goes_on_while_a_cancelled_task_ends(talk, done):
+def test_the_event_loop_keeps_running_while_a_cancelled_task_ends(talk, done):
     begun, release, was_released = threading.Event(), threading.Event(), []
 
     def model(messages, **options):
@@ -128,13 +129,11 @@ def test_closing_ends_the_turns_as_stop_does(talk):
         ("seconds", "limit", "the limit of 0.5 seconds was exceeded"),
     ],
 )
-def test_the_late_reply_of_a_model_that_cannot_be_ended_is_kept_and_said_to_be_late(
-    talk, done, end, outcome, words
-):
+def test_the_late_reply_of_an_uninterruptible_model_is_kept_with_a_note(talk, done, end, outcome, words):
     replies = [reply(None, LOOK), reply("Sunny.")]
 
     def model(messages, **options):
-        with ModelCall() as asked:  # which tells that it should end; it does not
+        with ModelCall() as asked:  # it receives the stop signal and ignores it
             if end == "stop":
                 talk.loop.stop()
             with pytest.raises(LLMRequestError):
@@ -164,11 +163,12 @@ def test_a_model_that_cannot_be_ended_is_not_asked_again_after_stop(talk):
     assert (response.outcome, asked) == ("stopped", [1])
 
 
-# --- a call that changes something
+# --- a writing call
 
 
 def stopped_in(tract, client, begun):
-    """Have a turn in another thread, as a notebook does, stop it once a call has begun, and return how it ended."""
+    """Run a turn in another thread, as a notebook does; stop it once a call has begun; return the
+    response."""
     tract.configure_llm(client)
     with ThreadPoolExecutor(1) as pool:
         turn = pool.submit(tract.chat, "Go.", tools="full")
@@ -232,8 +232,8 @@ def test_a_call_that_ends_soon_has_its_answer(tract):
     ],
     ids=["sandbox", "kernel", "asks", "is-asked-about"],
 )
-def test_a_script_is_ended_and_what_it_asked_is_withdrawn(tract, backend, code, told, monkeypatch):
-    monkeypatch.setattr("tract_jupyter.concurrency._LEFT_AFTER", 20)  # however slow the machine is
+def test_stop_ends_a_script_and_withdraws_its_requests(tract, backend, code, told, monkeypatch):
+    monkeypatch.setattr("tract_jupyter.concurrency._LEFT_AFTER", 20)  # even on a slow machine
     begun, is_asked_about = threading.Event(), "not run" in told
 
     @tract.tool(read_only=True)

@@ -1,4 +1,4 @@
-"""A model acts until it has an answer; each step is stored, and what is done is not done again."""
+"""A model acts until it has an answer. Each step is stored, and completed calls are not repeated."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_calls_are_carried_out_until_there_is_an_answer(talk, script, done):
     assert client.asked[2][0][: len(client.asked[1][0])] == client.asked[1][0]
 
 
-def test_without_tools_it_is_one_step(tract, script, talk):
+def test_a_turn_without_tools_is_one_step(tract, script, talk):
     talk.loop.tools = None
     client = script("Fine.")
     response = talk.chat("How is it?")
@@ -104,13 +104,13 @@ def test_a_fault_in_the_first_request_sets_the_question_aside(talk, script):
         ({"choices": [{"message": {"content": ""}, "finish_reason": "length"}]}, "max_tokens"),
     ],
 )
-def test_nothing_is_no_answer(talk, script, response, words):
+def test_an_empty_reply_is_an_error(talk, script, response, words):
     script(response)
     with pytest.raises(LLMResponseError, match=words):
         talk.chat("?")
 
 
-def test_a_limit_of_steps_says_so_and_the_turn_goes_on(talk, script, done):
+def test_a_step_limit_is_reported_and_the_turn_can_continue(talk, script, done):
     script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(3)), "Done.")
     response = talk.chat("Go.", limits=Allowance(steps=2))
     assert (response.outcome, response.steps) == ("limit", 2)
@@ -135,8 +135,8 @@ def test_calls_over_the_limit_are_answered_without_being_made(talk, script, done
     ]  # fmt: skip
 
 
-def test_after_a_limit_the_count_begins_anew(talk, script, done):
-    """Also if the turn is left again, for another reason, after that."""
+def test_resuming_after_a_limit_starts_a_new_count(talk, script, done):
+    """Even if the turn stops again later for another reason."""
     script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(9)))
     limits = Allowance(steps=3)
     assert talk.chat("Go.", limits=limits).steps == 3
@@ -148,8 +148,8 @@ def test_after_a_limit_the_count_begins_anew(talk, script, done):
     assert "chat(None) continues with the same limits" in response.note
 
 
-def test_a_turn_that_goes_on_after_a_decision_or_a_crash_is_the_same_turn(tmp_path, script, talk, done):
-    """What it took before counts: requests, calls, tokens and money, also in another process."""
+def test_a_turn_resumed_after_a_decision_or_restart_keeps_its_usage(tmp_path, script, talk, done):
+    """Earlier requests, calls, tokens and money count, also in another process."""
 
     def opened():
         again = Tract.open(tmp_path / "t.db")
@@ -186,13 +186,13 @@ def test_a_turn_that_goes_on_after_a_decision_or_a_crash_is_the_same_turn(tmp_pa
         assert second.chat(None, limits=Allowance(usd=1)).text == "Done."
 
 
-def test_tokens_are_those_that_the_provider_reports(talk, script):
+def test_the_token_limit_uses_the_tokens_reported_by_the_provider(talk, script):
     usage = {"prompt_tokens": 20_000, "completion_tokens": 5}
     script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}"), usage=usage) for n in range(5)))
     assert talk.chat("Go.", limits=Allowance(tokens=30_000)).steps == 2
 
 
-def test_money_is_a_limit_where_the_price_is_known(talk, script):
+def test_a_money_limit_needs_known_prices(talk, script):
     script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(5)))
     talk.loop.price = None
     with pytest.raises(ContentError, match="needs prices"):
@@ -221,14 +221,14 @@ def test_the_same_call_with_the_same_outcome_is_made_twice(talk, script, done):
     assert talk.chat("Say something.").text == "I see."
 
 
-def test_two_calls_in_turn_are_noticed_too(talk, script, done):
+def test_two_alternating_calls_are_detected_as_a_repetition(talk, script, done):
     cities = ["Rome", "Oslo"] * 5
     script(*(reply(None, call("look", {"city": city}, f"c{n}")) for n, city in enumerate(cities)))
     response = talk.chat("Go.")
     assert (response.outcome, response.steps, len(done)) == ("repeat", 6, 4)
 
 
-def test_another_outcome_is_no_repetition(talk, script):
+def test_the_same_call_with_different_outcomes_is_not_a_repetition(talk, script):
     states = iter(["5 %", "20 %", "60 %", "100 %"])
 
     @talk.tool(read_only=True)
@@ -240,7 +240,7 @@ def test_another_outcome_is_no_repetition(talk, script):
     assert talk.chat("Go.").outcome == "answer"
 
 
-def test_ids_that_come_again_or_not_at_all_mix_nothing_up(talk, script):
+def test_repeated_or_missing_call_ids_are_made_unique(talk, script):
     client = script(
         reply(None, LOOK),
         reply(None, call("look", {"city": "Oslo"}, "c1"), call("look", {"city": "Kyiv"}, "c1")),
@@ -267,7 +267,7 @@ def test_a_users_function_takes_the_place_of_a_step(talk, script, done):
 
 
 @pytest.mark.parametrize("where", ["model", "loop"])
-def test_a_function_may_change_what_it_is_given(talk, where):
+def test_a_model_function_may_modify_the_messages_it_receives(talk, where):
     asked, replies = [], [reply(None, LOOK), reply(None, call("look", {"city": "Oslo"}, "c2")), "Done."]
 
     def model(messages, **options):
@@ -302,7 +302,7 @@ def test_each_step_may_have_operations_around_it(talk, script, done):
     assert len(client.asked) == 2
 
 
-def test_stop_ends_the_models_call_and_keeps_what_had_come(talk):
+def test_stop_ends_the_model_request_and_keeps_the_partial_reply(talk):
     came = threading.Event()
 
     class Slow:
@@ -324,7 +324,7 @@ def signal_of(talk):
     return talk.loop._running[0]
 
 
-def test_stopped_before_anything_came_the_question_is_open(talk, script):
+def test_a_stop_before_the_first_chunk_leaves_the_question_open(talk, script):
     class Silent:
         def chat(self, messages, **options):
             talk.loop.stop()
@@ -338,7 +338,7 @@ def test_stopped_before_anything_came_the_question_is_open(talk, script):
     assert [text for _, text in said(talk)] == ["Tell.", "Once."]
 
 
-def test_pause_ends_it_before_the_next_request(talk, script, done):
+def test_pause_ends_the_turn_before_the_next_request(talk, script, done):
     script(reply(None, LOOK), "Sunny.")
     talk.loop.carry_out = lambda call, make: (talk.loop.pause(), make())[1]
     response = talk.chat("How is it?")
@@ -362,7 +362,7 @@ def test_an_interrupt_leaves_no_call_without_an_answer(talk, script):
     assert "stopped by the user while it ran" in told(client)[1]
 
 
-def test_a_model_in_code_mode_is_told_once_how_to_write_scripts(talk, script, done):
+def test_code_mode_sends_the_script_instructions_once(talk, script, done):
     code = "print(tools.look(city='Rome'))\ntools.look(city='Oslo')"
     client = script(reply(None, call("notebook_execute", {"code": code})), "Sunny.", "Still.")
     talk.chat("How is it?", tools="code")
@@ -375,7 +375,7 @@ def test_a_model_in_code_mode_is_told_once_how_to_write_scripts(talk, script, do
     assert told(client)[0].startswith("sunny in Rome\n")
 
 
-def test_what_the_session_may_spend_ends_a_turn_that_has_begun(talk, script, done):
+def test_the_session_budget_ends_a_running_turn(talk, script, done):
     client = script(*(reply(None, call("look", {"city": f"c{n}"}, f"c{n}")) for n in range(9)))
     talk.costs.set_budget(tokens=60_000)
     client.replies[1]["usage"] = {"prompt_tokens": 59_990, "completion_tokens": 2}
@@ -387,7 +387,7 @@ def test_what_the_session_may_spend_ends_a_turn_that_has_begun(talk, script, don
     assert talk.chat(None).text == "Done."
 
 
-def test_a_question_that_was_set_aside_is_gone_on_with(talk, script):
+def test_a_question_that_was_set_aside_can_be_resumed(talk, script):
     script("Hello.", LLMRequestError("HTTP 500"), "Fine.")
     talk.chat("Hi")
     with pytest.raises(LLMRequestError):
@@ -418,7 +418,7 @@ def test_a_silent_model_is_not_waited_for_when_the_seconds_are_over(talk, pieces
 
 @pytest.fixture
 def checked(talk, spec):
-    """A profile with an operation that a person decides about before each request."""
+    """A profile with an operation before each request that needs the user's approval."""
     talk.register_operation(spec(unhandled="ask"))
     check = run_operation("check", "dynamic", operation="citation_check", fields={"urls": ["a"]}, order=1)
     return OperationProfile.of("p", [check])
@@ -429,7 +429,7 @@ def approve(talk):
     talk.reviewer.asked_here(waiting.pending_id).approve()
 
 
-def test_a_run_that_waits_within_a_turn_is_resumed_and_its_turn_goes_on(talk, script, checked, done):
+def test_a_waiting_run_in_a_turn_can_be_resumed_and_the_turn_continues(talk, script, checked, done):
     client = script(reply(None, LOOK), "Sunny.")
     with pytest.raises(UndecidedError, match=r"runs\.resume"):
         talk.chat("How is it?", profile=checked)
@@ -444,18 +444,18 @@ def test_going_on_takes_up_the_run_that_waits_at_each_step(talk, script, checked
     client = script(reply(None, call("look", {"city": "Rome"}, "a b/c")), "Sunny.")
     with pytest.raises(UndecidedError):
         talk.chat("How is it?", profile=checked)
-    with pytest.raises(UndecidedError):  # it still waits, and nothing is asked about twice
+    with pytest.raises(UndecidedError):  # the run still waits, without a second request
         talk.chat(None, profile=checked)
     assert (len(talk.runs()), len(client.asked)) == (1, 0)
     approve(talk)
-    with pytest.raises(UndecidedError):  # the next step has a run of its own
+    with pytest.raises(UndecidedError):  # the next step has its own run
         talk.chat(None, profile=checked)
     assert (len(talk.runs()), len(client.asked), done) == (2, 1, [("look", "Rome")])
     assert talk.runs()[0].status == "waiting"
     approve(talk)
     response = talk.chat(None, profile=checked)
     (sent,) = [one["tool_calls"][0]["id"] for one in client.last_messages if "tool_calls" in one]
-    assert sent.startswith("call")  # as of every reply in a turn, whatever the model wrote
+    assert sent.startswith("call")  # as for every reply in a turn, whatever id the model wrote
     assert (response.text, response.steps, done) == ("Sunny.", 2, [("look", "Rome")])
     assert [run.status for run in talk.runs()] == ["done", "done"]
     assert not talk.review.inbox()
@@ -478,7 +478,7 @@ def test_a_script_that_only_takes_another_time_repeats_itself(talk, script, done
     assert (response.outcome, response.steps, len(done)) == ("repeat", 4, 2)
 
 
-def test_a_turn_goes_on_with_the_tools_that_it_had(talk, script, done):
+def test_a_resumed_turn_keeps_its_tools(talk, script, done):
     talk.loop.tools = None
     script(reply(None, LOOK), reply(None, call("look", {"city": "Oslo"}, "c2")), "Sunny.")
     assert talk.chat("How?", tools="full", limits=Allowance(steps=1)).outcome == "limit"
@@ -487,7 +487,7 @@ def test_a_turn_goes_on_with_the_tools_that_it_had(talk, script, done):
     assert done == [("look", "Rome"), ("look", "Oslo")]
 
 
-def test_tools_of_a_profile_that_another_process_does_not_know_are_asked_for(tmp_path):
+def test_resuming_with_a_profile_unknown_to_this_process_needs_the_tools_argument(tmp_path):
     mine = ToolProfile("mine", {"status": ToolConfig()})
     client = ScriptedClient(reply(None, call("status", {}, "c1")), "Quiet.")
     store = tmp_path / "tract.db"

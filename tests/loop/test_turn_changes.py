@@ -31,7 +31,7 @@ class Notebook:
         return self.tract._parts.backups
 
     def turn(self, *codes, text="Do it"):
-        """Have a turn that runs these scripts, and return its question."""
+        """Run a turn with these scripts, and return its question."""
         self.tract.chat(text)
         question = self.tract.loop.turns()[-1].question
         recorder = self.tract.effects.recorder(lambda: question)
@@ -44,7 +44,7 @@ class Notebook:
         return question
 
     def digest(self):
-        """What the variables and the files hold."""
+        """The content of the variables and the files."""
         files = sorted(path for path in self.workspace.rglob("*") if path.is_file())
         contents = [(path.relative_to(self.workspace), path.read_bytes()) for path in files]
         return hashlib.sha256(repr((sorted(self.names.items()), contents)).encode()).hexdigest()
@@ -120,7 +120,7 @@ def test_the_preview_has_the_differences(notebook):
     assert {item.differences for item in done.items} == {None}
 
 
-def test_a_value_that_changed_since_stays_unless_it_is_forced(notebook):
+def test_a_value_changed_by_the_user_is_not_undone_without_force(notebook):
     question = notebook.turn("table = [1]", "other = 1")
     notebook.names["table"] = "of the user"
     assert states(notebook.tract.preview_undo(question))["table"] == "changed since"
@@ -201,7 +201,7 @@ def test_the_oldest_values_are_dropped_at_the_budget(notebook):
     assert "memory for earlier values is full" in str(notebook.tract.preview_undo(first))
 
 
-def test_what_was_not_saved_is_named(notebook):
+def test_the_undo_preview_names_unsaved_changes(notebook):
     notebook.tract.chat("Do it")
     question = notebook.tract.loop.turns()[-1].question
     notebook.tract.effects.recorder(lambda: question).left("the changes of a script")

@@ -20,13 +20,13 @@ from tract_jupyter.toolkit import Permission
 
 @pytest.fixture
 def world():
-    """What the tools have done to the world: bookings, in order."""
+    """The effects of the tools: bookings, in order."""
     return {"rooms": [], "log": [], "breaks": False}
 
 
 @pytest.fixture
 def desk(tract, world):
-    """A tract with a tool that can be reverted, one that cannot, and one that only reads."""
+    """A tract with a revertible tool, one that cannot be reverted, and a read-only tool."""
     define(tract, world)
     tract.loop.tools = "self"
     tract.executor.permission = lambda tool, actor: Permission.ALLOW
@@ -91,7 +91,7 @@ def test_a_turn_is_undone_with_its_calls_in_reverse_order(desk, world):
     assert said(desk) == [("user", "before")]
 
 
-def test_it_lists_what_cannot_be_undone(desk, world):
+def test_the_undo_preview_lists_calls_that_cannot_be_undone(desk, world):
     turn = chat(
         desk, "Tell them", call("notify", {"channel": "#birds"}), call("rooms", {}, "c2"),
         call("notify", {"channel": "#none"}, "c3"),
@@ -219,7 +219,7 @@ def test_a_revert_covers_the_calls_of_its_tool(desk, world):
     assert world["log"] == [("book", "A")]
 
 
-def test_it_says_what_stays_of_operations_and_agents(desk):
+def test_the_undo_preview_explains_which_effects_of_operations_and_agents_remain(desk):
     kernel, sandbox = (
         ActionDef("go", "Do it.", {}, "pending.approve()", isolation=place) for place in ("kernel", "sandbox")
     )
@@ -364,7 +364,7 @@ def with_tools(tract, folder):
 
 
 def prepared(folder):
-    """Have a turn that books two rooms and overwrites a file."""
+    """Run a turn that books two rooms and overwrites a file."""
     (folder / "work").mkdir(parents=True)
     path = folder / "work" / "a.csv"
     path.write_text("old")
@@ -411,10 +411,10 @@ def test_killed_between_the_steps_of_an_undo(tmp_path):
         folder = tmp_path / str(stop)
         assert (folder / "work" / "a.csv").read_text() == "old", stop
         lines = (folder / "log").read_text().split("\n")[:-1]
-        assert len(lines) == len(set(lines)), stop  # nothing twice
+        assert len(lines) == len(set(lines)), stop  # no line occurs twice
         with Tract.open(folder / "t.db") as tract:
             assert said(tract) == [("user", "before")], stop
             calls = [one for one in tract.effects.of(tract.effects.undone()[0].question) if one.tool]
-            # a revert with an unknown end does not run again by itself
+            # a revert with an unknown outcome does not run again automatically
             assert [one.state for one in calls].count("unknown") <= 1
             assert all(one.state in {"undone", "unknown"} for one in calls), stop

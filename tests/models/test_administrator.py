@@ -1,4 +1,4 @@
-"""The administrator's file: what it may say, and errors with their line."""
+"""The administrator's file: valid settings, and errors with line numbers."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_dangling_link_allows_nothing(tmp_path, monkeypatch, place):
         admin_limits()
 
 
-def test_a_file_in_the_place_of_the_folder_allows_nothing(tmp_path, monkeypatch):
+def test_a_file_in_place_of_the_admin_folder_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "limits").write_text("")
     monkeypatch.setattr("tract_jupyter.models.administrator.ADMIN_FILE", tmp_path / "limits" / "policy.toml")
     with pytest.raises(AdminLimitError, match="cannot be used"):

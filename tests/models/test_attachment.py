@@ -1,4 +1,4 @@
-"""What a file is, its bytes say; how many tokens it takes; how it is sent."""
+"""Attachments: the type comes from the bytes; token counts; the form that is sent."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IMAGES = {
 
 @pytest.mark.parametrize("media_type", IMAGES)
 @pytest.mark.parametrize("name", ["photo", "photo.PNG", "folder/photo.jpg", "photo.webp"])
-def test_the_type_of_an_image_is_that_of_its_content(media_type, name):
+def test_the_media_type_of_an_image_comes_from_its_content(media_type, name):
     file = AttachedFile.of(name, IMAGES[media_type](20, 10))
     one = file.attachment
     assert (one.name, one.media_type, one.kind, one.size) == (name, media_type, "image", len(file.data))
@@ -51,13 +51,13 @@ def test_the_type_of_an_image_is_that_of_its_content(media_type, name):
         ("a.csv", "text/csv"), ("a.json", "application/json"), ("a.py", "text/x-python"), ("a.svg", "text/plain"),
     ],
 )  # fmt: skip
-def test_the_type_of_a_text_is_that_of_its_name(name, media_type):
+def test_the_media_type_of_a_text_comes_from_its_name(name, media_type):
     file = AttachedFile.of(name, "é\n<svg/>".encode())
     assert (file.attachment.media_type, file.attachment.kind) == (media_type, "text")
     assert f'of="{name}" what="file, {media_type}, 2 lines">\né\n<svg/>\n' in file.text
 
 
-def test_a_mark_of_the_byte_order_is_no_part_of_a_text():
+def test_a_byte_order_mark_is_removed_from_text():
     assert ">\nx\n" in AttachedFile.of("a.txt", b"\xef\xbb\xbfx").text
 
 
@@ -84,12 +84,12 @@ def test_a_mark_of_the_byte_order_is_no_part_of_a_text():
         ("\x1b[31m\u202ea.txt", b"", r"'\\ufffd\[31m\\ufffda.txt'|'\ufffd\[31m\ufffda.txt' is empty"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_attached(name, data, told):
+def test_invalid_attachments_are_refused(name, data, told):
     with pytest.raises(AttachmentError, match=told):
         AttachedFile.of(name, data)
 
 
-def test_what_base64_makes_of_the_largest_image_is_what_providers_take():
+def test_the_largest_image_in_base64_fits_the_limit_of_providers():
     assert len(base64.b64encode(bytes(MOST_BYTES))) <= 5_000_000
 
 
@@ -155,7 +155,7 @@ def test_the_tokens_of_a_text_are_counted():
     assert file.tokens(len) == len(file.text) > 7
 
 
-# --- how they are sent
+# --- the form that is sent
 
 FILES = [
     AttachedFile.of("a.png", png(2, 2)),

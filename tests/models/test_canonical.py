@@ -29,7 +29,7 @@ def shuffled(value: Any) -> Any:
 
 
 @given(JSON)
-def test_what_is_written_reads_back_the_same(value):
+def test_canonical_json_reads_back_unchanged(value):
     assert json.loads(canonical_json(value)) == value
     assert plain(value) == value
 
@@ -77,8 +77,8 @@ def test_other_objects_are_refused(value):
 
 
 @pytest.mark.parametrize("key", [1, 1.5, True, None, (1, 2)])
-def test_a_key_that_is_no_string_is_refused(key):
-    # json would write 1 as "1": two different values, one fingerprint
+def test_a_key_that_is_not_a_string_is_refused(key):
+    # json would write 1 as "1", so two different values would have one fingerprint
     with pytest.raises(ContentError, match="is not a string"):
         canonical_json({"outer": [{key: "x"}]})
 

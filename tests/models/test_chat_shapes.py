@@ -60,7 +60,7 @@ def test_a_context_gives_the_same_shapes(messages: list[Message]):
 
 
 class Growing(list):
-    """A list of messages that only grows, as contexts have it."""
+    """A list of messages that only grows, like the one in a context."""
 
     def __init__(self, messages, rendering):
         super().__init__(messages)
@@ -68,7 +68,7 @@ class Growing(list):
 
 
 @given(contexts)
-def test_what_is_rendered_once_is_what_would_be_rendered_now(messages: list[Message]):
+def test_cached_rendering_equals_fresh_rendering(messages: list[Message]):
     rendering = Rendering()
     for count in [*range(len(messages) + 1), len(messages) // 2]:
         now = messages[:count]
@@ -87,13 +87,13 @@ def test_a_call_without_a_json_form_leaves_nothing_behind():
     assert sent_messages(Growing([USER, ASKS, ANSWER], rendering)) == openai_messages([USER, ASKS, ANSWER])
 
 
-def test_a_failure_is_told_to_those_who_have_a_place_for_it():
+def test_the_error_flag_is_only_in_formats_that_support_it():
     messages = [USER, ASKS, ANSWER._replace(is_error=True)]
     assert [one.get("is_error") for one in sent_messages(messages)] == [None, None, True]
     assert "is_error" not in openai_messages(messages)[-1]
 
 
-def test_what_was_handed_out_may_be_changed():
+def test_changes_by_the_caller_do_not_change_the_cached_rendering():
     rendering, messages = Rendering(), [USER, ASKS, ANSWER]
     sent = sent_messages(Growing(messages, rendering))
     sent[0]["content"] = sent[1]["tool_calls"][0]["function"]["arguments"] = "other"
@@ -132,7 +132,7 @@ def test_an_answer_moves_up_to_its_call():
     assert [message["role"] for message in shaped] == ["assistant", "tool", "user"]
 
 
-def test_an_id_that_comes_again_belongs_to_the_latest_call_and_gets_another():
+def test_a_repeated_call_id_belongs_to_the_latest_call_and_is_renamed():
     first, second = ANSWER, Message("tool", "sun", tool_call_id="a")
     _, one, _, two = openai_messages([ASKS, first, ASKS, second])
     assert (one["content"], two["content"]) == ("rain", "sun")
@@ -171,7 +171,7 @@ def test_an_answer_without_its_call_is_the_users(message: Message, text: str):
     assert anthropic_messages([message]) == {"messages": [{"role": "user", "content": text}]}
 
 
-def test_an_answer_before_its_call_is_none():
+def test_a_result_before_its_call_is_sent_as_a_user_message():
     assert [m["role"] for m in openai_messages([ANSWER, ASKS])] == ["user", "assistant"]
 
 
@@ -208,7 +208,7 @@ def test_an_id_is_made_to_fit(given_id: str):
     check_anthropic(anthropic_messages(messages))
 
 
-def test_openai_takes_the_ids_of_its_kin_as_they_are():
+def test_call_ids_of_compatible_servers_are_sent_to_openai_unchanged():
     call = ToolCall("functions.f:0", "f")
     assert (
         openai_message(Message("assistant", "", tool_calls=(call,)))["tool_calls"][0]["id"] == "functions.f:0"
@@ -268,6 +268,6 @@ def test_a_tool_for_anthropic():
 @pytest.mark.parametrize(
     "tool", [{}, {"name": "f", "input_schema": {}}, {"function": "f"}, {"function": {"name": 1}}]
 )
-def test_what_is_no_tool(tool: dict[str, object]):
+def test_an_invalid_tool_is_refused(tool: dict[str, object]):
     with pytest.raises(ContentError, match="not a tool in OpenAI's shape"):
         anthropic_tool(tool)

@@ -26,7 +26,7 @@ from tract_jupyter.models import (
     validate_content,
 )
 
-# model, role of its message, text of its message, priority it starts with
+# model, role of its message, text of its message, initial priority
 KINDS: list[tuple[Content, str, str, Priority]] = [
     (InstructionContent(text="be brief"), "system", "be brief", Priority.PINNED),
     (DialogueContent(role="user", text="hi", name="ann"), "user", "hi", Priority.NORMAL),
@@ -81,7 +81,7 @@ def test_dialogue_has_four_roles(role: str):
 
 INVALID: list[tuple[Any, str]] = [
     ({}, "content_type"),
-    ({"content_type": "poem", "text": "x"}, "dialogue"),  # names what it could have been
+    ({"content_type": "poem", "text": "x"}, "dialogue"),  # the error suggests a valid type
     ({"content_type": "dialogue", "text": "x"}, "role: Field required"),
     ({"content_type": "dialogue", "role": "robot", "text": "x"}, "role"),
     ({"content_type": "dialogue", "role": "user", "text": 5}, "text: Input should be a valid string"),
@@ -111,8 +111,8 @@ def test_a_model_that_was_never_validated_is_validated():
         validate_content(unchecked)
 
 
-def test_the_base_class_and_kinds_of_ones_own_are_refused():
-    # they could be committed, and then the history could not be compiled
+def test_the_base_class_and_custom_content_types_are_refused():
+    # otherwise they could be committed, and the history could not be compiled
     class Poem(Content):
         content_type: str = "poem"
         text: str = ""
@@ -131,7 +131,7 @@ def test_models_do_not_change():
 
 
 class Text(str):
-    """A text of a subclass."""
+    """A subclass of str."""
 
     __slots__ = ()
 
@@ -163,7 +163,7 @@ DIALOGUE = {"content_type": "dialogue", "role": "user", "text": "hi"}
     ids=repr,
 )
 def test_a_text_is_valid_exactly_if_its_model_is(content: Any):
-    """Most contents are texts, which are checked without their models."""
+    """Most contents are texts, which are validated without their models."""
     try:
         valid = validate_content(content)
     except ContentError as error:

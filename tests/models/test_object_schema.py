@@ -1,4 +1,4 @@
-"""What providers of models are told of a JSON Schema: an object, whatever it combines."""
+"""The form of a JSON Schema for model providers: always an object, without combinations."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ POINT = {"type": "object", "properties": {"x": NUMBER}, "required": ["x"]}
         ),
     ],
 )
-def test_it_is_of_an_object_and_combines_nothing(schema, told):
+def test_object_schema_is_an_object_without_combinations(schema, told):
     assert SchemaParameters("go", schema).object_schema == told
 
 
-def test_of_what_refers_to_a_place_that_is_left_out_nothing_is_said():
+def test_a_reference_to_a_removed_place_becomes_an_empty_schema():
     schema = {"allOf": [{"properties": {"a": {"$ref": "#/allOf/0/properties/b"}, "b": TEXT}}]}
     assert SchemaParameters("go", schema).object_schema["properties"] == {"a": {}, "b": TEXT}
 
 
-def test_our_own_are_told_as_they_are():
+def test_object_schema_of_our_own_parameters_is_unchanged():
     def go(a: int, b: list[str] | None = None) -> None: ...
 
     parameters = Parameters.of(go)
@@ -67,7 +67,7 @@ def test_our_own_are_told_as_they_are():
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(argument_schemas())
-def test_any_schema_comes_to_one_that_can_be_used(schema):
+def test_object_schema_of_any_schema_is_valid(schema):
     try:
         parameters = SchemaParameters("go", schema)
     except SpecError:
@@ -76,4 +76,4 @@ def test_any_schema_comes_to_one_that_can_be_used(schema):
     assert told["type"] == "object"
     assert not {"$ref", "anyOf", "oneOf", "allOf", "not", "enum", "const", "if"} & told.keys()
     assert set(told["properties"]) == set(parameters.names) or told["properties"] == schema["properties"]
-    JsonSchema(told)  # every reference in it leads somewhere
+    JsonSchema(told)  # every reference in it can be resolved

@@ -1,4 +1,4 @@
-"""Arguments that a JSON Schema describes: accepted as it says, told in our words, and bounded in what they cost."""
+"""Arguments described by a JSON Schema: validation, readable errors, and limits of time and size."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def made(properties, *required, **more) -> SchemaParameters:
 
 
 @pytest.mark.parametrize("case", named(VECTORS["usable"]))
-def test_what_is_accepted_and_what_is_refused(case):
+def test_values_are_accepted_or_refused_as_the_vectors_say(case):
     parameters = SchemaParameters("f", case["schema"])
     for values in case["accepts"]:
         accepted = parameters.validate(values)
@@ -51,7 +51,7 @@ def test_what_is_accepted_and_what_is_refused(case):
 
 
 @pytest.mark.parametrize("case", named(VECTORS["usable"]))
-def test_the_schema_stays_as_it_was_given(case):
+def test_the_schema_of_the_parameters_is_not_changed(case):
     parameters = SchemaParameters("f", case["schema"])
     parameters.json_schema.clear()
     assert json.dumps(parameters.json_schema) == json.dumps(case["schema"])
@@ -67,7 +67,7 @@ def test_the_signature_has_all_names(case):
 
 
 @pytest.mark.parametrize("case", named(VECTORS["usable"]))
-def test_what_is_accepted_is_of_the_type(case):
+def test_accepted_values_have_the_type_of_their_parameter(case):
     parameters = SchemaParameters("f", case["schema"])
     for values in case["accepts"]:
         accepted = parameters.validate(values)
@@ -75,7 +75,7 @@ def test_what_is_accepted_is_of_the_type(case):
 
 
 @pytest.mark.parametrize("case", named(VECTORS["refused"]))
-def test_what_is_no_usable_schema_is_refused(case):
+def test_an_unusable_schema_is_refused(case):
     with pytest.raises(SpecError) as caught:
         SchemaParameters("f", case["schema"])
     assert str(caught.value).startswith("f: ")
@@ -86,7 +86,7 @@ def test_what_is_no_usable_schema_is_refused(case):
 
 
 def exactly(schema):
-    """jsonschema's validator, for which 1.0 is no integer, as for ours."""
+    """jsonschema's validator, changed so that 1.0 is not an integer, as in ours."""
     draft = jsonschema.Draft202012Validator
     types = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
     return extend(draft, type_checker=types)(schema)
@@ -101,11 +101,11 @@ def parameters_or_none(schema) -> SchemaParameters | None:
 
 @SLOW
 @given(argument_schemas(), st.dictionaries(NAMES, VALUES, max_size=4))
-def test_what_is_accepted_is_what_jsonschema_accepts(schema, values):
+def test_validation_agrees_with_jsonschema(schema, values):
     parameters = parameters_or_none(schema)
     if parameters is None:
         return
-    # where ours is stricter (unknown names) or more lenient (None leaves out), it says so
+    # leave out the cases where ours is stricter (unknown names) or more lenient (None omits)
     values = {name: v for name, v in values.items() if name in parameters.names and v is not None}
     try:
         accepted = parameters.validate(values)
@@ -164,7 +164,7 @@ def test_a_union_of_everything_is_anything():
     assert p.fits([1])
 
 
-def test_parameters_say_what_they_are_for():
+def test_parameters_have_types_defaults_and_descriptions():
     query, limit, sites, _ = made({
         "limit": {"type": "integer", "default": 3, "description": "How\nmany.  "}, "query": {"type": "string"},
         "sites": {"type": "array"}, "odd": {"type": "integer", "default": "x"},
@@ -184,7 +184,7 @@ def test_a_long_or_hostile_description_is_made_fit():
 # --- calls
 
 
-def test_what_must_be_given_can_be_given_by_position():
+def test_required_parameters_can_be_passed_by_position():
     parameters = made({"a": {}, "from": {}, "c": {}}, "a", "from")
     assert parameters.signature_text() == "(a: Any, from_: Any, *, c: Any = None)"
     assert [p.kind.name for p in parameters.signature().parameters.values()][1:] == [
@@ -218,7 +218,7 @@ def test_open_schemas_take_other_names():
     assert parameters.validate(parameters.bind((), {"a": 1, "z": 2})) == {"a": 1, "z": 2}
 
 
-def test_none_leaves_out_what_may_be_left_out():
+def test_none_omits_an_optional_parameter():
     parameters = made(
         {"a": {"type": "string"}, "b": {"type": ["string", "null"]}, "c": {"type": "integer", "default": 1}}
     )
@@ -250,13 +250,13 @@ def test_the_order_within_an_object_is_kept():
         ({"a": {1: 2}}, "'a': the value has no JSON form: the key 1 is not a string"),
     ],
 )  # fmt: skip
-def test_what_is_no_json_is_refused(values, words):
+def test_values_that_are_not_json_are_refused(values, words):
     with pytest.raises(ParameterError) as caught:
         made({"a": {}}).validate(values)
     assert words in str(caught.value)
 
 
-def test_all_problems_are_told_but_not_endlessly():
+def test_all_problems_are_reported_up_to_a_limit():
     names = [f"p{number}" for number in range(100)]
     with pytest.raises(ParameterError) as caught:
         made({name: {"type": "string"} for name in names}, *names).validate(
@@ -288,7 +288,7 @@ def test_a_pattern_takes_linear_time(pattern):
             limited(30, lambda p=properties, v=values: made(p).validate(v))
 
 
-def test_what_grows_beyond_measure_ends_in_time(monkeypatch):
+def test_an_exponentially_growing_schema_ends_with_a_timeout(monkeypatch):
     monkeypatch.setattr("tract_jupyter.models.schema.json_schema.SECONDS", 0.05)
     defined = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(22)}
     growing = {"$defs": {**defined, "d22": {"type": "string"}}}
@@ -299,7 +299,7 @@ def test_what_grows_beyond_measure_ends_in_time(monkeypatch):
         limited(30, lambda: made({"a": {"$ref": "#/$defs/d0", "default": "x"}}, **growing))
 
 
-def test_deep_values_are_told():
+def test_too_deeply_nested_values_are_refused():
     parameters = made({"a": {"$ref": "#/$defs/l"}}, **{"$defs": {"l": {"items": {"$ref": "#/$defs/l"}}}})
     value: Any = []
     for _ in range(150):

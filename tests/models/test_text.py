@@ -1,6 +1,6 @@
-"""Text of unknown origin is shown so that nothing hides in it."""
+"""Text of unknown origin is displayed without hidden characters."""
 
-# ruff: noqa: RUF001 # such characters are the cases
+# ruff: noqa: RUF001 # the tests use such characters
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tract_jupyter.models import (
 
 
 @pytest.mark.parametrize("hidden", [
-    "\x00", "\x1b", "\r", "\x0c", "\x85", "\x9b", "\u2028", "\ud800",  # a terminal's, and what ends a line somewhere
-    "\u202e", "\u2066", "\u200e", "\u061c", "\u206f",  # what turns text around
-    "\u200b", "\u200d", "\u2060", "\ufeff", "\xad", "\u034f", "\U000e0041", "\U000e0100", "\ufe0f",  # of no width
-    "\u3164", "\u115f", "\uffa0", "\u2800", "\ufffc", "\U00016fe4", "\U0001d159",  # seen as nothing
+    "\x00", "\x1b", "\r", "\x0c", "\x85", "\x9b", "\u2028", "\ud800",  # control characters and line ends
+    "\u202e", "\u2066", "\u200e", "\u061c", "\u206f",  # text direction
+    "\u200b", "\u200d", "\u2060", "\ufeff", "\xad", "\u034f", "\U000e0041", "\U000e0100", "\ufe0f",  # zero width
+    "\u3164", "\u115f", "\uffa0", "\u2800", "\ufffc", "\U00016fe4", "\U0001d159",  # invisible
     "\u2065", "\ufff0", "\U0001bca0", "\U00013430", "\U00013439", "\U000110bd", "\U000e0fff", "\ufe00", "\u0600",
 ])  # fmt: skip
-def test_what_cannot_be_seen_is_marked_and_columns_stay(hidden):
+def test_each_hidden_character_is_replaced_by_one_marker(hidden):
     assert printable(f"a{hidden}b") == "a\ufffdb"
 
 
 @pytest.mark.parametrize("text", ["", "a\tb\nc", "é ä 漢字 مرحبا שלום", "a\u0301", "⚠\ufe0f done ✔"])
-def test_other_text_stays(text):
+def test_visible_text_is_not_changed(text):
     assert printable(text) == text
 
 
@@ -45,11 +45,11 @@ def test_other_text_stays(text):
     ("1\ufe0f", "1\ufffd"), ("!\ufe0f", "!\ufffd"), ("→\ufe0f", "→\ufffd"), ("漢\U000e0100\U000e0101", "漢\U000e0100\ufffd"),
     ("\u2764\ufe01", "\u2764\ufffd"), ("\ufe0f", "\ufffd"),
 ])  # fmt: skip
-def test_a_variation_selector_stays_behind_an_emoji_or_an_ideograph_only(text, shown):
+def test_a_variation_selector_is_kept_only_after_an_emoji_or_ideograph(text, shown):
     assert printable(text) == shown
 
 
-def test_all_that_is_ignorable_or_of_the_category_cf_is_marked():
+def test_all_ignorable_and_format_characters_are_marked():
     ignorable = [
         0xAD, 0x34F, 0x61C, range(0x115F, 0x1161), range(0x17B4, 0x17B6), range(0x180B, 0x1810), range(0x200B, 0x2010),
         range(0x202A, 0x202F), range(0x2060, 0x2070), 0x3164, range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0,
@@ -94,7 +94,7 @@ def test_the_line_ends_of_windows_are_line_ends():
     assert printable("a\r\nb") == "a\nb"
 
 
-def test_it_is_cut_first():
+def test_text_is_shortened_before_it_is_marked():
     assert printable("ab\x1bcd", 3) == "ab\ufffd"
 
 

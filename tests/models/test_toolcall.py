@@ -48,6 +48,6 @@ def test_no_arguments(arguments: object):
         None,
     ],
 )
-def test_what_is_no_tool_call(data: object):
+def test_an_invalid_tool_call_is_refused(data: object):
     with pytest.raises(ContentError, match="this is not a tool call"):
         ToolCall.from_dict(data)  # type: ignore[arg-type]

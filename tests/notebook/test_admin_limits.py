@@ -64,7 +64,7 @@ def test_mcp_servers(tract, admin_file, limits):
 
 
 @pytest.mark.parametrize("setting", [{"env": {"PYTHONPATH": "/evil"}}, {"cwd": "/evil"}])
-def test_an_allowed_command_of_an_mcp_server_runs_as_it_is(tract, admin_file, setting):
+def test_an_allowed_mcp_command_cannot_get_another_env_or_cwd(tract, admin_file, setting):
     allowed = command("honest")
     admin_file.write_text(f"mcp_servers = [{shlex.join(allowed)!r}]")
     with pytest.raises(AdminLimitError, match=f"do not allow {next(iter(setting))}.* Leave"):
@@ -85,7 +85,7 @@ def test_an_allowed_command_of_an_mcp_server_runs_as_it_is(tract, admin_file, se
         ("*", "http://mcp.example.org/a"),
     ],
 )
-def test_a_wildcard_stays_within_one_part_of_a_url(admin_file, pattern, url):
+def test_a_wildcard_matches_only_within_one_part_of_a_url(admin_file, pattern, url):
     admin_file.write_text(f"mcp_servers = ['{pattern}']")
     with pytest.raises(AdminLimitError, match=ASKS):
         admin_limits().check_mcp_url(url)

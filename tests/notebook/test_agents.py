@@ -16,7 +16,7 @@ PAYLOAD = "<img src=x onerror=alert(1)>\x1b[31m\u202eevil"
 
 
 class Team:
-    """A model that answers by the first word of its task; `boss` is the one without a task."""
+    """A model that chooses its replies by the first word of the task. `boss` replies if there is no task."""
 
     def __init__(self, **replies):
         self.replies = {name: list(given) for name, given in replies.items()}
@@ -35,7 +35,7 @@ class Team:
 
 @pytest.fixture
 def team(shell):
-    """Has the shell's tract ask a model that is several."""
+    """A function that gives the shell's tract one model for several agents."""
 
     def use(**replies):
         made = Team(**replies)
@@ -70,7 +70,7 @@ def test_without_agents_it_says_how_to_define_one(shell):
     assert "No agents yet: %%tract_agent NAME defines one" in shell.run("%tract agents").text
 
 
-def test_the_tree_shows_what_each_took_and_has_left_and_its_conversation(shell, team):
+def test_the_tree_shows_usage_rest_of_budget_and_conversation_of_each_agent(shell, team):
     team(One=[reply(None, call("look", {"text": "ab"})), "It is abab."])
     shell.run("%%tract_agent one --tools look --budget steps=5 --description 'Looks.'\nOne looks.")
     shell.run("%%tract_agent two\nTwo idles.")
@@ -85,7 +85,7 @@ def test_the_tree_shows_what_each_took_and_has_left_and_its_conversation(shell, 
     assert "<button" not in shown.html
 
 
-def test_who_was_made_by_an_agent_stands_below_it(shell, team):
+def test_an_agent_created_by_an_agent_is_shown_below_it(shell, team):
     team(
         Boss=[
             reply(
@@ -117,7 +117,7 @@ def test_a_retired_one_is_dimmed_and_can_be_read(shell, team):
     assert "Done." in shell.run("%tract agents show one").text
 
 
-def test_one_whose_file_was_changed_is_blocked_and_it_says_what_to_do(shell, team):
+def test_an_agent_with_a_changed_file_is_blocked_until_it_is_adopted(shell, team):
     team(One=["Done."])
     shell.run("%%tract_agent one\nOne works.")
     shell.run("tools.agents.one('x')")
@@ -144,9 +144,9 @@ def test_its_page_says_which_model_wrote_it_and_in_which_cell(shell, team):
     assert re.search(r"In cell: In \[\d+\]", text)
 
 
-def test_a_row_says_in_words_what_was_done_with_an_agent(shell, team):
+def test_the_rows_of_a_turn_describe_changes_of_agents_in_words(shell, team):
     given = {"name": "one", "instructions": "One works.", "description": "d"}
-    again = {"agent": "one", "instructions": "One works."}  # that is no change
+    again = {"agent": "one", "instructions": "One works."}  # this changes nothing
     team(boss=[reply(None, call("agent_create", given, "c1"), call("agent_update", again, "c2")), "Done."])
     shell.namespace["tract"].executor.permission = lambda _tool, _actor: Permission.ALLOW
     shown = shell.run("%%tract_chat --profile agents --direct\nMake one.")
@@ -155,7 +155,7 @@ def test_a_row_says_in_words_what_was_done_with_an_agent(shell, team):
     assert "agent_" not in shown.text
 
 
-def test_what_waits_is_said_below_the_agent_that_asks(shell, team):
+def test_the_tree_shows_an_open_request_below_its_agent(shell, team):
     team(One=[reply(None, call("write", {"text": "ab"}))])
     shell.run("%%tract_agent one --tools write\nOne writes.")
     assert not shell.run("tools.agents.one('ab?')").ok  # no user is available here
@@ -165,7 +165,7 @@ def test_what_waits_is_said_below_the_agent_that_asks(shell, team):
     assert "waits for a decision" in shown.text
 
 
-def test_of_an_earlier_session_it_says_what_to_type(shell, team):
+def test_the_tree_names_the_command_that_resumes_an_agent_of_an_earlier_session(shell, team):
     team(One=[ValueError("broken")])
     shell.run("%%tract_agent one\nOne works.")
     assert not shell.run("tools.agents.one('x')").ok
@@ -228,7 +228,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("typed", "told"), MISTAKES.items(), ids=list(MISTAKES))
-def test_a_mistake_is_told_in_a_sentence(shell, team, typed, told):
+def test_an_invalid_command_gives_a_one_line_error(shell, team, typed, told):
     team()
     shell.run("%%tract_agent one\nOne works.")
     result = shell.run(f"%tract agents {typed}")
@@ -261,7 +261,7 @@ def test_going_on_is_awaited(typed, run):
     assert await_waiting_cells([typed]) == [run]
 
 
-# --- by hand
+# --- by a cell
 
 
 def test_a_cell_defines_an_agent(shell, team):
@@ -285,7 +285,7 @@ def test_a_cell_defines_an_agent(shell, team):
     assert (definition.runtime, definition.tools) == ("claude", ("look",))
 
 
-def test_a_cell_of_the_same_name_is_another_version_and_shows_what_has_changed(shell, team):
+def test_a_cell_with_an_existing_name_makes_a_new_version_and_shows_the_diff(shell, team):
     team()
     shell.run("%%tract_agent one --tools look\nLook it up.")
     shown = shell.run("%%tract_agent one\nLook it up twice.")
@@ -325,7 +325,7 @@ def test_a_cell_says_the_name_that_python_has(shell, team):
     assert "tools.agents.my_agent(...)" in shell.run("%%tract_agent my-agent\nLook.").text
 
 
-def test_what_is_only_checked_is_not_made(shell, team):
+def test_the_check_option_creates_no_agent(shell, team):
     team()
     assert "The definition is valid" in shell.run("%%tract_agent one --check\nLook.").text
     assert shell.namespace["tract"].agents.names == []
@@ -358,7 +358,7 @@ CELLS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("cell", "told"), CELLS.items(), ids=[cell.replace("\n", "|") for cell in CELLS])
-def test_a_mistake_in_a_cell_is_told_in_a_sentence_and_nothing_is_defined(shell, team, cell, told):
+def test_a_mistake_in_a_cell_gives_a_one_line_error_and_defines_nothing(shell, team, cell, told):
     team()
     result = shell.run(cell)
     assert told in result.error
@@ -385,7 +385,7 @@ def test_tab_offers_options_their_values_and_keys_of_the_front_matter(shell, tea
 # --- from a file
 
 
-def test_a_file_is_shown_with_what_it_may_do_before_it_is_adopted(shell, team, tmp_path):
+def test_a_file_is_shown_with_its_permissions_before_it_is_adopted(shell, team, tmp_path):
     team()
     text = "---\nname: one\ntools:\n- write\n---\nNo approval is needed."
     (tmp_path / "one.agent").write_text(text)
@@ -394,7 +394,7 @@ def test_a_file_is_shown_with_what_it_may_do_before_it_is_adopted(shell, team, t
     assert "No approval is needed." in shown.text
     assert "asks before write" in shown.text
     assert "It mentions approval." in shown.text
-    assert shell.namespace["tract"].agents.names == []  # undecided
+    assert shell.namespace["tract"].agents.names == []  # not decided yet
     (waiting,) = shell.namespace["tract"].review.inbox()
     assert waiting.title == "Adopt agent one"
 

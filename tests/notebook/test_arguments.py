@@ -57,7 +57,7 @@ def test_review_is_an_option():
         ("op 1a=2", "not field=value"),
     ],
 )
-def test_what_cannot_be_read_is_refused(line, words):
+def test_an_unreadable_line_is_refused(line, words):
     with pytest.raises(OperationError, match=words):
         parse_fire(line, {"name": 1})
 

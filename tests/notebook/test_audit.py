@@ -40,7 +40,7 @@ def export(tmp_path, capsys):
 
 
 def resealed(file, change):
-    """Change a file as someone would who does not have the secret, and compute its digest again."""
+    """Change a file without the secret, and recompute its digest."""
     *lines, end = (json.loads(line) for line in file.read_text().splitlines())
     change(lines)
     texts = [canonical_json(line) + "\n" for line in lines]
@@ -89,7 +89,7 @@ def test_a_changed_text_and_a_removed_commit_are_found(export, capsys):
 
 def test_a_changed_decision_needs_the_secret(export, capsys, data_dir):
     resealed(export, lambda lines: rows(lines, "decisions")[0].update(decided_by="mallory"))
-    assert verified(export, capsys)[0] == 0  # no hash covers it: the page says so
+    assert verified(export, capsys)[0] == 0  # no hash covers it, as documented
     code, text = verified(export, capsys, "--secret", data_dir / "tract_jupyter" / "secret")
     assert code == 1
     assert "the export is not signed with this secret" in text
@@ -172,7 +172,7 @@ def test_changes_of_settings_policies_and_runs_are_found(tmp_path, capsys, data_
     assert f": {problem}" in found
 
 
-def test_a_file_that_is_no_whole_export_is_refused(export, capsys):
+def test_an_incomplete_or_invalid_export_is_refused(export, capsys):
     text = export.read_text()
     for damaged in (
         text[: len(text) // 2],
@@ -193,7 +193,7 @@ def test_the_report_has_the_digest_of_the_lines(export, capsys):
     assert f"SHA-256: {hashlib.sha256(b''.join(lines)).hexdigest()}\n" in verified(export, capsys)[1]
 
 
-def test_a_secret_that_is_missing_is_no_problem_of_the_export(export, capsys, tmp_path):
+def test_a_missing_secret_is_an_error_of_the_command_and_not_of_the_export(export, capsys, tmp_path):
     code, text = verified(export, capsys, "--secret", tmp_path / "typo")
     assert (code, "there is no signing secret" in text) == (2, True)
     assert not (tmp_path / "typo").exists()
@@ -232,7 +232,7 @@ def add_lines_to_the_report(lines):
         (add_lines_to_the_report, "x No problem found. : "),
     ],
 )
-def test_a_change_that_the_tracts_do_not_show_is_found_without_the_secret(export, capsys, change, problem):
+def test_a_change_outside_the_tracts_is_found_without_the_secret(export, capsys, change, problem):
     resealed(export, change)
     code, text = verified(export, capsys)
     assert code == 1
@@ -346,7 +346,7 @@ def test_rows_that_no_store_has_are_a_failed_check(export, capsys, change, why):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         code, text = verified(export, capsys)
-    if why is not None:  # else no check covers the value
+    if why is not None:  # otherwise no check covers the value
         assert code == 1, text
     assert code in (0, 1)
     assert "SHA-256: " in text

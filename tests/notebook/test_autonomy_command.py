@@ -6,7 +6,7 @@ import pytest
 from IPython.core.completer import CompletionContext
 
 
-def test_it_is_seen_and_set(shell):
+def test_the_command_shows_and_sets_the_level(shell):
     assert "Policies and orchestrators ask you before each change" in shell.run("%tract autonomy").text
     assert "destructive actions still need your approval" in shell.run("%tract autonomy autonomous").text
     assert "including destructive actions" in shell.run("%tract autonomy --destructive").text
@@ -20,7 +20,7 @@ def test_it_is_seen_and_set(shell):
     assert shell.run("print(tract.autonomy)").text == "<Autonomy: manual at most>\n"
 
 
-def test_an_orchestrator_with_lower_settings_is_told(shell):
+def test_the_command_reports_a_lower_ceiling_of_the_orchestrator(shell):
     told = shell.run("%tract autonomy autonomous").text
     assert "The settings of the orchestrator limit it to the level collaborative" in told
     shell.run("from tract_jupyter import OrchestratorConfig")
@@ -38,7 +38,7 @@ def test_an_orchestrator_with_lower_settings_is_told(shell):
         ("sky --destructive", "is not a level"),
     ],
 )
-def test_what_is_typed_wrong_is_told_and_changes_nothing(shell, typed, told):
+def test_invalid_input_gives_an_error_and_changes_nothing(shell, typed, told):
     result = shell.run(f"%tract autonomy {typed}")
     assert not result.ok
     assert told in result.text

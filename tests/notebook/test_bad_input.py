@@ -1,4 +1,4 @@
-"""A mistake in a magic gives one sentence, and nothing was sent, run or stored."""
+"""A mistake in a magic gives one sentence. Nothing is sent, run or stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def keep(pending):
 
 @pytest.fixture
 def refused(shell):
-    """Run a cell that is wrong, and return the one sentence about it."""
+    """Run an invalid cell, and return its one-sentence error."""
     tract = shell.namespace["tract"]
     client = ScriptedClient()
     assert shell.run(OPERATION).ok
@@ -71,7 +71,7 @@ def test_a_model_of_an_unknown_provider(refused, model):
         ("%%tract_chat\n  \n\n", "Write a message below %%tract_chat"),
         ("%%tract_run\n", "Write a message below %%tract_run"),
         ("%%tract_run\n \n", "Write a message below %%tract_run"),
-        ("%%tract_script\n", "the cell body is empty"),  # by IPython
+        ("%%tract_script\n", "the cell body is empty"),  # the message of IPython
         ("%%tract_script\n \n", "Write the script below %%tract_script"),
         ("%%tract_script --sandbox\n \n", "no code"),
         ("%%tract_operation\n", "the cell body is empty"),
@@ -102,7 +102,7 @@ def test_nothing_is_in_the_cell(refused, cell, told):
         "%tract fork", "%tract fork HEAD --name other",
     ],
 )  # fmt: skip
-def test_there_is_no_model(refused, cell):
+def test_each_command_fails_if_no_model_is_configured(refused, cell):
     refused.shell.run("tract.user('Hello.')")
     if cell == "%tract fork":
         cell = "%tract fork HEAD"
@@ -146,13 +146,13 @@ BIG = (
 
 
 @pytest.mark.parametrize("name", ["big", "long"])
-def test_what_has_ten_megabytes_is_no_field(refused, name):
+def test_a_value_of_ten_megabytes_is_refused_as_a_field(refused, name):
     refused.shell.run(BIG)
     assert len(refused(f"%tract_fire note number=${name}")) < 200
 
 
 @pytest.mark.parametrize("name", ["big", "long"])
-def test_of_ten_megabytes_a_model_is_told_the_beginning(shell, name):
+def test_the_model_gets_only_the_beginning_of_ten_megabytes(shell, name):
     client = ScriptedClient("Many.")
     shell.namespace["tract"].configure_llm(client)
     shell.run(BIG)

@@ -41,7 +41,7 @@ def test_a_notebook_is_recorded_and_replayed(opened, tmp_path):
     assert "the same root hash" in shell.run("%tract cassette stop").text
 
 
-def test_it_says_what_differs(opened):
+def test_a_replay_reports_the_difference_to_the_recording(opened):
     shell = opened()
     shell.run("%tract cassette record talk.jsonl")
     shell.namespace["tract"].configure_llm(ScriptedClient("Hello."))
@@ -56,7 +56,7 @@ def test_it_says_what_differs(opened):
 
 
 @pytest.mark.parametrize("words", ["play x", "record", "replay a b", "stop now", "replay a --replace"])
-def test_what_it_does_not_take(shell, words):
+def test_invalid_arguments_show_the_usage(shell, words):
     assert "usage: %tract cassette [record FILE" in shell.run(f"%tract cassette {words}").error
 
 
@@ -73,7 +73,7 @@ def test_forks_are_made_and_listed(shell):
     assert "usage: %tract fork" in shell.run("%tract fork --model").error
 
 
-def test_a_prompt_may_be_a_question(shell):
+def test_the_prompt_of_a_fork_may_end_with_a_question_mark(shell):
     shell.namespace["tract"].configure_llm(ScriptedClient("Hello.", "Since.", "So."))
     shell.run("tract.chat('Hi')")
     assert "Since." in shell.run("%tract fork HEAD -- And why?").text

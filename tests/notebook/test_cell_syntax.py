@@ -1,4 +1,4 @@
-"""Parsing a `%%tract_operation` cell: nothing runs, the author's text stays unchanged, errors name the line."""
+"""Parsing a `%%tract_operation` cell: nothing runs, code is kept unchanged, errors name the line."""
 
 import json
 
@@ -48,7 +48,7 @@ def test_docstring_fields_and_functions_become_the_spec():
     check_spec(spec)
 
 
-def test_a_field_may_be_no_part_of_what_stands_approved():
+def test_a_field_can_be_volatile():
     spec = parse_python("publish", 'note: Annotated[str, "For people", "volatile"] = ""\n').spec
     assert spec.fields == {
         "note": {"type": "str", "description": "For people", "volatile": True, "default": ""}
@@ -75,7 +75,7 @@ def test_strings_over_several_lines_keep_their_text():
         "    pending.fields['out'] = text + more\n"
     )
     namespace = {}
-    exec(cell, namespace)  # the same function as Python itself reads it
+    exec(cell, namespace)  # the same function, parsed by Python
     expected, seen = {}, {}
     namespace["act"](type("P", (), {"fields": expected})())
     code = parse_python("x", cell).spec.actions["act"].code
@@ -84,14 +84,14 @@ def test_strings_over_several_lines_keep_their_text():
 
 
 @pytest.mark.parametrize("sign", ["\u2028", "\u2029", "\x0c", "\x85", "\x1c", "\x0b"])
-def test_only_what_ends_a_line_of_python_ends_one_here(sign):
+def test_only_line_ends_of_python_end_a_line(sign):
     text = f"'''A{sign}b.'''\nx: str = 'c{sign}d'\ndef go(pending):\n    # first\n    y = 'e{sign}f'\n    pending.approve()\n"
     parsed = parse_python("x", text)
     assert parsed.spec.actions["go"].code == f"# first\ny = 'e{sign}f'\npending.approve()\n"
     assert parsed.first_lines == {"go": 4}
 
 
-def test_nothing_of_the_cell_is_executed(tmp_path):
+def test_parsing_does_not_execute_the_cell(tmp_path):
     mark = tmp_path / "mark"
     cell = f'def act(pending):\n    open({str(mark)!r}, "w")\n'
     parse_python("x", cell)
@@ -120,7 +120,7 @@ def test_nothing_of_the_cell_is_executed(tmp_path):
         ("print('x')", 1, "move it into an action"),
     ],
 )
-def test_what_is_no_definition_is_refused_with_its_line(cell, line, words):
+def test_an_invalid_definition_is_refused_with_its_line(cell, line, words):
     with pytest.raises(SpecError, match=words) as caught:
         parse_python("x", cell)
     assert caught.value.line == line
@@ -131,7 +131,7 @@ def test_what_is_no_definition_is_refused_with_its_line(cell, line, words):
     ("json", '{"fields": {"must": {"type": "int", "required": true}, "may": {"type": "int"}}}'),
     ("yaml", "fields:\n  must: {type: int, required: true}\n  may: {type: int}"),
 ])  # fmt: skip
-def test_what_must_be_given(form, cell):
+def test_required_fields_in_each_form(form, cell):
     """In Python, a field without a default is required. In data, a flag says so."""
     parameters = parse_cell("x", cell, form).spec.parameters()
     assert {p.name: p.required for p in parameters} == {"must": True, "may": False}
@@ -141,7 +141,7 @@ def test_what_must_be_given(form, cell):
 
 
 @pytest.mark.parametrize("cell", ["\0", "\ud800", "(" * 10_000, "def f(pending):\n    x = '\ud800'"])
-def test_what_cannot_be_parsed_is_refused(cell):
+def test_an_unparsable_cell_is_refused(cell):
     with pytest.raises(SpecError):
         parse_python("x", cell)
 
@@ -155,7 +155,7 @@ def test_any_text_gives_a_spec_or_a_clear_error(text):
             assert str(error)
 
 
-def test_an_actions_error_is_told_with_the_line_of_the_cell():
+def test_an_error_in_an_action_has_the_line_of_the_cell():
     parsed = parse_python("x", "\n\ndef act(pending):\n    a = 1\n    break\n")
     told = parsed.in_cell(SpecError("'break' outside loop", line=2, action="act"))
     assert told.line == 5
@@ -244,7 +244,7 @@ def test_a_cell_that_defines_nothing_is_refused_in_a_sentence(text):
 
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_so_is_one_in_another_form(form):
+def test_an_empty_json_or_yaml_cell_is_refused(form):
     with pytest.raises(
         SpecError, match=f"^the cell defines nothing: write the operation as {form.upper()} below"
     ):

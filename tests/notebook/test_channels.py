@@ -12,7 +12,7 @@ from tract_jupyter.review import Answer, deciding
 
 
 class FrontEnd:
-    """One that draws widgets, and is never asked for input."""
+    """A front end that draws widgets and takes no input."""
 
     has_kernel = takes_input = can_click = True
     in_callback = is_headless = is_unattended = False
@@ -22,7 +22,7 @@ class FrontEnd:
 
 
 class Board:
-    """Shows several."""
+    """A display for several requests."""
 
     ready = True
 
@@ -38,7 +38,7 @@ ASKS = "pending.tract.reviewer.show(pending.tract.fire('then', review=True))\npe
 
 @pytest.fixture
 def shown(monkeypatch):
-    """The titles of the separate outputs."""
+    """The titles of the requests with an output of their own."""
     titles = []
     place = "tract_jupyter.notebook.output"
     monkeypatch.setattr(f"{place}.display", lambda panel, **_: titles.append(panel.view["title"]))
@@ -56,7 +56,7 @@ def ask(tract, spec):
     return make
 
 
-def test_what_another_thread_asks_while_tickets_are_gathered_has_an_output_of_its_own(tract, ask, shown):
+def test_a_request_of_another_thread_is_not_gathered(tract, ask, shown):
     tract.reviewer.channel = channel = NotebookChannel(FrontEnd())
     gathered, other = ask(), ask()
     thread = threading.Thread(target=tract.reviewer.show, args=(other,))
@@ -67,7 +67,7 @@ def test_what_another_thread_asks_while_tickets_are_gathered_has_an_output_of_it
     assert shown == [other.title]
 
 
-def test_what_a_click_on_a_gathered_one_asks_later_is_not_gathered(tract, spec, ask, shown):
+def test_a_request_made_by_a_click_on_a_gathered_request_is_not_gathered(tract, spec, ask, shown):
     async def click():
         tract.reviewer.channel = channel = NotebookChannel(FrontEnd(asyncio.get_running_loop()))
         with channel.gathering(Board()):
@@ -91,7 +91,7 @@ def quarantined(tract, spec):
     return tract.operations.review_quarantined("citation_check")
 
 
-def test_code_approves_a_definition_of_others_only_if_it_names_it_or_shows_it(
+def test_code_can_approve_a_foreign_definition_only_after_naming_or_showing_it(
     tract, spec, quarantined, shown
 ):
     tract.reviewer.channel = NotebookChannel(FrontEnd())
@@ -155,9 +155,7 @@ def by_a_claim(_tract, pending):
 
 @pytest.mark.parametrize("is_unattended", [True, False])
 @pytest.mark.parametrize("way", [by_a_handler, by_an_audit, by_a_model, by_a_claim])
-def test_no_detour_through_code_approves_a_definition_that_nobody_saw(
-    tract, spec, quarantined, way, is_unattended
-):
+def test_indirect_code_cannot_approve_an_unseen_definition(tract, spec, quarantined, way, is_unattended):
     tract.register_operation(spec(name="trigger", fields={}))
     front_end = FrontEnd()
     front_end.is_unattended = is_unattended
@@ -168,19 +166,19 @@ def test_no_detour_through_code_approves_a_definition_that_nobody_saw(
     assert tract.status().operations == ("trigger",)
 
 
-def test_code_approves_what_it_wrote_and_fired_itself(tract, spec):
+def test_code_can_approve_its_own_definition_and_request(tract, spec):
     tract.reviewer.channel = NotebookChannel(FrontEnd())
     tract.propose_operation(spec(fields={})).approve()
     assert tract.fire("citation_check", review=True).approve() is None
 
 
-def test_anything_of_others_can_be_turned_down_in_code(tract, quarantined):
+def test_code_can_reject_a_foreign_definition(tract, quarantined):
     tract.reviewer.channel = NotebookChannel(FrontEnd())
     quarantined.reject("no")
     assert quarantined.status == "rejected"
 
 
-def test_where_nobody_can_be_asked_code_approves_nothing_from_elsewhere(tract, quarantined):
+def test_code_cannot_approve_a_stored_definition_if_no_user_is_available(tract, quarantined):
     front_end = FrontEnd()
     front_end.is_unattended = True
     tract.reviewer.channel = NotebookChannel(front_end)
@@ -189,7 +187,7 @@ def test_where_nobody_can_be_asked_code_approves_nothing_from_elsewhere(tract, q
     assert tract.status().operations == ()
 
 
-def test_what_is_doubtful_counts_as_asked_elsewhere(tract, spec):
+def test_code_cannot_approve_a_doubtful_request_if_no_user_is_available(tract, spec):
     tract.register_operation(spec(fields={}))
     front_end = FrontEnd()
     front_end.is_unattended = True

@@ -1,4 +1,4 @@
-"""`%%tract_check`: the findings in a cell that does not run, after cells that ran."""
+"""`%%tract_check`: findings in a cell that does not run, with names from cells that ran."""
 
 import json
 import re
@@ -28,7 +28,7 @@ def found(result):
     return "critical TJ101" in result.text
 
 
-def test_it_shows_findings_and_runs_nothing(shell, tmp_path):
+def test_a_check_shows_findings_and_runs_nothing(shell, tmp_path):
     result = shell.run(f"%%tract_check\n{DANGEROUS}")
     assert result.ok
     assert "Checked, not run" in result.text
@@ -42,23 +42,23 @@ def test_it_shows_findings_and_runs_nothing(shell, tmp_path):
 
 def test_one_line(shell):
     assert found(shell.run("%tract_check __import__('os').system('touch ran')"))
-    assert "{x}" in shell.run("%tract_check open('{x}')").text  # nothing of it is evaluated
+    assert "{x}" in shell.run("%tract_check open('{x}')").text  # the braces are not evaluated
 
 
-def test_it_knows_the_tools_that_a_cell_may_call(shell):
+def test_a_check_knows_the_registered_tools(shell):
     cell = '@tract.tool\ndef read_file(path: str) -> str:\n    """Read a file."""'
     assert shell.run(cell).ok
     assert "Bypasses the tool read_file." in shell.run("%tract_check open('notes.md').read()").text
 
 
-def test_without_findings_it_says_what_that_means(shell):
+def test_a_check_without_findings_says_that_analysis_is_only_advice(shell):
     result = shell.run("%%tract_check\n1 + 1\n")
     assert "No findings. Analysis is advice, not containment." in result.text
     assert "No findings. Analysis is advice, not containment." in result.html
     assert "<code>" not in result.html
 
 
-def test_what_cannot_be_read_is_a_finding(shell):
+def test_invalid_python_is_a_finding(shell):
     assert "high TJ901" in shell.run("%%tract_check\nthis is no python\n").text
 
 
@@ -92,7 +92,7 @@ def test_a_mode_is_asked_about(shell, options, said):
         ("%%tract_check\n  \n", "needs code"),
     ],
 )
-def test_what_it_cannot_do_it_says_in_a_line(shell, cell, said):
+def test_an_invalid_check_gives_a_short_error(shell, cell, said):
     result = shell.run(cell)
     assert not result.ok
     assert said in result.error
@@ -125,7 +125,7 @@ def test_names_of_cells_that_ran_before_the_extension_was_loaded_are_known(bare_
     assert found(bare_shell.run("%%tract_check\nquiet.system('x')\n"))
 
 
-def test_names_of_what_was_only_checked_or_defined_are_not(session):
+def test_names_of_checked_or_defined_code_are_not_known(session):
     session("%%tract_check\nimport os as quiet\n")
     session("%%tract_operation --activate quieter\n'''Look.'''\ndef go(pending):\n    import os as quiet\n")
     assert not found(session("%%tract_check\nquiet.system('x')\n"))
@@ -141,7 +141,7 @@ def test_a_cell_that_cannot_be_read_teaches_nothing_and_spoils_nothing(session):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("has_looked", [True, False])
-def test_reset_forgets_what_ran_before_it_only(session, has_looked):
+def test_reset_forgets_only_the_cells_before_it(session, has_looked):
     session("import os as quiet")
     if has_looked:
         session("%tract_check quiet")
@@ -194,7 +194,7 @@ def publish(pending, draft: bool = False):
 """
 
 
-def test_an_operation_is_checked_by_what_its_definition_says(shell):
+def test_the_definition_of_an_operation_is_checked(shell):
     result = shell.run(f"%%tract_check\n{OPERATION}")
     assert result.ok
     assert "   13      os.system(pending.fields[" in result.text
@@ -205,14 +205,14 @@ def test_an_operation_is_checked_by_what_its_definition_says(shell):
 
 
 @pytest.mark.parametrize("before", ["", "\n\n", "\n    "])
-def test_the_lines_of_an_operation_are_those_of_the_cell(shell, before):
+def test_line_numbers_of_an_operation_count_from_the_start_of_the_cell(shell, before):
     lines = [before.rpartition("\n")[2] + line for line in OPERATION.splitlines()]
     cell = before.rpartition("\n")[0] + "\n" * bool(before) + "\n".join(lines)
     place = before.count("\n") + 13
     assert f"Worst: TJ101 (process), line {place}." in shell.run(f"%%tract_check --strict\n{cell}\n").text
 
 
-def test_what_is_written_as_a_dict_is_checked_action_by_action(shell):
+def test_a_json_or_yaml_definition_is_checked_action_by_action(shell):
     spec = {
         "name": "publish",
         "fields": {"path": {"type": "str"}},

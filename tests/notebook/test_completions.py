@@ -1,4 +1,4 @@
-"""Completion and help, asked of a real kernel as a front end asks."""
+"""Completion and help, requested from a real kernel like a front end does."""
 
 import pytest
 
@@ -92,7 +92,7 @@ def test_the_magics_explain_themselves(kernel):
     assert "--review" in kernel.run("%tract_fire?").pager
 
 
-def test_what_waits_and_its_actions(kernel):
+def test_pending_ids_and_their_actions_complete(kernel):
     kernel.run("%%tract_operation later --activate\ndef go(pending):\n    pending.approve()\n")
     kernel.run("p = tract.fire('later', review=True); tract.reviewer.keep(p)")
     name = kernel.run("print(p.pending_id[:8])").text.strip()

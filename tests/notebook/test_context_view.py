@@ -59,7 +59,7 @@ def test_without_a_budget_the_bar_shows_shares():
     assert f"[{'s' * 11}{'u' * 28}f]" in text
 
 
-def test_over_budget_is_said_in_words_and_in_red():
+def test_a_context_over_budget_says_so_in_red_text():
     parts = {"max_tokens": 80, "source": "approximate"}
     said = "≈100 of 80 tokens, 125 %: over budget by ≈20 (approximate)"
     assert said in text_of(SYSTEM, USER, **parts)
@@ -114,7 +114,7 @@ def test_the_whole_text_opens_from_its_first_line():
     assert outline.tags.count("details") == 1
 
 
-def test_a_huge_text_is_cut_and_its_size_is_said():
+def test_a_huge_text_is_cut_and_shows_its_size():
     html = html_of(*(Message("user", "x" * 1_000_000) for _ in range(5)))
     assert len(html) < 100_000
     assert "… 990,000 more characters" in html
@@ -132,7 +132,7 @@ def test_a_long_context_is_folded_in_the_middle(count):
         assert made.count("⋮") == (count > 30)
 
 
-def test_what_is_folded_is_only_summed_up():
+def test_folded_messages_are_only_counted():
     # the view failed for a message without a text
     hidden = [SimpleNamespace(role="user", token_count=1)] * 100_000
     shown = [Message("user", "hello", token_count=1)]

@@ -26,7 +26,7 @@ def stop(pending, why: str):
 
 @pytest.fixture
 def fire(shell):
-    """Fires an operation that asks; returns the pending and the beginning of its id."""
+    """A function that fires an operation with a request, and returns the pending and a short id."""
     assert shell.run(DEFINE).ok
 
     def make(**fields):
@@ -47,7 +47,7 @@ def test_nothing_waits(shell):
     assert "No requests need a decision." in result.text
 
 
-def test_without_an_id_the_oldest_is_shown_in_full_with_the_lines_to_type(shell, fire):
+def test_without_an_id_the_oldest_request_is_shown_with_its_commands(shell, fire):
     _, first = fire(x=3)
     fire(x=4)
     text = shell.run("%tract decide").text
@@ -57,7 +57,7 @@ def test_without_an_id_the_oldest_is_shown_in_full_with_the_lines_to_type(shell,
         assert f"%tract decide {first} {line}" in text
 
 
-def test_to_look_at_what_could_be_typed_asks_nobody(shell, fire):
+def test_completion_does_not_display_the_request(shell, fire):
     pending, name = fire(x=3)
     tract = shell.namespace["tract"]
     tract.reviewer.keep(pending, unshown=True)
@@ -90,7 +90,7 @@ def test_nothing_is_approved_that_was_not_shown_in_full_before(shell, fire):
     assert (pending.status, last(shell).channel) == ("approved", "command")
 
 
-def test_what_changed_since_it_was_shown_is_shown_again(shell, fire):
+def test_a_request_that_an_action_changed_is_shown_again_before_approval(shell, fire):
     pending, name = fire(x=3)
     shell.run(f"%tract decide {name}")
     assert shell.run(f"%tract decide {name} touch").ok
@@ -143,7 +143,7 @@ def test_values_stand_in_the_line(shell, fire, line, fields):
         ("session x=1", "session takes no values"),
     ],
 )
-def test_what_cannot_be_read_decides_nothing(shell, fire, line, said):
+def test_an_invalid_line_decides_nothing(shell, fire, line, said):
     pending, name = fire(x=3)
     shell.run(f"%tract decide {name}")
     result = shell.run(f"%tract decide {name} {line}")
@@ -151,7 +151,7 @@ def test_what_cannot_be_read_decides_nothing(shell, fire, line, said):
     assert pending.status == "pending"
 
 
-def test_an_id_may_be_left_out_where_one_waits_and_else_be_its_beginning(shell, fire):
+def test_the_id_is_optional_for_a_single_request_and_can_be_shortened(shell, fire):
     pending, name = fire()
     shell.run("%tract decide")
     assert shell.run("%tract decide approve").ok
@@ -173,15 +173,15 @@ def test_every_text_of_a_request_names_the_line(shell, fire, show):
     assert f"%tract decide {name}" in shell.run(show).text
 
 
-def test_what_another_process_asked_is_decided_here(shell, fire):
+def test_a_request_of_another_process_can_be_decided_here(shell, fire):
     _, name = fire()
-    shell.run("%reload_ext tract_jupyter")  # the closed store has lost its knowledge of the pending
+    shell.run("%reload_ext tract_jupyter")  # the closed store forgets the pending
     assert "def go(pending" in shell.run(f"%tract decide {name}").text
     assert shell.run(f"%tract decide {name} go n=9").ok
     assert "No requests need a decision" in shell.run("%tract inbox").text
 
 
-def test_what_waits_is_told_after_a_decision(shell, fire):
+def test_a_decision_shows_the_number_of_open_requests(shell, fire):
     fire()
     _, name = fire(x=2)
     assert "1 more waits" in shell.run(f"%tract decide {name} reject").text
@@ -213,7 +213,7 @@ def test_a_prompt_takes_the_values_in_its_line_too(shell, fire, monkeypatch, typ
         assert (why in text) == (word in typed)
 
 
-def test_what_types_nonsense_is_asked_a_few_times_only(shell, fire, monkeypatch):
+def test_the_prompt_gives_up_after_five_unreadable_answers(shell, fire, monkeypatch):
     pending, name = fire()
     front_end = shell.namespace["tract"].reviewer.channel._front_end
     monkeypatch.setattr(type(front_end), "takes_input", True)
@@ -224,12 +224,12 @@ def test_what_types_nonsense_is_asked_a_few_times_only(shell, fire, monkeypatch)
     assert re.search(r"5 answers could not be read\. It waits: %tract decide \w{8} asks again", text)
     assert pending.status == "pending"
     result = shell.run("tools.fire_deploy(x=8)")
-    assert len(asked) == 15  # when it is put up, and once more for the code that waits
+    assert len(asked) == 15  # once at its display, and once for the waiting code
     assert "5 answers could not be read" in result.error
 
 
 @pytest.mark.parametrize("is_shown", [True, False])
-def test_what_code_spoilt_can_be_turned_down(shell, fire, is_shown):
+def test_a_request_that_code_made_invalid_can_be_rejected(shell, fire, is_shown):
     pending, name = fire()
     if is_shown:
         shell.run(f"%tract decide {name}")
@@ -242,7 +242,7 @@ def test_what_code_spoilt_can_be_turned_down(shell, fire, is_shown):
 
 
 @pytest.mark.parametrize("value", ["many", object(), float("nan"), {1: 2}, "\ud800"])
-def test_what_code_spoilt_is_in_the_inbox_with_the_line_that_turns_it_down(shell, fire, value):
+def test_the_inbox_shows_how_to_reject_a_request_that_code_made_invalid(shell, fire, value):
     pending, name = fire()
     pending.fields["x"] = value
     inbox = shell.run("%tract inbox").text
@@ -253,7 +253,7 @@ def test_what_code_spoilt_is_in_the_inbox_with_the_line_that_turns_it_down(shell
     assert (pending.status, pending.rejection_reason) == ("rejected", "spoilt")
 
 
-def test_what_the_inbox_decides_is_what_code_holds(shell, fire):
+def test_a_decision_from_the_inbox_changes_the_pending_that_code_holds(shell, fire):
     pending, name = fire(x=3)
     shell.run("%tract inbox")
     shell.run(f"%tract decide {name}")
@@ -262,11 +262,11 @@ def test_what_the_inbox_decides_is_what_code_holds(shell, fire):
 
 
 @pytest.mark.parametrize("fields", ['{"x": "many"}', '{"x": 1, "more": 2}'])
-def test_a_row_with_wrong_fields_says_why_and_can_be_turned_down(shell, fire, tmp_path, fields):
+def test_a_stored_request_with_invalid_fields_shows_why_and_can_be_rejected(shell, fire, tmp_path, fields):
     _, name = fire()
     with closing(sqlite3.connect(tmp_path / ".tract" / "tract.db")) as connection, connection:
         connection.execute("UPDATE pendings SET fields_json = ?", (fields,))
-    shell.run("%reload_ext tract_jupyter")  # the closed store has lost its knowledge of the pending
+    shell.run("%reload_ext tract_jupyter")  # the closed store forgets the pending
     line = f"%tract decide {name} reject"
     assert "rejects it" in shell.run(f"%tract decide {name}").error
     inbox = shell.run("%tract inbox").text
@@ -279,7 +279,7 @@ def test_a_row_with_wrong_fields_says_why_and_can_be_turned_down(shell, fire, tm
     assert "No requests need a decision" in shell.run("%tract inbox").text
 
 
-def test_what_code_changed_is_shown_anew(shell, fire):
+def test_a_request_that_code_changed_is_shown_with_the_new_values(shell, fire):
     pending, name = fire(x=3)
     assert "x: int = 3" in shell.run(f"%tract decide {name}").text
     pending.fields["x"] = 8
@@ -291,7 +291,7 @@ def test_what_code_changed_is_shown_anew(shell, fire):
 
 
 @pytest.mark.parametrize("line", ["zzzz", "zz approve"])
-def test_a_mistyped_id_is_told_from_an_action(shell, fire, line):
+def test_a_mistyped_id_is_not_taken_for_an_action(shell, fire, line):
     pending, name = fire()
     error = shell.run(f"%tract decide {line}").error
     assert f"no waiting request has an id that begins with '{line.split()[0]}'" in error
@@ -300,7 +300,7 @@ def test_a_mistyped_id_is_told_from_an_action(shell, fire, line):
     assert pending.status == "pending"
 
 
-def test_where_nothing_is_replaced_one_decision_is_told_once(shell, fire):
+def test_a_shell_without_a_kernel_prints_a_record_only_once(shell, fire):
     """A shell without a kernel prints the record of a request only once."""
     fired = shell.run("p = tract.fire('deploy', {'x': 3})")
     assert "[pending] deploy" in fired.text

@@ -1,5 +1,5 @@
 """The view of a difference: added, removed and changed lines and words."""
-# ruff: noqa: RUF001 # a minus is a minus
+# ruff: noqa: RUF001 # the minus sign is intended
 
 import re
 
@@ -80,7 +80,7 @@ def test_estimates_are_marked():
     assert "· ≈+5 tokens" in text_of([], [message("1")], source="approximate")
 
 
-def test_what_changed_besides_the_text():
+def test_changes_of_metadata_are_shown():
     one = message("1")
     calls = (ToolCall("7", "read"),)
     other = one._replace(
@@ -102,7 +102,7 @@ def test_a_change_of_another_commit_names_both():
     assert "~ user 11111111 → 22222222" in text_of([message("1")], [message("2")])
 
 
-def test_the_config_is_told_once_for_all():
+def test_a_change_of_the_config_is_shown_once():
     text = text_of(
         [message("1", generation_config={"model": "a"})], [message("1", generation_config={"model": "b"})]
     )
@@ -169,7 +169,7 @@ def test_a_word_within_a_long_paragraph_is_marked():
     assert not any(differs for differs, _ in removed.pieces)
 
 
-def test_what_has_little_in_common_is_not_marked():
+def test_words_are_not_marked_in_very_different_lines():
     lines = diff_lines("one thing", "quite another sentence altogether")
     assert not any(differs for line in lines for differs, _ in line.pieces)
 

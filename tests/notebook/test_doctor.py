@@ -142,7 +142,7 @@ def test_a_store_that_cannot_be_opened_is_not_called_missing(tmp_path, capsys):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="POSIX")
-def test_a_pipe_is_no_store_and_is_not_read(tmp_path, capsys):
+def test_a_pipe_is_refused_as_a_store_and_not_read(tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe.db")
     assert main(["doctor", str(tmp_path / "pipe.db")]) == 1
     assert "no regular file" in capsys.readouterr().out

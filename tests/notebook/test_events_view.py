@@ -1,4 +1,4 @@
-"""Events in plain words, with short hashes and times as a person says them."""
+"""Events in plain words, with short hashes and readable times."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -31,7 +31,7 @@ def event(kind, *, actor="user", at=NOW, **data):
         (event("rebase", old=HASH, new=None), "rebase: old 6077c947"),
     ],
 )  # fmt: skip
-def test_what_happened_is_told_in_words(happened, told):
+def test_events_are_described_in_words(happened, told):
     assert in_words(happened) == told
 
 
@@ -42,7 +42,7 @@ def test_ages_are_words_and_old_times_are_dates():
     assert ago(NOW + timedelta(days=2), NOW).startswith("2026-03-")
 
 
-def test_the_view_has_the_exact_time_and_what_the_event_holds_behind_the_line():
+def test_a_line_has_the_exact_time_and_unfolds_to_the_data_of_the_event():
     view = EventsView([event("merge", actor="<b>", source_branch="x", branch="main", new=HASH)], NOW)
     page = view.to_html()
     assert f'title="{(NOW.astimezone()):%Y-%m-%d %H:%M:%S}' in page

@@ -58,7 +58,7 @@ def test_the_store_is_opened_from_a_folder_that_is_gone(shell, tmp_path):
     assert (tmp_path / ".tract" / "tract.db").is_file()
 
 
-def test_what_is_shown_names_no_folder_of_this_machine(shell, tmp_path):
+def test_the_overview_shows_only_the_relative_path_of_the_store(shell, tmp_path):
     shell.run("tract.user('hello')")
     text = shell.run("%tract").text
     assert "tract in .tract/tract.db" in text
@@ -66,7 +66,7 @@ def test_what_is_shown_names_no_folder_of_this_machine(shell, tmp_path):
 
 
 @pytest.mark.parametrize("store", [":memory:", "{folder}/other/t.db", "sqlite:///{folder}/other.db"])
-def test_a_store_that_is_in_no_folder_stays(bare_shell, tmp_path, store):
+def test_a_memory_absolute_or_url_store_is_not_moved_to_the_folder(bare_shell, tmp_path, store):
     (tmp_path / "other").mkdir()
     bare_shell.ip.config.TractJupyter.store = store.format(folder=tmp_path)
     bare_shell.run(LOAD)
@@ -98,13 +98,13 @@ def test_the_names_are_configurable(bare_shell):
     assert "tools" not in bare_shell.namespace
 
 
-def test_a_name_that_is_none_is_refused(shell, caplog):
+def test_an_invalid_name_is_refused(shell, caplog):
     shell.run("%config TractJupyter.tools_name = 'a b'")
     assert "not a valid Python name" in caplog.text
     assert "'tools'" in shell.run("%config TractJupyter.tools_name").text
 
 
-def test_unload_leaves_everything_as_it_was(bare_shell):
+def test_unload_restores_the_state_before_load(bare_shell):
     bare_shell.run("1")
     before = everything(bare_shell)
     bare_shell.run(LOAD)
@@ -114,7 +114,7 @@ def test_unload_leaves_everything_as_it_was(bare_shell):
     assert everything(bare_shell) == before
 
 
-def test_a_name_given_away_since_stays(shell):
+def test_unload_keeps_a_name_that_the_user_reassigned(shell):
     shell.run("tools = 5")
     shell.run("%unload_ext tract_jupyter")
     assert shell.namespace["tools"] == 5
@@ -143,7 +143,7 @@ def test_another_store(bare_shell, tmp_path):
     assert (tmp_path / "elsewhere.db").is_file()
 
 
-def test_a_store_that_cannot_be_opened_is_told_in_one_line(bare_shell, tmp_path):
+def test_an_invalid_store_gives_an_error_without_a_traceback(bare_shell, tmp_path):
     (tmp_path / "bad.db").write_bytes(b"this is no database, whatever its name says" * 100)
     bare_shell.ip.config.TractJupyter.store = str(tmp_path / "bad.db")
     bare_shell.run(LOAD)
@@ -161,7 +161,7 @@ def test_the_store_can_be_named_before_the_context_is_used(shell, tmp_path):
     assert not (tmp_path / ".tract" / "tract.db").exists()
 
 
-def test_a_cell_that_loads_it_and_names_a_store_says_once_where_the_context_is(bare_shell):
+def test_a_cell_that_loads_and_sets_a_store_prints_the_place_once(bare_shell):
     told = bare_shell.run("%load_ext tract_jupyter\n%config TractJupyter.store = '.tract/mine.db'").text
     assert told.count("context is stored in") == 1
     assert "stored in .tract/mine.db" in told
@@ -171,7 +171,7 @@ def test_a_cell_that_loads_it_and_names_a_store_says_once_where_the_context_is(b
     )
 
 
-def test_what_is_loaded_outside_of_a_cell_says_so_at_once(bare_shell, capsys):
+def test_a_load_outside_of_a_cell_prints_the_place_at_once(bare_shell, capsys):
     bare_shell.ip.run_line_magic("load_ext", "tract_jupyter")
     assert "the context is stored in" in capsys.readouterr().out
     assert "stored in" not in bare_shell.run("1").text
@@ -187,12 +187,12 @@ def test_naming_another_store_later_says_when_it_counts(shell):
 
 @pytest.fixture
 def blocked(bare_shell, tmp_path):
-    """A notebook's folder in which no store can be made."""
+    """A notebook in a folder where no store can be created."""
     (tmp_path / ".tract").write_text("no folder")
     return bare_shell
 
 
-def test_a_folder_that_cannot_be_written_is_told_when_the_extension_is_loaded(blocked, tmp_path):
+def test_loading_reports_a_folder_that_cannot_be_written(blocked, tmp_path):
     before = set(tmp_path.iterdir())
     result = blocked.run(LOAD)
     assert result.ok
@@ -203,7 +203,7 @@ def test_a_folder_that_cannot_be_written_is_told_when_the_extension_is_loaded(bl
     assert "%config TractJupyter.store" in again.error
 
 
-def test_a_store_whose_folder_the_system_does_not_let_us_see_is_told_too(bare_shell, monkeypatch):
+def test_loading_reports_a_folder_without_read_permission(bare_shell, monkeypatch):
     def refused(path):
         raise PermissionError(13, "Permission denied", str(path))
 
@@ -214,7 +214,7 @@ def test_a_store_whose_folder_the_system_does_not_let_us_see_is_told_too(bare_sh
     assert "of_others/t.db cannot be written: Permission denied" in result.text
 
 
-def test_the_way_to_another_place_that_is_told_works(blocked, tmp_path, monkeypatch):
+def test_the_suggested_commands_for_another_place_work(blocked, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     told = blocked.run(LOAD).text
     for line in re.findall(r"%\S+ [^;\n]*", told.partition("cannot be written")[2])[:2]:

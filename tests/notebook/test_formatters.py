@@ -1,4 +1,4 @@
-"""IPython shows the value types as views, and forgets it again."""
+"""IPython shows the value types as views until the formatters are unregistered."""
 
 import re
 import subprocess
@@ -146,7 +146,7 @@ def test_after_unregistering_nothing_is_left(bare_shell):
     assert bare_shell.run(SHOW).html == ""
 
 
-def test_a_formatter_of_the_user_stays(registered):
+def test_unregistering_keeps_a_formatter_of_the_user(registered):
     bundles = registered.ip.display_formatter.mimebundle_formatter
     bundles.for_type(CompiledContext, lambda *_, **__: {"text/html": "mine"})
     formatters.unregister(registered.ip)

@@ -62,7 +62,7 @@ def html_of(commits, branches=(), head=None, **parts):
 
 
 def lanes_of(text):
-    """The drawing without the words."""
+    """The drawing without the text."""
     lines = text.splitlines()[1:]
     return [re.split(r" [0-9a-z]x{7}|older|  +[^ ●○◆▲•◎│]", line)[0].rstrip() for line in lines]
 
@@ -90,7 +90,7 @@ def test_a_merge_has_two_lines_to_its_parents():
     assert "merge: message e" in text
 
 
-def test_lines_cross_where_they_must():
+def test_lines_cross_if_necessary():
     commits = [commit("a", at=0), commit("b", "a", at=1), commit("c", "a", at=2), commit("d", "a", at=3),
                commit("e", "b", "d", at=4, operation="merge")]  # fmt: skip
     assert "├─┴─╯" in text_of(commits, [branch("main", "e"), branch("x", "c")])
@@ -115,7 +115,7 @@ def test_children_are_above_their_parents_whatever_the_clock_says():
     assert [info.message for info in lay_out(commits, []).commits] == ["message c", "message b", "message a"]
 
 
-def test_where_the_history_is_cut_the_line_goes_on():
+def test_lines_continue_below_a_cut_history():
     text = text_of(FORKED[2:], [branch("main", "e", current=True)], "e")
     assert text.splitlines()[-2].endswith("older commits are not shown")
     assert text.splitlines()[-2].startswith("┆ ┆")
@@ -156,7 +156,7 @@ def test_any_history_is_drawn_whole(history):
 
 
 @given(histories())
-def test_lines_of_one_lane_never_overlap_unless_they_lead_to_the_same_parent(history):
+def test_lines_of_one_lane_overlap_only_if_they_have_the_same_parent(history):
     layout = lay_out(*history)
     parents = {}
     for edge in layout.edges:
@@ -208,7 +208,7 @@ def test_metadata_can_be_anything(calls):
     assert "dialogue" in text_of([commit(1, metadata={"tool_calls": calls})])
 
 
-def test_priorities_are_told_apart_by_shape():
+def test_each_priority_has_its_own_shape():
     commits = [commit(n, at=n, priority=priority) for n, priority in enumerate(Priority)]
     rows = html_of(commits).split('<g role="listitem"')[1:]
     shapes = {re.search(r'<\w+ class="tract-dot[^>]*>', row).group() for row in rows}
@@ -231,7 +231,7 @@ def test_labels_name_branches_head_and_tags():
     assert "(old)" in text
 
 
-def test_a_detached_head_is_shown_where_it_is():
+def test_a_detached_head_is_shown_at_its_commit():
     text = text_of(chain(3), [branch("main", 2)], 1)
     assert "1xxxxxxx (detached HEAD)" in text
     assert "2xxxxxxx (main)" in text
@@ -244,7 +244,7 @@ def test_many_labels_are_counted():
     assert len(html_of([commit("a")], branches)) < 10_000
 
 
-def test_what_is_left_out_is_said():
+def test_branches_outside_of_the_graph_are_named():
     branches = [branch("main", 4, current=True), branch("empty", None), branch("far", 0)]
     text = text_of(chain(5)[3:], branches, 4)
     assert "Without commits: empty" in text
@@ -278,7 +278,7 @@ def test_hovering_shows_the_content_and_the_full_hash():
     assert "the context up to here: 3 messages, 99 tokens" in title
 
 
-def test_a_screen_reader_is_told_a_list():
+def test_a_screen_reader_gets_a_list_of_commits():
     outline = stands_alone(html_of(chain(2), [branch("main", 1, current=True)], 1))
     assert outline.attributes["role"].count("list") == 1
     assert outline.attributes["role"].count("listitem") == 2
@@ -287,7 +287,7 @@ def test_a_screen_reader_is_told_a_list():
     assert "2 commits on 1 branch, newest first" in labels
 
 
-def test_colours_stay_when_branches_come_and_one_switches():
+def test_colours_do_not_change_with_a_new_branch_or_a_switch():
     def colour(name, branches):
         html = html_of([commit("a"), commit("b", "a", at=1), commit("c", "a", at=2)], branches)
         row = next(g for g in html.split('<g role="listitem"') if name in g)

@@ -1,4 +1,4 @@
-"""Without a person: notebooks run to their end, and a question is refused at once."""
+"""Runs without a user: notebooks run to the end, and requests fail at once."""
 
 import shutil
 from pathlib import Path
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent.parent
 pytestmark = [
     pytest.mark.kernel,
     pytest.mark.slow,
-    # nbclient and jupyter_client leave sockets and a loop to the collector
+    # nbclient and jupyter_client leave sockets and a loop to the garbage collector
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 DEFINE = "%%tract_operation deploy --activate --ask\nx: int = 1\n\ndef go(pending):\n    pending.approve()\n"
@@ -57,11 +57,11 @@ def test_a_request_is_recorded_without_a_widget(tmp_path, monkeypatch):
     assert "[pending] deploy" in output.data["text/plain"]
 
 
-@pytest.mark.timeout(60)  # at once: a few seconds, most of them for the kernel
+@pytest.mark.timeout(60)  # "at once" is a few seconds, mostly for the start of the kernel
 @pytest.mark.parametrize(
     "ask", ["tools.fire_deploy(x=1)", "await tract.fire('deploy')", "p = %tract_fire deploy\nawait p"]
 )
-def test_a_question_is_refused_at_once_and_says_what_to_do(tmp_path, monkeypatch, ask):
+def test_a_request_fails_at_once_and_the_error_names_the_inbox(tmp_path, monkeypatch, ask):
     with pytest.raises(CellExecutionError, match="inbox") as caught:
         execute(tmp_path, "%load_ext tract_jupyter", DEFINE, ask, monkeypatch=monkeypatch)
     assert "no user is available" in str(caught.value)
@@ -80,7 +80,7 @@ def test_a_waiting_cell_is_refused_too(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "value", ["tract.fire('deploy', review=True)", "tract.fire('deploy')", "%tract_fire deploy"]
 )
-def test_what_is_open_at_the_end_of_a_cell_is_text_that_says_what_to_do(tmp_path, monkeypatch, value):
+def test_an_open_request_at_the_end_of_a_cell_is_text_with_the_command(tmp_path, monkeypatch, value):
     notebook = execute(
         tmp_path, "%load_ext tract_jupyter", DEFINE, value, f"pending = {value}\nNone", "pending",
         "pending.reject('no')\npending", monkeypatch=monkeypatch,
@@ -94,18 +94,18 @@ def test_what_is_open_at_the_end_of_a_cell_is_text_that_says_what_to_do(tmp_path
 
 
 ACTIVE = {"decisions": {"publish"}, "runs": {"confirm"}}
-"""What each tutorial activates itself."""
+"""The operations that each tutorial activates itself."""
 
 
 def test_tutorials_run_and_decide_about_their_own_questions_only(tutorials):
-    """They run in one folder, the last one first: none needs another one."""
+    """They run in one folder in reverse order, because no tutorial needs another one."""
     table = Path("data", "sightings.csv")
     for path in [
         *sorted(tutorials.glob("*.ipynb"), reverse=True),
         tutorials / "runs.ipynb",
     ]:  # one request is already in the store
         run_tutorial(path)
-        assert not (tutorials / "count.txt").exists()  # the code of a model appears, but did not run
+        assert not (tutorials / "count.txt").exists()  # the model's code is shown but did not run
         assert (tutorials / table).read_bytes() == (ROOT / "notebooks" / table).read_bytes()
     stores = {path.stem: path for path in (tutorials / ".tract").glob("*.db")}
     assert set(stores) == {"branches", "decisions", "quickstart", "runs", "scripts"}
@@ -171,7 +171,7 @@ def model(messages, **options):
 
 
 def test_a_notebook_that_is_replayed_gives_the_same_root_hash(tmp_path, monkeypatch):
-    """Recorded until the kernel ends; replayed in another one, without a model."""
+    """Recorded until the kernel ends, and replayed in another kernel without a model."""
     outputs = []
     for way, use in (("record", "tract.models.use(model)"), ("replay", "")):
         notebook = execute(

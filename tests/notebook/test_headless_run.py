@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import ContentError, TractError
 from tract_jupyter.notebook import parse_cell
 from tract_jupyter.review import RecordedDecision, write_lock
 
-# nbclient and jupyter_client leave sockets and a loop to the collector
+# nbclient and jupyter_client leave sockets and a loop to the garbage collector
 in_a_kernel = [
     pytest.mark.kernel,
     pytest.mark.slow,
@@ -31,7 +31,7 @@ FOLDER = "TRACT_JUPYTER_HEADLESS_RUN"
 
 @pytest.fixture
 def book(tmp_path, monkeypatch):
-    """Writes a notebook with these code cells after a text."""
+    """A function that writes a notebook with a text cell and these code cells."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
 
     def write(*sources, name="nb/book.ipynb", **metadata):
@@ -46,7 +46,7 @@ def book(tmp_path, monkeypatch):
 
 
 def recorded(*values, body=BODY):
-    """Return the answers that a live notebook would record: to the activation, and to a firing with each value."""
+    """Return the decisions that a live notebook records: the activation, and a firing with each value."""
     spec = parse_cell("deploy", "\n" + body, "python").with_options(ask=True, sandbox=False).spec
     with Tract.open() as tract:
         pendings = [("activation", tract.propose_operation(spec))]
@@ -75,7 +75,7 @@ class TestInAKernel:
     pytestmark = in_a_kernel
 
     def test_each_refusal_has_its_place_and_the_identity_of_its_answer(self, book, capsys, tmp_path):
-        """The store and the notebook stay as they are; the run continues until an error."""
+        """The store and the notebook do not change. The run continues until an error."""
         path = book(
             LOAD,
             "%config TractJupyter.store = 'own.db'\nassert tract.compile().messages[0].content == 'kept'\ntract.user('new')",
@@ -212,7 +212,7 @@ def test_the_help_says_that_code_runs(capsys):
     assert "code of the cells REALLY RUNS" in " ".join(capsys.readouterr().out.split())
 
 
-def test_what_is_no_notebook(tmp_path, capsys):
+def test_an_invalid_or_missing_notebook_is_an_error(tmp_path, capsys):
     (tmp_path / "x.ipynb").write_text("{")
     for path in (tmp_path / "x.ipynb", tmp_path / "none.ipynb"):
         with pytest.raises(ContentError):
@@ -221,16 +221,16 @@ def test_what_is_no_notebook(tmp_path, capsys):
     assert "none.ipynb cannot be read" in capsys.readouterr().err
 
 
-def test_without_nbclient_it_says_what_to_install(book, monkeypatch):
+def test_the_error_without_nbclient_names_the_package_to_install(book, monkeypatch):
     monkeypatch.setitem(sys.modules, "nbclient", None)
     with pytest.raises(TractError, match=r"pip install 'tract_jupyter\[headless\]'"):
         verify(book("1"))
 
 
-def test_it_is_public():
+def test_verify_and_refusal_are_public():
     assert {"verify", "Refusal"} <= set(tract_jupyter.__all__)
 
 
-def test_what_it_prints_hides_nothing(tmp_path):
+def test_a_printed_refusal_has_no_control_characters(tmp_path):
     refusal = tract_jupyter.Refusal(tmp_path, 1, 2, "\x1b[2K\u202e", "\u202e")
     assert not set("\x1b\u202e") & set(str(refusal))

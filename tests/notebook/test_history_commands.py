@@ -62,7 +62,7 @@ def test_tags_and_priorities(talk):
     assert "is normal now" in talk.run(f"%tract unpin {name}").text
 
 
-def test_undo_says_beforehand_what_moves(talk):
+def test_undo_and_redo_show_the_change_before_they_move(talk):
     head = talk.namespace["tract"].head
     told = talk.run("%tract undo")
     assert "Nothing has moved yet" in told.text
@@ -85,7 +85,7 @@ tract.chat("Well?")
 """
 
 
-def test_what_takes_reasoning_from_the_model_is_said_before_it_is_done(talk):
+def test_a_change_that_drops_reasoning_is_announced_before(talk):
     talk.run(THINKING)
     name = talk.namespace["b"].short_hash
     result = talk.run(f"%tract skip {name} beside the point").text
@@ -131,7 +131,7 @@ def test_what_takes_reasoning_from_the_model_is_said_before_it_is_done(talk):
         ("status --nosuch", "no option '--nosuch'. Usage: %tract status"),
     ],
 )
-def test_what_cannot_be_done_is_told_in_one_line(talk, line, told):
+def test_an_invalid_command_gives_an_error_without_a_traceback(talk, line, told):
     result = talk.run(f"%tract {line}")
     assert not result.ok
     assert told in result.error
@@ -170,7 +170,7 @@ def test_the_log_tells_events_only_when_asked(talk):
         assert told in result.text
 
 
-def test_compress_says_first_what_it_would_replace_and_what_it_costs(talk):
+def test_compress_first_shows_the_replaced_messages_and_the_tokens(talk):
     tract = talk.namespace["tract"]
     tract.configure_llm(ScriptedClient("A greeting."))
     before = tract.head
@@ -178,7 +178,7 @@ def test_compress_says_first_what_it_would_replace_and_what_it_costs(talk):
     told = talk.run(f"%tract compress {first}").text
     assert "2 messages become 1 summary" in told
     assert "tokens" in told
-    assert "Hello there" in told  # how the messages begin
+    assert "Hello there" in told  # the beginning of the messages
     assert f"Nothing has changed yet: %tract compress {first} --yes does it" in told
     assert tract.head == before
     assert "2 commits became 1 summary" in talk.run(f"%tract compress {first} --yes").text
@@ -187,9 +187,9 @@ def test_compress_says_first_what_it_would_replace_and_what_it_costs(talk):
     assert tract.head == before
 
 
-def test_compress_refuses_what_it_cannot_do(talk):
+def test_an_invalid_compress_changes_nothing(talk):
     assert "compress [FROM [TO]]" in talk.run("%tract compress a b c").error
     assert talk.run("%tract compress abcdefab").error
     before = talk.namespace["tract"].head
-    assert talk.run("%tract compress --yes").error  # there is no model to write it
+    assert talk.run("%tract compress --yes").error  # there is no model to write the summary
     assert talk.namespace["tract"].head == before

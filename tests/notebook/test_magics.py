@@ -37,11 +37,11 @@ def test_activate_registers_at_once_and_shows_the_findings(shell):
     assert result.ok
     assert "Operation citation_check is active" in result.text
     assert "os.system" in result.text
-    assert "\n9 " in result.text  # the line of the cell
+    assert "\n9 " in result.text  # the line number in the cell
     assert "fire_citation_check" in dir(shell.namespace["tools"])
 
 
-def test_what_is_found_often_is_one_row_the_worst_first(shell):
+def test_repeated_findings_are_one_row_with_the_worst_first(shell):
     result = shell.run(
         CELL.replace('    os.system("true")\n', '    open("a")\n' + '    os.system("true")\n' * 3)
     )
@@ -75,7 +75,7 @@ AS_JSON = """%%tract_operation tidy --json
         (WAITING.replace("Raise.", "Raise\u200b."), False),
     ],
 )  # fmt: skip
-def test_only_what_the_user_typed_in_the_cell_counts_as_read(shell, cell, is_typed):
+def test_only_code_typed_in_the_cell_counts_as_read(shell, cell, is_typed):
     assert shell.run(cell).ok
     tract = shell.namespace["tract"]
     (stored,) = tract.review.inbox()
@@ -88,7 +88,7 @@ def test_only_what_the_user_typed_in_the_cell_counts_as_read(shell, cell, is_typ
 
 
 def code_is_read(tract, fields):
-    """Fire the operation; return True if its code need not be read. Its values are always read."""
+    """Fire the operation. Return True if its code counts as read; its values never do."""
     (name,) = tract.operations.registry.operation_names
     ticket = tract.reviewer.show(tract.fire(name, fields, review=True))
     pieces = [piece for block in ticket.request.code for piece in shown_code(block).pieces()]
@@ -101,7 +101,7 @@ def code_is_read(tract, fields):
 @pytest.mark.parametrize(
     ("cell", "is_typed"), [(CELL, True), (MAGIC.replace("check'", "check --activate'"), False)]
 )
-def test_activated_code_is_read_when_it_is_fired_unless_the_user_typed_it(shell, cell, is_typed):
+def test_activated_code_must_be_read_at_a_firing_unless_the_user_typed_it(shell, cell, is_typed):
     assert shell.run(cell).ok
     assert code_is_read(shell.namespace["tract"], {"urls": ["a"]}) is is_typed
 
@@ -116,7 +116,7 @@ def test_the_same_code_is_read_if_a_model_proposes_it_later(shell):
     assert tract.reviewer.show(pending).needed
     pending.named(pending.fingerprint).approve()
     assert not code_is_read(tract, {"urls": ["a"]})
-    shell.run(WAITING)  # it is active already, and the user has typed it now
+    shell.run(WAITING)  # it is already active, and now the user has typed it
     assert code_is_read(tract, {"urls": ["b"]})
 
 
@@ -125,14 +125,14 @@ def test_running_it_again_says_that_nothing_changed(shell):
     assert "already active" in shell.run(CELL).text
 
 
-def test_editing_it_shows_what_changed(shell):
+def test_a_changed_operation_shows_the_diff(shell):
     shell.run(CELL)
     result = shell.run(CELL.replace('os.system("true")', "pass"))
     assert '-    os.system("true")' in result.text
     assert "+    pass" in result.text
 
 
-def test_an_edited_proposal_shows_what_changed_and_leaves_the_active_version(shell):
+def test_a_changed_proposal_keeps_the_active_version(shell):
     shell.run(CELL)
     before = shell.namespace["tract"].operations.registry.get_spec("citation_check")
     result = shell.run(CELL.replace(" --activate", "").replace('os.system("true")', "pass"))
@@ -155,7 +155,7 @@ def test_an_edited_proposal_shows_what_changed_and_leaves_the_active_version(she
     ],
 )
 @pytest.mark.parametrize("option", ["", " --activate"])
-def test_a_wrong_cell_is_told_in_one_line_and_registers_nothing(shell, cell, words, option):
+def test_an_invalid_cell_gives_an_error_and_registers_nothing(shell, cell, words, option):
     first, rest = cell.split("\n", 1)
     result = shell.run(f"{first}{option}\n{rest}")
     import re
@@ -212,7 +212,7 @@ def test_ask_puts_it_on_display_when_nothing_handles_it(shell):
         ("citation_check urls=$nothing", "no variable 'nothing'"),
     ],
 )
-def test_a_wrong_firing_is_told_in_one_line(shell, line, words):
+def test_an_invalid_firing_gives_an_error_without_a_traceback(shell, line, words):
     shell.run(CELL)
     result = shell.run(f"%tract_fire {line}")
     assert not result.ok
@@ -238,7 +238,7 @@ def test_tool_errors_show_the_users_line_and_no_frames_of_ours(shell):
     assert "bridge.py" not in result.text
 
 
-def test_tools_tells_which_are_locked_and_own_ones(shell):
+def test_the_list_of_tools_shows_locked_tools_and_tools_of_the_user(shell):
     shell.run(
         "@tract.tool(read_only=True)\ndef shout(text: str) -> str:\n    'Say it loudly.'\n    return text.upper()"
     )
@@ -272,7 +272,7 @@ def test_every_command_shows_html_and_text(shell):
         ("review nothing", "no stored operation 'nothing'"),
     ],
 )
-def test_a_wrong_command_is_told_in_one_line(shell, line, words):
+def test_an_invalid_command_gives_an_error_without_a_traceback(shell, line, words):
     result = shell.run(f"%tract {line}")
     assert not result.ok
     assert words in result.text
@@ -307,7 +307,7 @@ def test_quarantined_operations_are_listed_and_can_be_reviewed(shell, data_dir):
     assert "[pending] Activate operation citation_check" in shell.run("%tract review citation_check").text
 
 
-def test_nothing_of_a_line_is_evaluated(shell):
+def test_expressions_in_a_line_are_not_evaluated(shell):
     shell.run(CELL)
     shell.run("n = ['a']\ndef f(m):\n    p = %tract_fire citation_check urls=$m\n    return p")
     assert "neither a Python literal nor JSON" in shell.run("%tract_fire citation_check urls={1+1}").error
@@ -341,7 +341,7 @@ def test_no_magic_expands_its_line(bare_shell):
     assert not expanded
 
 
-def test_help_lists_every_magic_with_what_it_is_for(shell):
+def test_help_lists_every_magic_with_its_purpose(shell):
     text = shell.run("%tract help").text
     magics = shell.ip.magics_manager.magics
     ours = {name for kind in ("line", "cell") for name in magics[kind] if name.startswith("tract")}

@@ -81,14 +81,14 @@ def test_quotes_are_a_shell_s(shell, tmp_path):
         ("start", "usage: %tract "),
     ],
 )
-def test_a_wrong_line_is_told_in_one_line(shell, words, told):
+def test_an_invalid_line_gives_an_error_without_a_traceback(shell, words, told):
     result = shell.run(f"%tract mcp {words}")
     assert not result.ok
     assert told in result.text
     assert "Traceback" not in result.text
 
 
-def test_trusting_what_it_says(shell):
+def test_trusted_annotations_make_a_tool_read_only(shell):
     shell.run(f"%tract mcp add liar --trust-annotations -- {line('hints')}")
     assert shell.namespace["tract"].executor.get("liar.reads").traits.read_only
 

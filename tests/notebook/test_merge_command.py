@@ -1,4 +1,4 @@
-"""`%tract merge`: what does not collide is merged, and what does is decided in a panel or by typing."""
+"""`%tract merge`: merges without conflicts, and conflicts that a panel or a command decides."""
 
 import pytest
 
@@ -21,7 +21,7 @@ tract.user("Room 5.", edit=second)
 
 @pytest.fixture
 def merging(tract):
-    """The question about merging `topic`, which collides with the current branch twice."""
+    """The request to merge `topic`, which has two conflicts with the current branch."""
     exec(TALK + COLLIDE, {"tract": tract})
     return tract.reviewer.show(tract.propose_merge("topic"))
 
@@ -38,13 +38,13 @@ def decide(ticket, edits, seen=None):
     return panel.view
 
 
-def test_what_does_not_collide_is_merged_at_once(shell):
+def test_a_merge_without_conflicts_is_done_at_once(shell):
     shell.run(TALK)
     assert "Merged topic into main: fast-forward" in shell.run("%tract merge topic").text
     assert texts(shell.namespace["tract"]) == ["Meet on Tuesday.\nBring the papers."]
 
 
-def test_what_collides_is_shown_and_waits(shell):
+def test_conflicts_are_shown_and_the_merge_waits_for_decisions(shell):
     shell.run(TALK + COLLIDE)
     shown = shell.run("%tract merge topic")
     assert shown.ok
@@ -59,12 +59,12 @@ def test_what_collides_is_shown_and_waits(shell):
 
 
 @pytest.mark.parametrize("line", ["merge", "merge a b", "merge nowhere"])
-def test_what_is_mistyped_is_said_in_a_sentence(shell, line):
+def test_an_invalid_merge_command_gives_an_error(shell, line):
     shell.run(TALK)
     assert shell.run(f"%tract {line}").error
 
 
-def test_both_sides_stand_beside_each_other_with_what_differs_marked(merging):
+def test_both_sides_of_a_conflict_are_shown_with_differences_marked(merging):
     html = body_html(merging)
     assert html.count('class="choice"') == 2
     assert "<del>Friday</del>" in html
@@ -82,7 +82,7 @@ def test_one_is_taken_and_the_other_is_written(merging, tract):
     assert texts(tract) == ["Meet on Sunday."]
 
 
-def test_an_equal_line_is_on_display_where_one_side_shows_it(merging):
+def test_a_line_equal_on_both_sides_must_be_on_display_once(merging):
     first = merging.request.choices[0]
     html = body_html(merging)
     (key,) = {
@@ -96,7 +96,7 @@ def test_an_equal_line_is_on_display_where_one_side_shows_it(merging):
     assert "have not been on display here" in view["late"]
 
 
-def test_what_is_left_undecided_is_not_merged(merging, tract):
+def test_an_undecided_conflict_prevents_the_merge(merging, tract):
     before = texts(tract)
     decide(merging, {merging.request.choices[0].name: "ours"})
     assert merging.status == "failed"
@@ -109,7 +109,7 @@ def test_a_conflict_that_does_not_exist_is_refused(merging):
     assert "Nothing was run" in merging.request.note
 
 
-def test_what_was_decided_before_is_on_display(merging):
+def test_an_earlier_decision_about_a_conflict_is_displayed(merging):
     pending = merging.pending
     first = merging.request.choices[0].name
     pending.set_resolution(first, "replace", "Meet some day.", "nobody knows")

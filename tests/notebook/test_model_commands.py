@@ -19,7 +19,7 @@ KEY = "sk-abcdefghijklmnopqrstuvwx0042"
 
 @pytest.fixture(autouse=True)
 def no_environment(monkeypatch):
-    """No key of the machine's own, and no keyring."""
+    """No keys from the environment of the machine, and no keyring."""
     for each in PROVIDERS.values():
         for variable in (*each.key_variables, *each.url_variables):
             monkeypatch.delenv(variable, raising=False)
@@ -27,7 +27,7 @@ def no_environment(monkeypatch):
 
 
 def typing(monkeypatch, answer):
-    """Type this text at the request for a key; an exception is raised."""
+    """Answer the prompt for a key with this text, or raise this exception."""
     asked = []
 
     def ask(prompt):
@@ -43,7 +43,7 @@ def typing(monkeypatch, answer):
 # --- %tract model
 
 
-def test_what_is_at_hand(shell, monkeypatch):
+def test_the_command_lists_configured_keys_and_suggests_a_model(shell, monkeypatch):
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     ring = SimpleNamespace(get_password=lambda service, user: KEY if user == "openrouter" else None)
     monkeypatch.setitem(sys.modules, "keyring", ring)
@@ -79,7 +79,7 @@ def test_the_tables_are_named_as_in_the_help(shell):
     assert "list chosen and available models" in shell.run("%tract help model").text
 
 
-def test_a_model_without_a_key_says_what_is_missing(shell):
+def test_a_model_without_a_key_names_the_missing_key(shell):
     text = shell.run("%tract model anthropic/claude-sonnet-5-5").text
     assert (
         "Until the kernel ends. For every kernel, set c.TractJupyter.model = 'anthropic/claude-sonnet-5-5' in "
@@ -120,7 +120,7 @@ def test_a_key_is_asked_for_and_never_shown(shell, monkeypatch):
         (" ", "no key was typed"),
     ],
 )
-def test_where_no_key_is_typed_a_sentence_says_so(shell, monkeypatch, answer, told):
+def test_a_missing_key_input_gives_an_error_but_chooses_the_model(shell, monkeypatch, answer, told):
     typing(monkeypatch, answer)
     result = shell.run("%tract model openai/gpt-6-luna --key")
     assert told in result.error
@@ -140,13 +140,13 @@ def test_where_no_key_is_typed_a_sentence_says_so(shell, monkeypatch, answer, to
         ("openai/x --loud", "has no option '--loud'"),
     ],
 )
-def test_what_is_wrong_with_a_line_is_told(shell, line, told):
+def test_an_invalid_line_gives_an_error_and_changes_no_model(shell, line, told):
     result = shell.run(f"%tract model {line}")
     assert told in result.error
     assert shell.namespace["tract"].models.purposes == {}
 
 
-def test_a_local_server_is_asked_only_where_that_is_wanted(shell, monkeypatch):
+def test_a_local_server_is_queried_only_with_the_local_option(shell, monkeypatch):
     import httpx
 
     looked = []
@@ -183,7 +183,7 @@ def test_a_setting_that_names_no_model_is_refused(shell, caplog):
     assert "Use PROVIDER/NAME" in caplog.text
 
 
-def test_an_address_that_is_none_leaves_the_rest_to_be_used(shell, monkeypatch):
+def test_an_invalid_base_url_disables_only_the_model(shell, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "nonsense")
     shell.run("%config TractJupyter.model = 'openai/gpt-6-luna'")
     shell.run("%reload_ext tract_jupyter")
@@ -205,7 +205,7 @@ def asked(shell):
     return shell
 
 
-def test_what_was_spent(asked):
+def test_the_costs_of_the_session_are_shown(asked):
     text = asked.run("%tract cost").text
     assert "This session: 0.2500 USD and 1 request at an unknown price for 2 requests with ≈" in text
     assert "price unknown" in text
@@ -233,7 +233,7 @@ def test_nothing_was_spent(shell):
     assert "usage: %tract cost COMMIT" in shell.run("%tract cost HEAD much").error
 
 
-def test_what_one_reply_has_cost(asked):
+def test_the_cost_of_one_reply_is_shown(asked):
     assert "HEAD has no token counts" in asked.run("%tract cost HEAD").text
     first = asked.namespace["tract"].log()[-2].commit_hash
     text = asked.run(f"%tract cost {first[:12]}").text
@@ -255,7 +255,7 @@ def test_a_budget_is_set_shown_and_removed(shell, line, budget):
 
 
 @pytest.mark.parametrize("line", ["2", "USD", "$2 tokens", "two USD", "-1 USD", "1e3 USD", "2 EUR"])
-def test_what_is_no_budget(shell, line):
+def test_an_invalid_budget_shows_the_usage_and_sets_nothing(shell, line):
     assert "usage: %tract budget" in shell.run(f"%tract budget {line}").error
     assert shell.namespace["tract"].costs.budget is None
 
@@ -273,7 +273,7 @@ def test_the_budget_refuses_in_a_cell(asked):
 # --- keys in cells
 
 
-def test_a_key_in_a_cell_is_told_and_not_repeated(shell):
+def test_a_key_in_a_cell_gives_a_warning_that_does_not_repeat_it(shell):
     text = shell.run(f"x = 1\nkey = '{KEY}'").text
     assert (
         "Line 2 of this cell seems to contain a key. The notebook and IPython's history store it. Revoke"
@@ -299,7 +299,7 @@ def test_after_unloading_nothing_looks_at_cells(shell):
     assert shell.run(f"key = '{KEY}'").text == ""
 
 
-def test_what_cannot_be_kept_is_not_said_to_be(shell):
+def test_the_command_does_not_suggest_a_setting_that_cannot_be_saved(shell):
     assert (
         "c.TractJupyter.model = 'ollama/qwen3' in ipython_config.py"
         in shell.run("%tract model ollama/qwen3").text

@@ -113,7 +113,7 @@ def test_a_waiting_request_is_announced_without_its_content(bare_shell, notebook
     assert "notifications: json://…" in doctor
     assert "t0psecret" not in doctor
 
-    bare_shell.run("%tract notify --content --after 0")  # the addresses stay
+    bare_shell.run("%tract notify --content --after 0")  # the addresses do not change
     title = waiting(notebook, "two").request.title
     assert title in service.message()["message"]
     assert "Off." in bare_shell.run("%tract notify off").text
@@ -150,7 +150,7 @@ def test_a_failure_is_one_line_and_disturbs_nothing(bare_shell, notebook, servic
     assert "did not take the message" in bare_shell.run("%tract notify --test").error
 
 
-def test_addresses_of_the_environment_and_wrong_ones(bare_shell, notebook, monkeypatch):
+def test_addresses_come_from_the_environment_and_errors_hide_secrets(bare_shell, notebook, monkeypatch):
     monkeypatch.setenv(ADDRESSES, "json://a.example.org/t0psecret nothing")
     assert notebook.notifier.describe()[0].startswith("json://…, an address, if a request waits for 30 s")
     for line, why in (
@@ -184,10 +184,10 @@ def test_an_administrator_can_switch_it_off(bare_shell, notebook, service, admin
         notebook.notifier.send("a", "b")
 
 
-def test_the_link_is_that_of_the_server_without_its_token(tmp_path, monkeypatch):
+def test_the_link_is_the_address_of_the_running_server_without_its_token(tmp_path, monkeypatch):
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     server = {"url": "http://localhost:8888/base/", "root_dir": str(tmp_path), "token": "t0psecret"}
-    for number, process in enumerate((os.getpid(), 2**22 + 1)):  # the second one does not run
+    for number, process in enumerate((os.getpid(), 2**22 + 1)):  # the second process does not run
         file = tmp_path / f"jpserver-{number}.json"
         file.write_text(
             json.dumps({**server, "pid": process, "url": server["url"].replace("8888", f"888{8 - number}")})

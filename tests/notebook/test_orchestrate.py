@@ -14,7 +14,7 @@ from tract_jupyter.notebook import await_waiting_cells
 
 @pytest.fixture
 def model(shell):
-    """Has the shell's tract, which is over its budget, be looked after by a scripted model."""
+    """A function that gives the shell's tract, which is over its budget, a scripted model."""
 
     def use(*replies):
         tract = shell.namespace["tract"]
@@ -47,7 +47,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("line", "told"), MISTAKES.items(), ids=list(MISTAKES))
-def test_a_mistake_is_told_in_a_sentence_and_nothing_is_sent(shell, model, line, told):
+def test_a_mistake_gives_a_one_line_error_and_nothing_is_sent(shell, model, line, told):
     client = model("Fine.")
     result = shell.run(f"%tract_orchestrate {line}")
     assert told in result.error
@@ -69,7 +69,7 @@ def test_without_a_model_it_says_how_to_choose_one(shell):
     assert "the orchestrator has no model" in shell.run("%tract_orchestrate").error
 
 
-def test_another_model_may_be_asked_also_where_none_is_configured(shell, model):
+def test_the_model_option_works_without_a_configured_model(shell, model):
     model("Not asked.")
     tract = shell.namespace["tract"]
     other = ScriptedClient("Fine.", "Fine.")
@@ -95,7 +95,7 @@ def test_of_an_empty_context_no_model_is_asked(shell):
         ("%%tract_orchestrate\n", "await get_ipython().run_cell_magic('tract_orchestrate', '', '\\n')\n"),
     ],
 )  # fmt: skip
-def test_it_is_awaited(typed, run):
+def test_the_magic_is_awaited(typed, run):
     assert await_waiting_cells([typed]) == [run]
 
 
@@ -114,7 +114,7 @@ NOT_RUN = {
 @pytest.mark.parametrize(
     ("cell", "told"), NOT_RUN.items(), ids=[str(number) for number in range(len(NOT_RUN))]
 )
-def test_where_nothing_waits_for_it_a_sentence_says_that_it_did_not_run(shell, model, cell, told):
+def test_a_magic_that_cannot_be_awaited_says_that_it_did_not_run(shell, model, cell, told):
     client = model("Fine.")
     result = shell.run(cell)
     assert result.ok, result.error
@@ -124,7 +124,7 @@ def test_where_nothing_waits_for_it_a_sentence_says_that_it_did_not_run(shell, m
     assert client.asked == []
 
 
-def test_what_was_kept_can_be_awaited(shell, model):
+def test_a_magic_stored_in_a_variable_can_be_awaited_later(shell, model):
     client = model("Fine.")
     kept = shell.run("run = %tract_orchestrate\nrun")
     assert "%tract_orchestrate has not run" in kept.text
@@ -174,7 +174,7 @@ def test_a_run_is_shown_and_drawn_again_from_the_store(shell, model):
     assert shell.namespace["tract"].status().token_count == result.tokens_before
 
 
-def test_at_the_level_manual_a_call_is_told(shell, model):
+def test_with_autonomy_manual_a_call_is_reported_but_not_run(shell, model):
     model(thinks(None, compress()), "I would compress it.")
     shown = shell.run("%tract_orchestrate --autonomy manual").text
     assert "manual: it reports its proposals and changes nothing" in shown
@@ -182,7 +182,7 @@ def test_at_the_level_manual_a_call_is_told(shell, model):
     assert "Nothing was changed; 1 proposal reported but not executed, because autonomy was manual" in shown
 
 
-def test_where_nobody_can_be_asked_it_waits_and_is_gone_on_with(shell, model):
+def test_without_a_user_the_run_waits_and_can_be_resumed(shell, model):
     client = model(thinks(None, compress(reasoning="too full")), "Compressed.")
     result = shell.run("%tract_orchestrate")
     assert "calls wait for a decision" in result.error
@@ -193,7 +193,7 @@ def test_where_nobody_can_be_asked_it_waits_and_is_gone_on_with(shell, model):
     assert waiting.fields["content"] == SUMMARY
     again = shell.run("%tract_orchestrate --resume run-1")
     assert "Resumed where it stopped." in again.text
-    assert len(client.asked) == 1  # the reply is there already, and its call needs approval again
+    assert len(client.asked) == 1  # the reply is already stored, and its call needs approval again
     assert [one.fields["content"] for one in tract.review.inbox()] == [SUMMARY]
 
 
@@ -207,7 +207,7 @@ def test_a_run_that_came_to_its_end_is_only_shown_when_resumed(shell, model):
     assert len(client.asked) == 1
 
 
-def test_what_a_model_wrote_is_escaped(shell, model):
+def test_text_of_the_model_is_escaped(shell, model):
     model(thinks("<script>bad()</script>", compress(reasoning="<img src=x onerror=bad()>")), "Done.")
     shell.run("%tract_orchestrate --autonomy manual '<b>why</b>'")
     page = shell.run("%tract orchestrator show").html
@@ -216,7 +216,7 @@ def test_what_a_model_wrote_is_escaped(shell, model):
     assert not re.search(r"<(script|img|b>why)", page)
 
 
-def test_a_run_that_is_not_there_is_told(shell, model):
+def test_an_unknown_run_gives_an_error(shell, model):
     model("Fine.")
     shell.run("%tract_orchestrate")
     assert "there is no run 'run-9'; the newest are run-1" in shell.run("%tract orchestrator show 9").error

@@ -10,7 +10,7 @@ from tests.outside.conftest import FAKE, writing
 
 @pytest.fixture
 def agent(tmp_path):
-    """A function that makes an agent program with a script, and returns its path."""
+    """A function that writes a scripted agent program and returns its path."""
 
     def make(name="bird-agent", **script):
         (tmp_path / f"{name}.json").write_text(json.dumps(script))
@@ -25,7 +25,7 @@ def agent(tmp_path):
     return make
 
 
-def test_what_an_agent_lacks_is_said_at_once(shell, monkeypatch):
+def test_a_missing_program_or_variable_of_an_agent_is_reported_at_once(shell, monkeypatch):
     monkeypatch.setenv("PATH", "/no/such")
     told = shell.run("%tract agent use claude --env NO_SUCH_KEY").text
     assert "'claude-agent-acp' was not found. Install it: npm install" in told

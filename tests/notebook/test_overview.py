@@ -38,9 +38,9 @@ def test_a_tract_is_shown_at_a_glance(shell, tract):
     assert "Waiting for a decision: 1 (%tract inbox)" in result.text
     assert "Other branches: main" in result.text
     assert 'class="bar"' in result.html
-    assert "(approximate)" not in result.html  # the sign before the number says it
+    assert "(approximate)" not in result.html  # the sign before the number shows this
     assert shell.run("%tract").html == result.html
-    assert shell.run("tract").ok  # nothing was decided or changed by looking
+    assert shell.run("tract").ok  # the display decided and changed nothing
     assert tract.status().waiting == 1
 
 
@@ -49,7 +49,7 @@ def test_a_full_budget_is_marked(shell, tract):
     assert 'class="bar spent"' in shell.run("display(tract)").html
 
 
-def test_the_model_and_what_it_has_cost_are_told(shell, tract):
+def test_the_overview_shows_the_model_and_its_cost(shell, tract):
     tract.configure_llm(ScriptedClient("Yes."))
     tract.costs.set_budget(usd=Decimal(2))
     tract.models.price("your ScriptedClient", input=1, output=1)
@@ -59,7 +59,7 @@ def test_the_model_and_what_it_has_cost_are_told(shell, tract):
     assert "of 2.00 USD" in text
 
 
-def test_a_tract_of_ones_own_is_shown_too_and_a_closed_one_as_text(shell):
+def test_another_tract_has_an_overview_and_a_closed_tract_has_its_repr(shell):
     with Tract.open() as own:
         shell.namespace["own"] = own
         assert "tract-overview" in shell.run("display(own)").html
@@ -67,7 +67,7 @@ def test_a_tract_of_ones_own_is_shown_too_and_a_closed_one_as_text(shell):
     assert repr(own) in shell.run("own").text
 
 
-def test_tools_are_listed_by_where_they_come_from(shell, tract):
+def test_tools_are_grouped_by_their_origin(shell, tract):
     tract.register_operation(OperationSpec("deploy", f"Deploy it. {HOSTILE}", {}, {"go": GO}))
 
     @tract.tool(read_only=True)

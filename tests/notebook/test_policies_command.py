@@ -20,7 +20,7 @@ def test_they_are_seen_added_and_removed(shell):
     assert "Removed tidy." in shell.run("%tract policies remove tidy").text
 
 
-def test_what_they_would_do_and_did(shell):
+def test_the_commands_now_and_log_show_proposed_actions(shell):
     shell.run('%tract policies add pin patterns=["KEEP"]')
     assert "nothing" in shell.run("%tract policies now").text
     assert "No policy has fired yet." in shell.run("%tract policies log").text
@@ -32,7 +32,7 @@ def test_what_they_would_do_and_did(shell):
     assert "proposed" in shell.run("%tract policies").text
 
 
-def test_what_one_was_not_allowed_to_do_is_told_in_a_line(shell):
+def test_a_forbidden_action_of_a_policy_gives_a_warning_and_a_log_entry(shell):
     shell.run("%tract autonomy manual")
     shell.run('%tract policies add pin patterns=["KEEP"]')
     with pytest.warns(UserWarning, match=r"Policy auto-pin would annotate: .*nothing was done"):
@@ -57,7 +57,7 @@ def test_what_one_was_not_allowed_to_do_is_told_in_a_line(shell):
         ("--all", "%tract policies has no option '--all'"),
     ],
 )
-def test_what_is_typed_wrong_is_told_in_a_sentence(shell, typed, told):
+def test_invalid_input_gives_an_error_and_adds_no_policy(shell, typed, told):
     result = shell.run(f"%tract policies {typed}")
     assert not result.ok
     assert told in result.text
@@ -75,7 +75,7 @@ def test_what_is_typed_wrong_is_told_in_a_sentence(shell, typed, told):
         ),
     ],
 )
-def test_it_completes(shell, line, offered):
+def test_subcommands_names_and_settings_complete(shell, line, offered):
     shell.run("%tract policies add gc")
     text = f"%tract policies {line}"
     found = shell.ip.Completer.custom_matchers[-1](CompletionContext("", text, len(text), 0, None))[

@@ -1,4 +1,4 @@
-"""Printed text and displayed HTML, as a notebook shows them."""
+"""Printed text and displayed HTML in a notebook."""
 
 import pytest
 
@@ -74,7 +74,7 @@ PATHOLOGICAL = {
 @pytest.mark.slow
 @pytest.mark.parametrize("text", PATHOLOGICAL.values(), ids=PATHOLOGICAL)
 def test_the_time_of_any_text_is_bounded(text):
-    """The bound is several times the need of an ordinary machine."""
+    """The limit is several times the time on an ordinary machine."""
     with cpu_seconds() as seconds:
         printed = PrintedText()
         printed.write(text)
@@ -93,7 +93,7 @@ KEPT = [
 
 
 @pytest.mark.parametrize("html", KEPT)
-def test_tables_and_texts_stay(html):
+def test_html_of_tables_and_text_is_kept(html):
     assert html in sanitized_html(html)
 
 

@@ -16,7 +16,7 @@ from tract_jupyter.notebook import ProgressBars, on_terminal, progress_html, pro
 
 
 class Place:
-    """Records the drawings, and signals each one."""
+    """Records each drawing, and signals it."""
 
     def __init__(self):
         self.drawn = []
@@ -47,7 +47,7 @@ def test_work_that_takes_long_is_shown_and_then_gone(place):
     assert place.cleared == 1
 
 
-def test_what_is_quick_is_never_shown():
+def test_quick_work_has_no_progress_bar():
     place = Place()
     with observing(ProgressBars(lambda: place, after=3_600)), working("Counting"):
         pass
@@ -72,7 +72,7 @@ def test_work_within_work_is_a_part_of_it(place):
     assert {what for what, *_ in place.drawn} == {"All"}
 
 
-def test_nothing_is_shown_where_nobody_looks_on_or_listens():
+def test_work_without_a_display_or_an_observer_shows_nothing():
     with observing(ProgressBars(lambda: None)), working("Counting") as work:
         work.advance()
     assert list(tracked("ab", "Each")) == ["a", "b"]
@@ -90,7 +90,7 @@ def test_the_words_of_a_bar():
 
 @contextmanager
 def listening():
-    """The running work, in the order of its start."""
+    """The started work, in order."""
     told = []
 
     @contextmanager
@@ -104,7 +104,7 @@ def listening():
 
 @pytest.fixture
 def told():
-    """The work of the test."""
+    """The work that the test starts."""
     with listening() as told:
         yield told
 
@@ -136,7 +136,7 @@ def test_a_cassette_that_is_read_is_work(told, tmp_path):
     assert reading.done == reading.total >= 3
 
 
-def test_a_replay_in_the_first_cell_says_what_is_opened(shell, tmp_path):
+def test_a_replay_in_the_first_cell_names_the_store_that_it_opens(shell, tmp_path):
     with Tract.open(record=tmp_path / "talk.jsonl"):
         pass
     shell.run("%config TractJupyter.store = ':memory:'")
@@ -153,7 +153,7 @@ class Terminal(io.StringIO):
 
 @pytest.fixture
 def shown(monkeypatch):
-    """The displayed work of the command line and its place."""
+    """The displayed work of the command line, with its output device."""
     shown = []
 
     class Bars(ProgressBars):
@@ -178,7 +178,7 @@ def store(tmp_path):
 
 
 @pytest.mark.parametrize(("stderr", "place"), [(Terminal, "OnTerminal"), (io.StringIO, "NoneType")])
-def test_the_command_line_shows_on_a_terminal_what_it_verifies(shown, store, monkeypatch, stderr, place):
+def test_the_command_line_shows_progress_of_verify_on_a_terminal(shown, store, monkeypatch, stderr, place):
     monkeypatch.setattr(sys, "stderr", stderr())
     assert main(["verify", str(store)]) == 0
     assert ("Checking tracts", 2, place) in shown

@@ -1,4 +1,4 @@
-"""A front end that takes input and draws no widgets: after a moment the panel gives way to `input()`."""
+"""A front end with input but without widgets: after a moment, `input()` replaces the panel."""
 
 import pytest
 
@@ -35,13 +35,13 @@ def test_a_typed_rejection_ends_the_call_with_its_reason(kernel):
     assert "too far" in result.error
 
 
-def test_what_cannot_be_read_is_asked_again(kernel):
+def test_the_prompt_repeats_after_an_unreadable_answer(kernel):
     result = kernel.run("tools.fire_deploy(x=3)", typed=("fly", "go", "many", "9", "rej", ""))
     assert "Type one of the names" in result.text
     assert "should be a valid integer" in result.text
 
 
-def test_waiting_for_an_activation_can_be_turned_down(kernel):
+def test_an_activation_that_a_cell_awaits_can_be_rejected(kernel):
     result = kernel.run("%%tract_operation other --wait\nx: int = 1\n", typed=("reject", "no need"))
     assert result.error == "Activate operation other: rejected"
     assert "no need" in result.text
@@ -57,7 +57,7 @@ def test_values_are_changed_before_approving(kernel):
     assert "{'x': 8}" in result.text
 
 
-def test_what_is_left_as_it_is_is_no_change(kernel):
+def test_an_edit_without_a_change_is_not_shown_as_changed(kernel):
     result = kernel.run("print(tools.fire_deploy(x=3)['fields'])", typed=("edit", ""))
     assert "changed" not in result.text
     assert "{'x': 3}" in result.text

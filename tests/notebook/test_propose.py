@@ -1,4 +1,4 @@
-"""`%tract_propose` without a front end: its line, its texts, its template, and a person at a prompt."""
+"""`%tract_propose` without a front end: its line, its texts, its template, and a user at a prompt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tract_jupyter.prompts import operation_template
 
 @pytest.fixture
 def model(shell):
-    """Has the shell's tract ask a scripted model."""
+    """A function that gives the shell's tract a scripted model."""
 
     def use(*proposals):
         client = ScriptedClient(*written(*proposals))
@@ -40,7 +40,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("line", "told"), MISTAKES.items(), ids=[name or "nothing" for name in MISTAKES])
-def test_a_mistake_is_told_in_a_sentence_and_nothing_is_sent(shell, model, line, told):
+def test_a_mistake_gives_an_error_and_nothing_is_sent(shell, model, line, told):
     client = model(FINE)
     result = shell.run(f"%tract_propose {line}".rstrip())
     assert told in result.error
@@ -97,7 +97,7 @@ TEXTS = (
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_the_template_is_an_operation_as_it_stands(text):
+def test_the_unchanged_template_is_a_valid_operation(text):
     first, _, body = operation_template(text).partition("\n")
     parsed = parse_cell(first.removeprefix("%%tract_operation "), body, "python")
     spec = check_spec(parsed.spec)
@@ -117,7 +117,7 @@ def test_the_template_goes_into_the_next_prompt(shell):
 # --- in a terminal, and headless
 
 
-def test_where_nobody_can_be_asked_it_waits_and_the_cell_says_so(shell, model):
+def test_without_a_user_the_proposal_waits_and_the_cell_says_so(shell, model):
     model(SYNTAX, FINE)
     result = shell.run(f'%tract_propose --out written "{WANTED}"')
     assert "there is no operation" in result.error

@@ -1,4 +1,4 @@
-"""Recording in one kernel, running without a person in another one, on a fresh store."""
+"""Decisions recorded in one kernel are used without a user in another kernel with a new store."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tract_jupyter.review import PROJECT_FILE
 pytestmark = [
     pytest.mark.kernel,
     pytest.mark.slow,
-    # nbclient and jupyter_client leave sockets and a loop to the collector
+    # nbclient and jupyter_client leave sockets and a loop to the garbage collector
     pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
@@ -38,7 +38,7 @@ SHOW = "print(p.status, p.decision.channel, p.decision.decided_by)"
 
 @contextmanager
 def kernels(folder, data_dir):
-    """Starts kernels in one folder with the secret of `data_dir`."""
+    """A function that starts kernels in one folder with the secret of `data_dir`."""
     folder.mkdir()
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
@@ -62,14 +62,14 @@ def kernels(folder, data_dir):
 
 @pytest.fixture
 def start(tmp_path, data_dir):
-    """Starts kernels that may have a user."""
+    """A function that starts kernels, which can have a user."""
     with kernels(tmp_path / "live", data_dir) as start_one:
         yield start_one
 
 
 @pytest.fixture
 def live(start):
-    """Such a kernel."""
+    """A kernel that can have a user."""
     return start()
 
 
@@ -80,7 +80,7 @@ def run(kernel, cell, *typed):
 
 
 def record(kernel):
-    """The operation is activated and fired, decided at the prompt, and recorded."""
+    """Activate and fire the operation, decide at the prompt, and record the decisions."""
     run(kernel, DEFINE, "activate")
     run(kernel, FIRE + "\nawait p", "go", "5")
     text = run(kernel, "%tract record")
@@ -90,7 +90,7 @@ def record(kernel):
 
 @pytest.fixture(scope="module")
 def lock_and_secret(tmp_path_factory):
-    """The files of a user's kernel."""
+    """The lock file and the secret of a user's kernel."""
     folder = tmp_path_factory.mktemp("recorded")
     with kernels(folder / "live", folder / "data") as start:
         lock = record(start())
@@ -118,7 +118,7 @@ def lock(tmp_path, data_dir, lock_and_secret):
 
 @pytest.fixture
 def headless(tmp_path, monkeypatch):
-    """Runs a notebook without a user, in a separate folder."""
+    """A function that runs a notebook without a user in a separate folder."""
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
 
@@ -154,7 +154,7 @@ AWAITED = "p = tract.fire('deploy', {'x': 3})\nawait p"
 @pytest.mark.parametrize(
     "fire", [FIRE, FIRE + " --review", AWAITED, IN_A_THREAD], ids=["fire", "review", "await", "thread"]
 )
-def test_what_was_recorded_is_carried_out_once_without_a_person(lock, headless, fire):
+def test_recorded_decisions_are_executed_once_without_a_user(lock, headless, fire):
     defined, fired, shown = headless(DEFINE, fire, SHOW, lock=lock)
     assert ran(headless.folder) == "3-5 "
     decided_by = json.loads(lock.read_text())["entries"][0]["decided_by"]
@@ -164,7 +164,7 @@ def test_what_was_recorded_is_carried_out_once_without_a_person(lock, headless, 
     assert "[approved] deploy" in fired or fire is IN_A_THREAD
 
 
-def test_asked_more_often_than_answered(lock, headless):
+def test_a_second_request_has_no_recorded_decision(lock, headless):
     with pytest.raises(CellExecutionError, match="answers 'deploy' once, and this run needs more answers"):
         headless(DEFINE, FIRE, "%reload_ext tract_jupyter", FIRE + "\nawait p", lock=lock)
     assert ran(headless.folder) == "3-5 "
@@ -214,7 +214,7 @@ def test_an_entry_that_was_copied_for_another_fingerprint_refuses(lock, headless
     assert ran(headless.folder) == ""
 
 
-def test_without_the_secret_it_refuses_and_with_that_of_the_environment_it_does_not(
+def test_recorded_decisions_need_the_secret_of_a_file_or_the_environment(
     lock, headless, data_dir, monkeypatch
 ):
     secret = data_dir / "tract_jupyter" / "secret"
@@ -243,7 +243,7 @@ def test_a_lock_file_that_was_copied_alone_refuses(lock, headless):
     assert ran(headless.folder) == ""
 
 
-def test_what_was_recorded_in_a_notebook_counts_where_that_is(start, headless, monkeypatch, tmp_path):
+def test_decisions_recorded_in_a_notebook_need_that_notebook(start, headless, monkeypatch, tmp_path):
     path = tmp_path / "live" / "book.ipynb"
     cells = [nbformat.v4.new_code_cell(source) for source in (LOAD, DEFINE, FIRE)]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
@@ -270,7 +270,7 @@ def test_a_live_kernel_asks_whatever_is_recorded(live):
     record(live)
     (live.folder / "ran.txt").unlink()
     assert "[rejected] deploy" in run(live, FIRE + "\nawait p", "reject", "not again")
-    # nor does a cell count that an extension runs in it, without input
+    # a cell without input, run by an extension, does not use recorded decisions either
     result = live.run(FIRE + "\nawait p")
     assert not result.ok
     assert "record" not in result.error
@@ -299,9 +299,9 @@ def test_a_later_kernel_records_the_activation_that_it_rests_on(start, live, hea
     assert ran(headless.folder) == "3-5 "
 
 
-def test_what_code_decided_of_what_was_shown(live, headless):
+def test_a_decision_by_code_about_a_displayed_request_is_recorded(live, headless):
     run(live, DEFINE, "activate")
-    run(live, FIRE + " --review")  # a click may come later
+    run(live, FIRE + " --review")  # a click could still arrive
     run(live, "p.go(n=7)")
     run(live, "%tract record")
     lock = live.folder / "tract.lock.json"
@@ -321,7 +321,7 @@ def test_nothing_to_record(shell, tmp_path):
     assert "takes no arguments, got 'x'" in shell.run("%tract record x").error
 
 
-def test_the_name_of_the_file_is_a_setting_and_a_damaged_one_is_left_alone(shell, tmp_path):
+def test_the_lock_file_name_is_a_setting_and_a_damaged_file_is_kept(shell, tmp_path):
     shell.run("%config TractJupyter.lock_file = 'other.json'")
     shell.run("from tract_jupyter import ActionDef, OperationSpec")
     shell.run(
@@ -335,8 +335,8 @@ def test_the_name_of_the_file_is_a_setting_and_a_damaged_one_is_left_alone(shell
     assert (tmp_path / "other.json").exists()
 
 
-def test_a_terminal_asks_nobody_else(shell, tmp_path):
-    # a shell without a kernel, whose stdin is no terminal: a script, not a headless notebook
+def test_a_script_without_a_kernel_does_not_use_recorded_decisions(shell, tmp_path):
+    # a shell without a kernel and without a terminal: a script, not a headless notebook
     shell.run("from tract_jupyter import ActionDef, OperationSpec")
     shell.run(
         "s = OperationSpec('x', '', {}, {'go': ActionDef('go', '', {}, 'pending.approve()')}, unhandled='ask')"

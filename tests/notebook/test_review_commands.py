@@ -31,7 +31,7 @@ def test_help_lists_them(shell):
         assert usage in text
 
 
-def test_grants_are_listed_with_what_they_cover(deploy):
+def test_grants_are_listed_with_their_scope_values_and_uses(deploy):
     assert "None yet." in deploy.run("%tract grants").text
     grant(deploy, scope="always", uses=3, pattern={"target": "a/*"})
     grant(deploy, scope="session")
@@ -60,7 +60,7 @@ def test_a_grant_is_revoked_by_the_beginning_of_its_id(deploy):
         ("grants revoke ffff", "no grant begins with 'ffff'"), ("inbox now", "takes no arguments"),
     ],
 )  # fmt: skip
-def test_a_wrong_line_is_told_in_one_line(deploy, line, words):
+def test_an_invalid_line_gives_an_error_without_a_traceback(deploy, line, words):
     result = deploy.run(f"%tract {line}")
     assert not result.ok
     assert words in result.text
@@ -74,7 +74,7 @@ def test_the_inbox_says_which_operations_are_not_active(deploy):
     assert "%tract review old" in text
 
 
-def test_the_inbox_shows_each_request_where_nothing_can_be_clicked(deploy):
+def test_the_inbox_prints_each_request_if_there_are_no_panels(deploy):
     deploy.run("for x in 'ab': tract.fire('deploy', {'target': x})")
     text = deploy.run("%tract inbox").text
     assert text.count("[pending] deploy") == 2
@@ -102,7 +102,7 @@ def test_the_list_reads_no_more_than_it_shows(deploy, monkeypatch):
     assert deploy.run("%tract inbox").text == "the list\n"
 
 
-def test_what_cannot_be_read_hides_nothing_else(deploy, tmp_path):
+def test_an_unreadable_request_does_not_hide_other_requests(deploy, tmp_path):
     deploy.run(CELL.replace("deploy", "other").replace(" --activate --ask", ""))
     deploy.run("tract.fire('deploy', {'target': 'a'})")
     deploy.namespace["tract"].close()
@@ -116,11 +116,11 @@ def test_what_cannot_be_read_hides_nothing_else(deploy, tmp_path):
     assert "Traceback" not in text
 
 
-def test_what_asked_is_shown_as_it_was_typed(deploy):
+def test_the_line_that_made_a_request_is_shown_as_typed(deploy):
     result = deploy.run("x = 1\np = %tract_fire deploy target='it''s'\ny = 2")
     assert ">   2  p = %tract_fire deploy target='it''s'" in result.text
     shown_again = deploy.run("1\n%tract inbox").text
-    assert "tract inbox" not in shown_again  # that line did not ask
+    assert "tract inbox" not in shown_again  # this line did not make the request
 
 
 def test_a_cell_that_is_an_operation_is_not_shown_twice(shell):
@@ -130,7 +130,7 @@ def test_a_cell_that_is_an_operation_is_not_shown_twice(shell):
 
 @pytest.mark.kernel
 class TestInAKernel:
-    """The requests of a front end to a kernel."""
+    """Commands that a front end sends to a kernel."""
 
     @pytest.fixture(autouse=True)
     def _define(self, kernel):
@@ -144,7 +144,7 @@ class TestInAKernel:
         (found,) = kernel.complete("%tract grants revoke ")
         assert found in listed
 
-    def test_several_stand_in_one_output_and_are_asked_one_by_one_without_panels(self, kernel):
+    def test_without_panels_requests_share_one_output_and_are_decided_one_by_one(self, kernel):
         kernel.run("from tract_jupyter.notebook import channels; channels.PROBE_SECONDS = 0")
         kernel.run("for x in 'bc': tract.reviewer.keep(tract.fire('deploy', {'target': x}, review=True))")
         result = kernel.run("%tract inbox", typed=("approve", ""))

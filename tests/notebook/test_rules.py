@@ -1,4 +1,4 @@
-"""Which rules look, as a person sets it: what panels, definitions and lists show then."""
+"""Settings of analysis rules: their effect on panels, definitions and lists."""
 
 import logging
 import re
@@ -31,7 +31,7 @@ def test_the_list_has_every_rule(shell):
     assert "not containment" in result.text
 
 
-def test_the_list_marks_what_was_set(shell):
+def test_the_list_marks_changed_levels_and_disabled_rules(shell):
     configure(shell, "rules_off", ["TJ101", "TJ303"])
     configure(shell, "rule_levels", {"TJ301": "medium"})
     text = shell.run("%tract rules").text
@@ -58,7 +58,7 @@ def test_a_page_says_that_the_rule_is_off(shell):
     ("words", "said"),
     [("TJ5011", "no rule 'TJ5011'. Did you mean 'TJ501'?"), ("a b", "usage: %tract rules [CODE]")],
 )
-def test_what_it_cannot_show(shell, words, said):
+def test_an_unknown_rule_or_invalid_line_gives_an_error(shell, words, said):
     result = shell.run(f"%tract rules {words}")
     assert said in result.error
 
@@ -71,20 +71,20 @@ def test_a_panel_says_which_rules_are_off(shell):
     assert OFF in result.text
 
 
-def test_no_findings_say_what_that_means_and_with_which_rules(shell):
+def test_a_panel_without_findings_names_the_disabled_rules(shell):
     configure(shell, "rules_off", ["TJ101"])
     result = shell.run(CELL.replace("import os", "pass").replace('os.system("true")', "pass"))
     assert f"No findings. Analysis is advice, not containment. {OFF}" in result.text
 
 
-def test_a_definition_of_ones_own_says_it_too(shell):
+def test_an_activated_definition_names_the_disabled_rules_too(shell):
     configure(shell, "rules_off", ["TJ101"])
     result = shell.run(CELL.replace("sweep", "sweep --activate"))
     assert OFF in result.text
     assert "TJ101  " not in result.text
 
 
-def test_levels_are_those_that_were_set(shell):
+def test_findings_have_the_levels_of_the_settings(shell):
     configure(shell, "rule_levels", {"TJ101": "low"})
     result = shell.run(CELL)
     assert "^ low TJ101" in result.text
@@ -92,12 +92,12 @@ def test_levels_are_those_that_were_set(shell):
     assert "the worst of level low" in result.text
 
 
-def test_what_was_fired_before_is_analysed_anew(shell):
+def test_an_open_request_is_analysed_again_after_a_change_of_rules(shell):
     shell.run(CELL.replace("sweep", "sweep --activate"))
     pending = shell.namespace["tract"].fire("sweep", {}, review=True)
     assert pending.code_blocks()[0].findings
     before = pending.code_blocks()
-    assert pending.code_blocks()[0].findings is before[0].findings  # analysed once
+    assert pending.code_blocks()[0].findings is before[0].findings  # analysed only once
     configure(shell, "rules_off", ["TJ101", "TJ201", "TJ501"])
     assert [f for f in pending.code_blocks()[0].findings if f.code == "TJ101"] == []
     assert "3 rules are switched off" in pending.code_blocks()[0].analysis_note

@@ -29,7 +29,7 @@ tract.propose_operation(OperationSpec("helper", "Helps.", {}, {"go": go}), actor
 """
 
 
-def test_the_panel_says_what_its_code_reaches(shell):
+def test_the_panel_names_the_attributes_that_sandboxed_code_can_use(shell):
     result = shell.run(CELL)
     assert "It runs in the sandbox, and can use only pending.fields, approve and reject." in result.text
     assert "go(by: int = 1), in the sandbox" in result.text
@@ -60,7 +60,7 @@ def test_the_dict_forms_know_it(shell, form):
     assert "isolation must be 'kernel' or 'sandbox', not 'sandbx'. Did you mean 'sandbox'?" in wrong.text
 
 
-def test_what_is_not_there_is_told_with_the_line_of_the_cell(shell):
+def test_a_name_missing_in_the_sandbox_is_reported_with_the_line_of_the_cell(shell):
     wrong = shell.run(CELL.replace("pending.approve()", "pending.tract.compile()"))
     assert not wrong.ok
     assert "line 8" in wrong.text
@@ -76,7 +76,7 @@ def test_an_error_has_the_actions_lines(shell):
     assert "site-packages" not in told
 
 
-def test_what_nobody_reviewed_says_so_wherever_it_is_listed(shell):
+def test_every_list_marks_an_operation_without_a_review(shell):
     shell.run(CELL.replace("--sandbox", "--activate"))
     shell.run(PROPOSE)
     listed = shell.run("%tract ops").text
@@ -85,11 +85,11 @@ def test_what_nobody_reviewed_says_so_wherever_it_is_listed(shell):
     assert "no user has reviewed it" in shell.run("%tract_fire helper --review").text
 
 
-def test_a_person_reviews_it_by_name_or_by_a_cell_of_their_own(shell):
+def test_a_user_can_review_an_active_operation_by_its_name(shell):
     shell.run(PROPOSE)
     assert "active without a review" in shell.run("%tract review helper").text
     tract = shell.namespace["tract"]
-    tract.reviewer.channel = Channel()  # as in a script of the user
+    tract.reviewer.channel = Channel()  # like in a script of the user
     tract.operations.review_quarantined("helper").approve()
     assert "not reviewed" not in shell.run("%tract ops").text
 

@@ -1,4 +1,4 @@
-"""HTML of outputs: what leaves its place in a page, acts or loads is removed."""
+"""HTML of outputs without parts that run, load or affect the rest of the page."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_names_of_our_own_parts_are_removed(attribute):
     assert attribute not in sanitized_html(f"<div {attribute}>x</div>")
 
 
-def test_classes_and_ids_of_tables_stay():
+def test_classes_and_ids_of_tables_are_kept():
     html = '<table class="dataframe" id="T_ab12"><tr><td class="data row0 col1" id="T_ab12_row0_col1">1</td></tr></table>'
     assert html in sanitized_html(html)
 
@@ -48,10 +48,10 @@ def test_classes_and_ids_of_tables_stay():
         ("<table><div><table>x</table></div></table>", "<table><div></div></table><table>x</table>"),
     ],
 )
-def test_elements_that_a_page_closes_by_itself_are_closed_here(html, made):
+def test_elements_that_a_browser_closes_implicitly_are_closed(html, made):
     assert made in sanitized_html(html)
 
 
 @pytest.mark.parametrize("html", ['<a b="' * 20_000, "<!--" * 20_000])
-def test_a_text_of_unclosed_tags_is_shown_as_it_is(html):
+def test_text_with_unclosed_tags_is_escaped(html):
     assert sanitized_html(html).startswith("<pre>&lt;")

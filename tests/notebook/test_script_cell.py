@@ -7,7 +7,7 @@ import re
 import pytest
 
 
-def test_it_prints_shows_its_value_and_counts_its_calls(kernel):
+def test_a_script_shows_its_prints_its_value_and_its_number_of_calls(kernel):
     result = kernel.run("%%tract_script\nprint('on', tools.status()['branch'])\nx = 6\nx * 7")
     assert result.ok
     assert "on main" in result.text
@@ -28,7 +28,7 @@ def test_an_exception_stops_the_run_with_the_scripts_own_lines(kernel):
     assert not result.ok
     assert "before" in result.text
     assert "ZeroDivisionError: division by zero" in result.error
-    assert "line 4, in broken" in result.text  # of the cell, whose first line is the magic's
+    assert "line 4, in broken" in result.text  # line of the cell; the first line is the magic
     assert "return 1 / 0" in result.text
     assert "site-packages" not in result.text
 
@@ -38,7 +38,7 @@ def test_the_result_is_kept_under_a_name(kernel):
     assert kernel.run("print(r.backend, r.value, r.status)").text.strip() == "sandbox main completed"
 
 
-def test_what_it_displays_is_shown_and_kept(kernel):
+def test_displays_of_a_script_are_shown_and_stored(kernel):
     result = kernel.run(
         "%%tract_script --out r\nfrom IPython.display import HTML, display\ndisplay(HTML('<b>bold</b>'))"
     )
@@ -69,7 +69,7 @@ def test_its_time_is_bounded(kernel):
     assert kernel.run("print('alive')").text.strip() == "alive"
 
 
-def test_findings_are_told(kernel):
+def test_findings_in_a_script_are_reported(kernel):
     result = kernel.run("%%tract_script\nimport os\nos.system('true')")
     assert "of level critical. %%tract_check shows more" in result.text
 
@@ -102,7 +102,7 @@ def go(pending):
 """
 
 
-def test_what_is_asked_is_no_output_of_the_script(kernel):
+def test_a_prompt_during_a_script_is_not_part_of_its_output(kernel):
     kernel.run("from tract_jupyter.notebook import channels; channels.PROBE_SECONDS = 0")
     kernel.run(ASKING)
     ask = "tract.reviewer.decide_now(tract.fire('deploy', {'x': 3}, review=True)).action"
@@ -117,7 +117,7 @@ def test_what_is_asked_is_no_output_of_the_script(kernel):
     assert kernel.run("print(len(r.text))").text.strip() == "7"
 
 
-def test_a_panel_that_a_script_puts_up_is_no_output_of_it(kernel):
+def test_a_panel_shown_by_a_script_is_not_part_of_its_output(kernel):
     kernel.run(ASKING)
     show = "tract.reviewer.show(tract.fire('deploy', {'x': 4}, review=True)); None"
     result = kernel.run(f"%%tract_script --out r\n{show}", typed=())
@@ -126,7 +126,7 @@ def test_a_panel_that_a_script_puts_up_is_no_output_of_it(kernel):
     assert kernel.run("print(r.outputs)").text.strip() == "()"
 
 
-def test_what_a_display_adds_for_the_eye_is_no_text_that_a_model_reads(kernel):
+def test_html_of_a_display_is_not_in_the_text_for_the_model(kernel):
     kernel.run(
         "%%tract_script --out r\nfrom IPython.display import HTML, display\ndisplay(HTML('<b>bold</b>'))"
     )

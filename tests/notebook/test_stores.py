@@ -22,7 +22,7 @@ def test_bad_usage(words, capsys):
     assert "usage: tract-jupyter" in capsys.readouterr().err
 
 
-def test_it_runs_as_a_module_without_ipython(tmp_path):
+def test_the_command_runs_as_a_module_without_ipython(tmp_path):
     path = tmp_path / "t.db"
     Tract.open(path).close()
     code = f"import sys, runpy; sys.argv = ['x', 'verify', {str(path)!r}]\ntry: runpy.run_module('tract_jupyter', run_name='__main__')\nexcept SystemExit as stop: print(stop.code, 'IPython' in sys.modules)"
@@ -45,7 +45,7 @@ def test_it_runs_as_a_module_without_ipython(tmp_path):
         ("{}/" + "x" * 300 + ".db", "there is no store"),
     ],
 )
-def test_a_store_that_is_none_is_refused_and_none_is_made(tmp_path, capsys, text, told):
+def test_an_invalid_store_is_refused_and_not_created(tmp_path, capsys, text, told):
     (tmp_path / "empty.db").touch()
     (tmp_path / "garbage.sqlite").write_text("garbage")
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
@@ -81,7 +81,7 @@ def test_a_path_with_the_signs_of_a_url_is_a_path(tmp_path):
     ]
 
 
-def test_what_others_put_into_a_store_is_listed_and_is_no_damage(tmp_path, spec, monkeypatch, capsys):
+def test_verify_lists_entries_of_other_users_but_not_as_damage(tmp_path, spec, monkeypatch, capsys):
     path = tmp_path / "t.db"
     with Tract.open(path) as tract:
         tract.register_operation(spec(name="own"))

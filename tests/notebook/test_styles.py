@@ -1,11 +1,11 @@
-"""An output carries the rules that it needs, and no others."""
+"""An output has exactly the style rules that it needs."""
 
 from tract_jupyter.notebook.views import Html, styled
 
 ROW = Html('<div class="tract"><details class="row"><summary><b class="name">x</b></summary></details></div>')
 
 
-def test_an_output_carries_what_it_uses():
+def test_an_output_has_the_style_rules_that_it_uses():
     page = styled(ROW)
     assert page.endswith(ROW)
     assert ".tract.tract .row > summary" in page
@@ -14,13 +14,13 @@ def test_an_output_carries_what_it_uses():
     assert len(page) < 4_000
 
 
-def test_and_nothing_else():
+def test_an_output_has_no_unused_style_rules():
     page = styled(ROW)
     for name in (".badge", ".i-wait", "textarea", ".diff", "@keyframes", "table.t"):
         assert name not in page
 
 
-def test_an_animation_comes_with_what_turns():
+def test_an_output_with_a_running_icon_has_its_animation():
     assert "@keyframes tract-turn" in styled(Html('<div class="tract"><i class="i i-run"></i></div>'))
 
 
@@ -40,10 +40,10 @@ def test_other_sheets_are_cut_the_same_way():
     assert ".tract-origin" not in page
 
 
-def test_a_selector_with_a_list_within_a_list_is_kept_or_left_out_as_one():
+def test_a_selector_with_a_nested_list_is_kept_or_removed_as_a_whole():
     page = '<div class="tract turn"><div class="prose"><p>said</p></div></div>'
     styles = styled(Html(page), "chat/chat.css").partition("</style>")[0]
-    assert "tract-blink" not in styles  # the caret of a turn that is written
+    assert "tract-blink" not in styles  # the caret of a turn that is being written
     heads = [line.partition("{")[0] for line in styles.removeprefix("<style>").split("\n")]
     assert not [head for head in heads if not head.startswith((".tract", "[data-jp-theme", "@"))]
 

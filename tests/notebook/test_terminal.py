@@ -1,11 +1,11 @@
-"""IPython in a real terminal: no panels, so showing is asking."""
+"""IPython in a real terminal: without panels, each displayed request has a prompt."""
 
 import sys
 
 import pexpect
 import pytest
 
-pytestmark = pytest.mark.slow  # each starts an IPython
+pytestmark = pytest.mark.slow  # each test starts IPython
 
 DEFINE = """%%tract_operation deploy --ask {options}
 x: int = 1
@@ -33,12 +33,12 @@ class Terminal:
         self.run("%load_ext tract_jupyter")
 
     def run(self, cell):
-        """Type a cell, at the prompt for one."""
+        """Wait for the prompt of a cell, and type the cell."""
         self.until(CELL)
         self.child.sendline(cell + ("\n" if "\n" in cell else ""))
 
     def answer(self, prompt, text):
-        """Type an answer at a prompt; return the text before it."""
+        """Wait for a prompt, type the answer, and return the text before the prompt."""
         before = self.until(prompt)
         self.child.sendline(text)
         return before
@@ -56,7 +56,7 @@ def terminal(tmp_path, monkeypatch):
     made.child.close(force=True)
 
 
-def test_what_is_shown_is_asked_and_may_wait_in_the_inbox(terminal):
+def test_a_displayed_request_has_a_prompt_and_can_be_decided_later_in_the_inbox(terminal):
     terminal.run(DEFINE.format(options=""))
     shown = terminal.answer(LATER, "")
     assert "TJ201" in shown
@@ -89,7 +89,7 @@ def test_a_synchronous_call_waits_for_the_answer(terminal):
     assert "approved" in terminal.until(CELL)
 
 
-def test_what_is_open_at_the_end_of_a_line_is_asked_there_once(terminal):
+def test_an_open_request_as_the_value_of_a_line_has_one_prompt(terminal):
     terminal.run(DEFINE.format(options="--activate"))
     terminal.run("p = tract.fire('deploy', {'x': 3}, review=True)")
     terminal.run("p")

@@ -1,4 +1,4 @@
-"""Stored code without an approval here: its request in the inbox with the change, review, revocation."""
+"""Stored code without an approval of this user: request with the diff, review, revocation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CELL = '%%tract_operation deploy --activate\n"""Deploy."""\ntarget: str = "x"\n\
 
 @pytest.fixture
 def stored(shell):
-    """A shell whose store has an operation and a handler of it."""
+    """A shell whose store has an operation with a handler."""
     shell.run(CELL)
     shell.run("tract.hooks.save_handler('deploy', 'no', \"pending.reject('never')\")")
     return shell
@@ -25,7 +25,7 @@ def tamper(shell, table, old, new):
         connection.execute(f"UPDATE {table} SET spec_json = replace(spec_json, ?, ?)", (old, new))
 
 
-def test_what_is_trusted_is_listed(stored):
+def test_trusted_operations_and_handlers_are_listed(stored):
     text = stored.run("%tract trust").text
     assert "deploy     operation" in text
     assert "deploy/no  handler" in text
@@ -52,14 +52,14 @@ def test_revoking_deactivates_and_the_inbox_offers_it_again(stored):
         ("review", "name one"),
     ],
 )
-def test_a_wrong_line_is_told_in_one_line(stored, line, words):
+def test_an_invalid_line_gives_an_error_without_a_traceback(stored, line, words):
     result = stored.run(f"%tract {line}")
     assert not result.ok
     assert words in result.text
     assert "Traceback" not in result.text
 
 
-def test_what_was_changed_in_the_store_is_offered_with_the_change_and_not_run(stored, tmp_path):
+def test_code_changed_in_the_store_is_shown_with_the_diff_and_not_run(stored, tmp_path):
     mark = tmp_path / "mark"
     tamper(stored, "operation_specs", "pending.approve()", f"open('{mark}', 'w')")
     stored.run("%reload_ext tract_jupyter")
@@ -70,7 +70,7 @@ def test_what_was_changed_in_the_store_is_offered_with_the_change_and_not_run(st
     assert not mark.exists()
 
 
-def test_what_was_turned_down_is_listed_and_not_asked_about_again(stored):
+def test_rejected_code_is_listed_but_makes_no_new_request(stored):
     stored.run("%tract trust revoke deploy no")
     stored.run("%tract inbox")
     stored.run("tract.operations.rebuild(tract.review.inbox()[0]).reject('no')")
@@ -85,7 +85,7 @@ def test_looking_twice_asks_once(stored):
     stored.run("%tract inbox")
     text = stored.run("%tract inbox").text
     assert "[pending] Activate handler no of deploy" in text
-    assert "not active" not in text  # a request there is not listed again
+    assert "not active" not in text  # code with an open request is not listed again
     assert stored.run("print(len(tract.review.inbox()))").text.strip() == "1"
 
 
@@ -102,12 +102,12 @@ def test_looking_twice_asks_once(stored):
         ("review ", []),
     ],
 )
-def test_tab_offers_what_can_be_taken_back(stored, line, offered):
+def test_completion_offers_approvals_that_can_be_revoked(stored, line, offered):
     stored.run("tract.hooks.save_handler('gc', 'all', 'pending.approve()')")
     assert tab(stored, line) == offered
 
 
-def test_tab_offers_for_review_what_is_not_active(stored):
+def test_completion_offers_inactive_code_for_review(stored):
     stored.run("%tract trust revoke deploy no")
     assert tab(stored, "review ") == ["deploy/no"]
     assert tab(stored, "trust revoke ") == ["deploy"]
@@ -120,7 +120,7 @@ def tab(shell, line):
     return [found.text for found in matcher(context)["completions"]]
 
 
-def test_a_guard_that_was_changed_is_told_and_asked_for(stored):
+def test_a_changed_handler_is_reported_and_the_user_decides_instead(stored):
     tamper(stored, "handlers", "never", "always")
     stored.run("tract.close()")
     stored.run("%reload_ext tract_jupyter")

@@ -1,4 +1,4 @@
-"""What code can do, in a sentence, for a new operation and for another version of one."""
+"""The summary of the abilities of code, for a new operation and for a new version."""
 
 import json
 
@@ -8,7 +8,7 @@ from tract_jupyter.operations import ActionDef, Advice, OperationSpec
 
 
 def summary(tract, *codes, isolation="", approve=True):
-    """The sentence of the last of several versions; those before are approved."""
+    """Return the summary of the last version, after approving the earlier versions."""
     said = ""
     for number, code in enumerate(codes):
         action = ActionDef("go", "Go.", {}, code, **({"isolation": isolation} if isolation else {}))
@@ -40,11 +40,11 @@ def summary(tract, *codes, isolation="", approve=True):
         ),
     ],
 )  # fmt: skip
-def test_a_sentence_says_what_a_new_operation_can_do(tract, code, said):
+def test_a_summary_lists_the_abilities_of_a_new_operation(tract, code, said):
     assert summary(tract, code) == said
 
 
-def test_of_another_version_it_says_what_is_new_first(tract):
+def test_the_summary_of_a_new_version_starts_with_new_abilities(tract):
     before = "pending.tract.log()\nopen(pending.fields['path'], 'w').write('x')\npending.approve()"
     after = "import subprocess\nsubprocess.run(['ls'])\npending.tract.log()\npending.approve()"
     said = "New: start other programs. Unchanged: read the context. No longer: write any file."
@@ -54,7 +54,7 @@ def test_of_another_version_it_says_what_is_new_first(tract):
     )
 
 
-def test_the_same_stands_in_the_text_of_a_request(tract):
+def test_the_request_text_contains_the_summary(tract):
     from tract_jupyter.review import request_text
 
     spec = OperationSpec("one", "Do it.", {}, {"go": ActionDef("go", "Go.", {}, "open('a').read()")})

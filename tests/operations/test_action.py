@@ -1,4 +1,4 @@
-"""Compiling an action: signature, text, line numbers, refusals."""
+"""Compiling an action: signature, text, line numbers and refused code."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_compile_action_syntax_error_raises():
         pytest.param("x" + ".a" * 60_000, None, r"compiled: \S", id="attributes"),
     ],
 )
-def test_compile_action_refuses_what_can_never_run(code, line, words):
+def test_compile_action_refuses_code_that_can_never_run(code, line, words):
     with pytest.raises(SpecError, match=words) as caught:
         compile_action(action(code))
     assert caught.value.action == "go"

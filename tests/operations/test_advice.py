@@ -1,4 +1,4 @@
-"""The analysis that reviewers are shown, in scripts too."""
+"""The analysis that a reviewer sees, also for operations of scripts."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_rules_that_are_off_are_named():
     assert block.analysis_note == advice.note
 
 
-def test_nothing_found_is_said():
+def test_the_note_of_a_block_without_findings_says_so():
     block = Advice().block(ActionDef("go", "Go", {}, "pending.approve()"))
     assert block.analysis_note == "No findings. Analysis is advice, not containment."
 
@@ -40,7 +40,7 @@ def test_levels_are_set():
 
 
 @pytest.mark.parametrize(("off", "levels"), [(["TJ11"], {}), (["TJ901"], {}), ([], {"TJ101": "worst"})])
-def test_what_does_not_exist_is_refused(off, levels):
+def test_an_unknown_rule_or_level_is_refused(off, levels):
     with pytest.raises(TractError, match="TJ|level"):
         Advice(off, levels)
 

@@ -1,4 +1,4 @@
-"""Kernel code of an action, rehearsed in a contained copy of this process: real context, packages, files; no effects."""
+"""Rehearsal of kernel code in a contained copy of this process: real context and files, no effects."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rehearsed(tract, spec, copies):
     return run
 
 
-def test_it_has_packages_files_and_the_real_context(tract, rehearsed, workspace):  # noqa: F811 # the fixture
+def test_a_contained_copy_has_packages_files_and_the_real_context(tract, rehearsed, workspace):  # noqa: F811 # the fixture
     (workspace / "a.txt").write_text("from a file")
     head = tract.user("What is new?").commit_hash
     rehearsal = rehearsed(
@@ -56,7 +56,7 @@ def test_it_has_packages_files_and_the_real_context(tract, rehearsed, workspace)
     assert len(tract.log()) == 1
 
 
-def test_its_effects_are_reported_and_not_kept(rehearsed, workspace):  # noqa: F811 # the fixture
+def test_effects_of_a_contained_rehearsal_are_reported_and_not_kept(rehearsed, workspace):  # noqa: F811 # the fixture
     (workspace / "a.txt").write_text("old")
     rehearsal = rehearsed(
         "import os, subprocess\nopen('a.txt', 'w').write('new')\nopen('b.txt', 'w').write('new')\n"
@@ -79,7 +79,7 @@ def test_its_effects_are_reported_and_not_kept(rehearsed, workspace):  # noqa: F
         ("import os\nos.kill(os.getppid(), 9)", "raised", "raised PermissionError"),
     ],
 )
-def test_each_ending_is_told(rehearsed, workspace, code, kind, told):  # noqa: F811 # the fixture
+def test_each_kind_of_ending_is_reported(rehearsed, workspace, code, kind, told):  # noqa: F811 # the fixture
     (workspace / "a.txt").write_text("private")
     rehearsal = rehearsed(code)
     assert rehearsal.runs[0].kind == kind
@@ -88,17 +88,17 @@ def test_each_ending_is_told(rehearsed, workspace, code, kind, told):  # noqa: F
     assert "private" not in rehearsal.summary_for_model
 
 
-def test_sandboxed_actions_stay_in_the_sandbox(rehearsed):
+def test_sandboxed_actions_are_rehearsed_in_the_sandbox(rehearsed):
     assert rehearsed("pending.approve()", "sandbox").is_contained is False
 
 
-def test_without_copies_it_runs_in_the_sandbox(rehearsed, copies):
+def test_kernel_code_is_rehearsed_in_the_sandbox_if_copies_are_off(rehearsed, copies):
     copies.is_on = False
     rehearsal = rehearsed("return len(pending.tract.compile().messages)")
     assert (rehearsal.runs[0].told, rehearsal.is_contained) == ("decided nothing; returned 2", False)
 
 
-def test_a_copy_that_cannot_be_contained_is_no_rehearsal(rehearsed, copies, monkeypatch):
+def test_there_is_no_rehearsal_if_the_copy_cannot_be_contained(rehearsed, copies, monkeypatch):
     def fail(*_, **__):
         raise RehearsalError("The code cannot be contained.")
 

@@ -1,4 +1,4 @@
-"""The classes that are made from specs, and what they say about themselves."""
+"""The classes generated from specs, and their descriptions."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_generated_class_to_dict_includes_fields(pending):
     assert json.loads(json.dumps(data)) == data
 
 
-def test_to_dict_cuts_what_is_long_and_says_so_but_get_state_does_not(made, tract):
+def test_to_dict_marks_truncated_values_and_get_state_keeps_them_whole(made, tract):
     pending = made(tract=tract, fields={"urls": ["x" * 501, *"abcdef"]})
     cut = pending.to_dict()["fields"]["urls"]
     assert cut == {"_truncated": True, "_total": 7, "items": ["x" * 500 + "… (501 characters)", "a", "b"]}
@@ -152,7 +152,7 @@ def test_fields_without_a_json_form_can_be_neither_shown_nor_recorded(tract, spe
         tract.fire("citation_check", {"a": value}, execute_fn=ran.append)
     assert ran == []
     assert tract.events("custom:*") == []
-    assert "citation_check" in pending.describe_api()  # and describing it never fails
+    assert "citation_check" in pending.describe_api()  # describe_api never fails
     pending.pprint()
 
 

@@ -1,4 +1,4 @@
-"""Handlers across restarts: active again for the same person, quarantined for anybody else, nothing run on opening."""
+"""Handlers after a restart: active for the same user, quarantined for others, and not run on opening."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_nothing_is_compiled_or_run_on_opening(path, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["no", "fresh"])
-def test_rolled_back_with_its_batch_it_decides_no_more(path, name):
+def test_a_handler_saved_in_a_rolled_back_batch_does_not_decide(path, name):
     with Tract.open(path) as t:
         with pytest.raises(ValueError, match="after all"), t.batch():  # noqa: PT012 # a batch is a block
             t.hooks.save_handler("citation_check", name, "pending.approve()")
@@ -102,7 +102,7 @@ def test_another_secret_quarantines_and_review_activates(path, tmp_path):
         assert fired(t) == "the handler says no"
 
 
-def test_one_that_is_quarantined_is_not_said_to_be_missing(path, tmp_path):
+def test_revoking_a_quarantined_handler_reports_it_as_quarantined_not_missing(path, tmp_path):
     with Tract.open(path, trust=Trust(tmp_path / "other")) as t:
         told = "handler 'no' of 'citation_check' is quarantined, .*%tract review citation_check/no'"
         with pytest.raises(SpecError, match=told):
@@ -124,7 +124,7 @@ def test_one_that_is_quarantined_is_not_said_to_be_missing(path, tmp_path):
         ("operation", "*"),
     ],
 )
-def test_what_was_changed_in_the_store_is_quarantined(path, column, value):
+def test_a_handler_changed_in_the_store_is_quarantined(path, column, value):
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute(f"UPDATE handlers SET {column} = ?", (value,))
     with Tract.open(path) as t:
@@ -158,7 +158,7 @@ def test_revoking_an_operation_deactivates_it_for_good_until_it_is_reviewed_agai
         assert t.status().operations == ("citation_check",)
 
 
-def test_a_proposal_is_shown_with_its_change_and_what_it_can_newly_reach(path):
+def test_a_handler_proposal_shows_its_new_access_and_replaces_only_when_approved(path):
     with Tract.open(path) as t:
         pending = t.hooks.propose_handler(
             "citation_check", "no", "import os\nos.remove('x')\npending.reject('no')"
@@ -173,7 +173,7 @@ def test_a_proposal_is_shown_with_its_change_and_what_it_can_newly_reach(path):
         assert t.hooks.list() == {"citation_check": ["no"]}
 
 
-def test_deleted_for_good(path):
+def test_a_deleted_handler_stays_deleted_after_a_restart(path):
     with Tract.open(path) as t:
         t.hooks.delete_handler("citation_check", "no")
         assert fired(t) == ""
@@ -194,7 +194,7 @@ def test_deleted_for_good(path):
         ("citation_check", "no", 7, "must be a text"),
     ],
 )
-def test_a_handler_that_is_none_is_refused_and_nothing_changes(path, operation, name, code, words):
+def test_an_invalid_handler_is_refused_and_the_old_one_stays_active(path, operation, name, code, words):
     with Tract.open(path) as t:
         for offer in (t.hooks.save_handler, t.hooks.propose_handler):
             with pytest.raises(OperationError, match=words):
@@ -219,10 +219,10 @@ def test_an_operation_that_is_forgotten_takes_its_handlers_along(path, spec):
     with Tract.open(path) as t:
         assert (t.hooks.list(), t.hooks.saved.active, t.hooks.saved.quarantined) == ({}, {}, {})
         t.register_operation(spec(fields={}, unhandled="ask"))
-        assert t.fire("citation_check").status == "pending"  # nobody decides for the new one
+        assert t.fire("citation_check").status == "pending"  # the new operation has no handlers
 
 
-def test_what_cannot_be_unregistered_keeps_its_handlers(path):
+def test_an_operation_that_cannot_be_unregistered_keeps_its_handlers(path):
     with Tract.open(path) as t:
         t.hooks.save_handler("gc", "veto", "pending.reject('no')")
         with pytest.raises(UnknownOperationError):
@@ -247,19 +247,19 @@ def test_a_handler_that_code_registered_is_not_replaced_by_a_stored_one(path):
         assert t.hooks.list()["citation_check"] == ["no", "veto"]
 
 
-# --- a guard that is not approved here
+# --- a lost guard: a handler that is not approved here
 
 
 @pytest.fixture
 def unguarded(path):
-    """A store whose guard was changed by somebody without the secret."""
+    """A store whose guard was changed without the user's secret."""
     with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE handlers SET spec_json = replace(spec_json, 'says no', 'says yes')")
     with Tract.open(path) as t:
         yield t
 
 
-def test_what_a_lost_guard_guarded_asks_a_person(unguarded):
+def test_an_operation_with_a_lost_guard_asks_the_user(unguarded):
     assert unguarded.status().quarantined_handlers == ("citation_check/no",)
     pending = unguarded.fire("citation_check")
     assert pending.status == "pending"
@@ -275,7 +275,7 @@ def test_handlers_behind_a_lost_guard_decide_nothing(unguarded):
     assert unguarded.fire("citation_check").status == "pending"
 
 
-def test_a_catch_all_sees_what_a_lost_guard_guarded_and_approves_nothing(unguarded):
+def test_a_catch_all_sees_but_cannot_approve_an_operation_with_a_lost_guard(unguarded):
     seen = []
     unguarded.on("*", lambda pending: (seen.append(pending.operation), pending.approve()), name="yes")
     pending = unguarded.fire("citation_check")
@@ -284,7 +284,7 @@ def test_a_catch_all_sees_what_a_lost_guard_guarded_and_approves_nothing(unguard
     assert event.outcome == "undecided"
     assert "not approved here" in event.error
     assert pending.approve() is None
-    assert pending.status == "approved"  # a person's own code
+    assert pending.status == "approved"  # the user's own code
 
 
 def test_a_catch_all_behind_a_lost_one_approves_nothing(path):
@@ -296,12 +296,12 @@ def test_a_catch_all_behind_a_lost_one_approves_nothing(path):
         assert t.fire("citation_check").status == "pending"
 
 
-def test_a_catch_all_may_turn_down_what_a_lost_guard_guarded(unguarded):
+def test_a_catch_all_can_reject_an_operation_with_a_lost_guard(unguarded):
     unguarded.on("*", lambda pending: pending.reject("never"))
     assert unguarded.fire("citation_check").status == "rejected"
 
 
-def test_a_model_that_a_catch_all_asks_approves_nothing_that_a_lost_guard_guarded(unguarded):
+def test_a_model_asked_by_a_catch_all_cannot_approve_after_a_lost_guard(unguarded):
     client = ScriptedClient(reply(None, call("approve")))
     unguarded.on("*", lambda pending: pending.consult("Is it good?", client=client, max_turns=1))
     assert unguarded.fire("citation_check").status == "pending"
@@ -334,7 +334,7 @@ def test_a_lost_guard_asks_until_it_is_deleted_or_reviewed(unguarded, how):
     assert unguarded.status().quarantined_handlers == ()
 
 
-def test_a_guard_whose_approval_was_taken_back_keeps_its_place(path):
+def test_a_revoked_guard_asks_and_keeps_its_position_after_review(path):
     with Tract.open(path) as t:
         t.on("citation_check", lambda pending: pending.approve(), name="yes")
         t.hooks.revoke_handler("citation_check", "no")
@@ -343,7 +343,7 @@ def test_a_guard_whose_approval_was_taken_back_keeps_its_place(path):
         assert t.hooks.list() == {"citation_check": ["no", "yes"]}
 
 
-def test_a_lost_catch_all_asks_about_what_nobody_decided(path):
+def test_a_lost_catch_all_asks_only_about_undecided_operations(path):
     with Tract.open(path) as t:
         t.hooks.save_handler("*", "watch", "pass")
         t.hooks.delete_handler("citation_check", "no")
@@ -396,7 +396,7 @@ def together(path):
         "UPDATE handlers SET beside_json = '{' WHERE name IN ('yes', 'more')",
     ],
 )
-def test_what_is_left_of_handlers_that_were_approved_together_asks_a_person(together, change):
+def test_a_changed_group_of_handlers_approved_together_asks_the_user(together, change):
     with closing(sqlite3.connect(together)) as connection, connection:
         connection.execute(change)
     with Tract.open(together) as t:
@@ -406,12 +406,12 @@ def test_what_is_left_of_handlers_that_were_approved_together_asks_a_person(toge
         assert "citation_check/yes" in t.status().quarantined_handlers
 
 
-def test_handlers_that_a_person_adds_changes_and_deletes_stay_together(together):
+def test_a_group_of_handlers_stays_valid_when_the_user_changes_it(together):
     def statuses(t):
         return [t.fire("citation_check", triggered_by=kind).status for kind in ("bad", "good")]
 
     with Tract.open(together) as one, Tract.open(together) as other:
-        other.hooks.save_handler("citation_check", "last", "pass")  # while the first one does not know of it
+        other.hooks.save_handler("citation_check", "last", "pass")  # unknown to the first tract
         one.hooks.save_handler("citation_check", "more", "str(pending)")
         one.hooks.revoke_handler("citation_check", "more")
     with Tract.open(together) as t:
@@ -426,7 +426,7 @@ def test_handlers_that_a_person_adds_changes_and_deletes_stay_together(together)
         assert statuses(t) == ["approved", "approved"]
 
 
-def test_what_somebody_else_puts_beside_them_takes_no_approval_back(together):
+def test_a_foreign_handler_row_does_not_revoke_the_group(together):
     with closing(sqlite3.connect(together)) as connection, connection:
         connection.execute(
             "INSERT INTO handlers (tract_id, operation, name, spec_json, spec_hash, signature, created_at) "

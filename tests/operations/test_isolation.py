@@ -1,4 +1,4 @@
-"""`isolation` in the forms of a spec: read, checked, hashed."""
+"""The field `isolation` of a spec: reading, validation and hash."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_kernel_is_the_default_and_not_written():
     assert "isolation" not in spec_to_json(spec)
 
 
-def test_what_does_not_use_it_keeps_its_hash():
+def test_a_spec_without_isolation_keeps_its_hash():
     go = ActionDef("go", "", {"x": "int"}, "pending.approve()", ["x"], {})
     spec = OperationSpec("op", "d", {"n": {"type": "int"}}, {"go": go})
     assert spec.spec_hash == "f354accf4147d9765570fedf9263bf278b823f59c77eeaa75bbc945433a9450e"
@@ -46,7 +46,7 @@ def test_what_does_not_use_it_keeps_its_hash():
 
 
 @pytest.mark.parametrize("value", ["sandboxed", "Sandbox", "", None, True, 3, [], {}])
-def test_another_value_is_told_with_the_nearest(value):
+def test_an_invalid_isolation_is_refused_with_the_nearest_value(value):
     with pytest.raises(SpecError, match=r"actions.go.isolation must be 'kernel' or 'sandbox'") as caught:
         spec_from_dict(with_isolation(value))
     assert ("Did you mean 'sandbox'?" in str(caught.value)) == (value in ("sandboxed", "Sandbox"))
@@ -55,13 +55,13 @@ def test_another_value_is_told_with_the_nearest(value):
         make_dynamic_pending_class(made)
 
 
-def test_all_actions_or_it_is_not_a_sandboxed_operation():
+def test_an_operation_is_sandboxed_only_if_all_actions_are():
     both = {"a": {"code": "pass", "isolation": "sandbox"}, "b": {"code": "pass"}}
     assert not spec_from_dict({"name": "op", "actions": both}).is_sandboxed
     assert not spec_from_dict({"name": "op"}).is_sandboxed
 
 
-def test_code_in_the_sandbox_reaches_nothing_and_leaving_it_is_a_gain():
+def test_sandboxed_code_has_no_access_and_leaving_the_sandbox_adds_access():
     outside, inside = spec_reach(spec_from_dict(DATA)), spec_reach(spec_from_dict(with_isolation("sandbox")))
     assert inside["imports"] == frozenset()
     assert inside["actions"] == {"go(), in the sandbox"}

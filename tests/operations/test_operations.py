@@ -1,4 +1,4 @@
-"""Operations in a tract: registered, fired, removed. The names are those of the design document's test plan."""
+"""Registering, firing and removing operations in a tract. The names come from the test plan in the design."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_register_operation_makes_hookable(tract, spec):
 
 
 def test_register_operation_review_mode(tract, spec):
-    """review=True returns the class without activating."""
+    """review=True returns the class and does not activate it."""
     made = tract.register_operation(spec(), review=True)
     assert issubclass(made, Pending)
     assert "def verify" in made(tract=tract, fields={"urls": []}).code_blocks()[0].header
@@ -116,7 +116,7 @@ def test_fire_with_execute_fn_returns_result(tract, spec):
     assert tract.fire("citation_check", {"urls": []}, execute_fn=lambda p: None) is None
 
 
-def test_fire_with_execute_fn_and_a_rejection_returns_the_pending_and_runs_nothing(tract, spec):
+def test_fire_with_execute_fn_runs_nothing_after_a_rejection(tract, spec):
     tract.register_operation(spec())
     ran = []
     tract.on("citation_check", lambda p: p.reject("no"))
@@ -179,7 +179,7 @@ def test_fire_is_strict_about_every_type(tract, spec, kind, good, bad):
         tract.fire("citation_check", {"a": bad})
 
 
-def test_all_problems_are_told_at_once(tract, spec):
+def test_all_invalid_fields_are_reported_in_one_error(tract, spec):
     tract.register_operation(
         spec(fields={name: {"type": "int", "required": True} for name in "abcdefghijklmnop"})
     )
@@ -189,8 +189,8 @@ def test_all_problems_are_told_at_once(tract, spec):
     assert caught.value.problems[-1] == "and 6 more"
 
 
-def test_a_field_without_a_default_may_be_left_out(tract, spec):
-    """Unless it says that it is required: by the author's code, a model's proposal and the tool's schema alike."""
+def test_a_field_without_a_default_is_optional_unless_required(tract, spec):
+    """This holds for code of the author, proposals of a model, and the schema of the tool."""
     fields = {"must": {"type": "int", "required": True}, "may": {"type": "int"}}
     tract.register_operation(spec(fields=fields))
     assert tract.fire("citation_check", {"must": 1}).fields == {"must": 1, "may": None}
@@ -230,14 +230,14 @@ def test_fire_provenance_event_written(tract, spec):
     assert event.data["triggered_by"] == "me"
 
 
-def test_no_provenance_event_of_what_failed(tract, spec):
+def test_a_failed_operation_writes_no_provenance_event(tract, spec):
     tract.register_operation(spec())
     with pytest.raises(ZeroDivisionError):
         tract.fire("citation_check", {"urls": []}, execute_fn=lambda p: 1 / 0)
     assert tract.events("custom:*") == []
 
 
-def test_what_could_not_be_recorded_does_not_run(tract, spec):
+def test_a_decision_that_cannot_be_recorded_does_not_run(tract, spec):
     tract.register_operation(spec("pending.fields['verified'] = {1}\npending.approve()"))
     ran = []
     pending = tract.fire("citation_check", {"urls": []}, review=True, execute_fn=ran.append)
@@ -295,7 +295,7 @@ def test_activating_twice_is_refused_and_keeps_the_first(tract, spec):
 
 
 def test_registering_the_same_again_does_nothing(own_store, spec):
-    for _ in range(2):  # a script that is run twice
+    for _ in range(2):  # like a script that runs twice
         with Tract.open(url=own_store) as tract:
             tract.register_operation(spec())
             made = tract.operations.registry.require_class("citation_check")
@@ -306,7 +306,7 @@ def test_registering_the_same_again_does_nothing(own_store, spec):
             assert len(tract.events("operation.activated")) == 1
 
 
-def test_registering_a_changed_one_says_what_changed_and_how_to_replace_it(tract, spec):
+def test_registering_a_changed_operation_reports_the_changes_and_the_remedy(tract, spec):
     tract.register_operation(spec())
     changed = spec(
         "pending.reject()",
@@ -326,7 +326,7 @@ def test_registering_a_changed_one_says_what_changed_and_how_to_replace_it(tract
     assert tract.fire("citation_check").status is PendingStatus.REJECTED
 
 
-def test_registering_what_a_model_had_activated_reviews_it(tract, spec):
+def test_registering_a_model_activated_operation_counts_as_a_review(tract, spec):
     theirs = spec("pending.approve()")
     theirs = replace(theirs, actions={"verify": replace(theirs.actions["verify"], isolation="sandbox")})
     tract.autonomy.ceiling = "autonomous"
@@ -336,7 +336,7 @@ def test_registering_what_a_model_had_activated_reviews_it(tract, spec):
     assert tract.operations.registry.unreviewed == frozenset()
 
 
-def test_unhandled_ask_is_put_before_a_person(tract, spec):
+def test_unhandled_ask_sends_the_request_to_the_user(tract, spec):
     tract.register_operation(spec(unhandled="ask"))
     pending = tract.fire("citation_check", {"urls": []})
     assert pending.status is PendingStatus.PENDING
@@ -384,7 +384,7 @@ def test_a_rejected_proposal_leaves_nothing(tract, spec):
     assert tract.operations.registry.operation_names == set()
 
 
-def test_nothing_of_a_proposal_is_made_before_it_is_approved(tract, spec, tmp_path, monkeypatch):
+def test_a_proposal_creates_and_runs_nothing_before_approval(tract, spec, tmp_path, monkeypatch):
     target = tmp_path / "written"
     made = []
     monkeypatch.setattr("tract_jupyter.operations.registry.make_dynamic_pending_class", made.append)
@@ -420,14 +420,14 @@ def test_the_fingerprint_of_a_proposal_binds_the_whole_spec(tract, spec):
     assert tract.propose_operation(spec()).fingerprint in prints
 
 
-def test_a_proposal_keeps_what_it_was_given(tract, spec):
+def test_a_proposal_copies_the_given_spec(tract, spec):
     given = spec()
     pending = tract.propose_operation(given)
     given.fields.clear()
     assert pending.spec == spec()
 
 
-def test_approving_where_an_action_would_do_the_work_says_that_none_ran(tract, spec):
+def test_approving_without_an_action_records_that_no_action_ran(tract, spec):
     tract.register_operation(spec())
     pending = tract.fire("citation_check", {"urls": ["a"]}, review=True)
     request = pending.review_request()
@@ -448,7 +448,7 @@ def test_approving_where_an_action_would_do_the_work_says_that_none_ran(tract, s
     assert "outcome" not in tract.events("decision")[0].data
 
 
-def test_approving_what_it_runs_is_called_so(tract, spec):
+def test_approve_is_the_main_button_if_approval_runs_execute_fn(tract, spec):
     tract.register_operation(spec())
     pending = tract.fire("citation_check", {"urls": ["a"]}, review=True, execute_fn=lambda p: 7)
     actions = {action.name: (action.label, action.style) for action in pending.review_request().actions}
@@ -458,12 +458,12 @@ def test_approving_what_it_runs_is_called_so(tract, spec):
     assert "no action ran" not in repr(pending)
 
 
-def test_what_has_one_action_is_offered_where_a_person_can_be_asked(tract, spec):
+def test_an_operation_with_an_action_is_offered_if_a_user_is_available(tract, spec):
     from tests.review.fakes import FakeChannel, click
 
     tract.register_operation(spec())
     fire = lambda: tract.operations.fire("citation_check", {"urls": ["a"]}, offer=True)  # noqa: E731
-    assert fire().status == "approved"  # nobody is there
+    assert fire().status == "approved"  # no user is available
     tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "verify"))
     pending = fire()
     tract.reviewer.channel.run_due()
@@ -475,7 +475,7 @@ def test_what_has_one_action_is_offered_where_a_person_can_be_asked(tract, spec)
     assert tract.fire("citation_check", {"urls": ["a"]}).status == "approved"
 
 
-def test_what_was_offered_and_recorded_is_done_again_where_nobody_can_be_asked(tract, spec):
+def test_a_recorded_decision_is_replayed_if_no_user_is_available(tract, spec):
     from types import SimpleNamespace
 
     from tests.review.fakes import FakeChannel
@@ -490,7 +490,7 @@ def test_what_was_offered_and_recorded_is_done_again_where_nobody_can_be_asked(t
 
 
 @pytest.mark.parametrize("value", [object(), float("nan"), {1: 2}])
-def test_what_was_put_into_one_pending_stops_no_other(tract, spec, value):
+def test_an_invalid_value_in_one_pending_does_not_block_another(tract, spec, value):
     tract.register_operation(spec())
     spoilt = tract.fire("citation_check", {"urls": []}, review=True)
     spoilt.fields["urls"] = value
@@ -501,7 +501,7 @@ def test_what_was_put_into_one_pending_stops_no_other(tract, spec, value):
     assert (spoilt.status, other.status) == (PendingStatus.PENDING, PendingStatus.APPROVED)
 
 
-def test_fields_that_are_none_cannot_be_shown(tract, spec):
+def test_invalid_fields_cannot_be_shown(tract, spec):
     tract.register_operation(spec())
     pending = tract.fire("citation_check", {"urls": []}, review=True)
     pending.fields = 3

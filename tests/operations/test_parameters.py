@@ -1,4 +1,4 @@
-"""Laws of parameters: what is validated, described and promised is one thing."""
+"""Laws of parameters: validation, description and schema agree."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PLAIN = {
 
 @st.composite
 def typed(draw, depth=2):
-    """A type name with the strategy of its values."""
+    """Draw a type name and the strategy of its values."""
     kinds = ["plain", "list", "dict", "or"] if depth else ["plain"]
     kind = draw(st.sampled_from(kinds))
     if kind == "plain":
@@ -44,7 +44,7 @@ def typed(draw, depth=2):
 
 @st.composite
 def declared(draw):
-    """Parameters, with values for all of them."""
+    """Draw parameters and a value for each of them."""
     items, values = [], {}
     for number in range(draw(st.integers(0, 4))):
         name, strategy = draw(typed())
@@ -55,7 +55,7 @@ def declared(draw):
 
 
 @given(declared())
-def test_what_fits_is_returned_as_it_is(made):
+def test_valid_values_are_returned_unchanged(made):
     parameters, values = made
     assert parameters.validate(values) == values
     assert tuple(parameters.validate(values)) == parameters.names
@@ -74,7 +74,7 @@ def test_defaults_validate_to_themselves_and_are_filled_in(made):
 
 
 @given(declared())
-def test_the_schema_accepts_what_is_accepted(made):
+def test_the_schema_accepts_all_valid_values(made):
     parameters, values = made
     schema = json.loads(json.dumps(parameters.json_schema))
     jsonschema.Draft202012Validator.check_schema(schema)
@@ -84,7 +84,7 @@ def test_the_schema_accepts_what_is_accepted(made):
 
 
 @given(declared())
-def test_one_missing_or_one_more_is_told(made):
+def test_a_missing_or_unknown_parameter_is_reported(made):
     parameters, values = made
     with pytest.raises(ParameterError, match="'surplus' is unknown"):
         parameters.validate({**values, "surplus": 1})
@@ -183,7 +183,7 @@ class Rude:
 @pytest.mark.parametrize(
     "value", [Rude(), pytest.param(10**5000, id="huge"), pytest.param([10**5000], id="in a list")]
 )
-def test_what_cannot_be_shown_is_still_told(value):
+def test_a_value_without_a_repr_is_still_reported(value):
     with pytest.raises(ParameterError, match="'a' should be a valid string, got <.* that cannot be shown>"):
         Parameters("f", [Parameter("a", str)]).validate({"a": value})
     assert "cannot be shown" in safe_repr(value)

@@ -1,4 +1,4 @@
-"""Operations across restarts: active again for the same person, quarantined for anybody else, nothing run on opening."""
+"""Operations after a restart: active for the same user, quarantined for others, and not run on opening."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_in_a_locked_store_it_is_not_activated(stored, spec):
         assert t.status().operations == ("citation_check",)
 
 
-def test_what_is_quarantined_is_not_said_to_be_missing(stored, tmp_path):
+def test_a_quarantined_operation_is_not_reported_as_missing(stored, tmp_path):
     told = "operation 'citation_check' is quarantined, .*you have not approved it here.*'%tract review citation_check'"
     with Tract.open(stored, trust=Trust(tmp_path / "other")) as t:
         for call in (t.fire, t.operations.revoke):
@@ -100,7 +100,7 @@ def test_what_is_quarantined_is_not_said_to_be_missing(stored, tmp_path):
             t.fire("other")
 
 
-def test_what_is_revoked_is_told_so_after_a_restart(stored):
+def test_a_revoked_operation_is_reported_as_revoked_after_a_restart(stored):
     with Tract.open(stored) as t:
         t.operations.revoke("citation_check")
     with Tract.open(stored) as t:
@@ -119,7 +119,7 @@ def test_another_secret_quarantines(stored, tmp_path):
         assert "fire_citation_check" not in t.executor.tools()
         with pytest.raises(UnknownOperationError):
             t.fire("citation_check", {"urls": []})
-    assert not (tmp_path / "other").exists()  # looking makes no secret
+    assert not (tmp_path / "other").exists()  # listing creates no secret
 
 
 def test_a_secret_of_another_person_is_not_enough(stored, tmp_path):
@@ -129,7 +129,7 @@ def test_a_secret_of_another_person_is_not_enough(stored, tmp_path):
         assert set(t.operations.quarantined) == {"citation_check"}
 
 
-def test_what_is_quarantined_can_be_reviewed_and_is_then_active_for_good(stored, tmp_path, spec):
+def test_a_reviewed_operation_leaves_quarantine_and_stays_active(stored, tmp_path, spec):
     trust = Trust(tmp_path / "other")
     with Tract.open(stored, trust=trust) as t:
         pending = t.operations.review_quarantined("citation_check")
@@ -143,7 +143,7 @@ def test_what_is_quarantined_can_be_reviewed_and_is_then_active_for_good(stored,
         assert t.status().operations == ("citation_check",)
 
 
-def test_what_is_quarantined_can_be_removed(stored, tmp_path):
+def test_a_quarantined_operation_can_be_removed(stored, tmp_path):
     for _ in range(2):
         with Tract.open(stored, trust=Trust(tmp_path / "other")) as t:
             if t.operations.quarantined:
@@ -176,7 +176,7 @@ def test_tampered_code_is_quarantined_and_never_run(stored, tmp_path):
 
 
 @pytest.mark.parametrize("signature", ["", "0" * 64, pytest.param("é" * 64, id="no ASCII"), 3])
-def test_a_forged_signature_is_none(stored, signature):
+def test_an_operation_with_a_forged_signature_is_quarantined(stored, signature):
     change(stored, "signature", signature)
     with Tract.open(stored) as t:
         assert set(t.operations.quarantined) == {"citation_check"}
@@ -209,7 +209,7 @@ def test_a_damaged_secret_quarantines_and_does_not_prevent_opening(stored, data_
         assert "damaged" in t.operations.quarantined["citation_check"]
 
 
-def test_review_of_what_is_not_quarantined_is_refused(stored):
+def test_review_of_an_operation_that_is_not_quarantined_is_refused(stored):
     with Tract.open(stored) as t:
         for name in ("citation_check", "nothing"):
             with pytest.raises(SpecError, match="waits for review"):
@@ -247,8 +247,8 @@ def test_the_order_survives_a_proposal_that_another_process_approves(path, spec)
         assert t.tools.fire_citation_check(1, 2)["fields"] == {"zeta": 1, "alpha": 2}
 
 
-def test_what_is_stored_is_what_was_active(path, spec):
-    """Tuples become lists at once, not after the next opening."""
+def test_the_stored_spec_equals_the_active_spec(path, spec):
+    """Tuples become lists at once, not at the next opening."""
     made = spec(fields={"a": {"type": "Any", "default": (1, 2)}})
     with Tract.open(path) as t:
         t.register_operation(made)
@@ -257,7 +257,7 @@ def test_what_is_stored_is_what_was_active(path, spec):
         assert t.fire("citation_check").fields == {"a": [1, 2]}
 
 
-def test_defaults_with_a_type_are_checked_at_definition_not_at_the_next_opening(path, spec):
+def test_typed_defaults_are_checked_at_definition(path, spec):
     with Tract.open(path) as t, pytest.raises((SpecError, ParameterError)):
         t.register_operation(spec(fields={"a": {"type": "list[int]", "default": ["x"]}}))
     with Tract.open(path) as t:

@@ -1,4 +1,4 @@
-"""The capability diff of a change, and standing approvals that carry over when nothing widened."""
+"""The capability diff of a change, and standing approvals that carry over if access does not grow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tract_jupyter.operations import ActionDef, gained, spec_reach
 
 
 def granted(tract):
-    """Fires it as something that is asked about; whether a standing approval answers."""
+    """Fire it with a review. Return true if a standing approval covers it."""
     pending = tract.fire("citation_check", {"urls": ["u"]}, review=True)
     return tract.reviewer.granted(pending)
 
@@ -25,7 +25,7 @@ def widened(spec, **changes):
     return gained(spec_reach(spec()), spec_reach(spec(**changes)))
 
 
-def test_what_a_change_can_newly_reach(spec):
+def test_new_access_of_a_change_is_listed(spec):
     code = "import urllib.request\nurllib.request.urlopen('https://example.com/x').read()\npending.approve()"
     found = widened(spec, code=code)
     assert "urllib.request" in found["imports"]
@@ -46,13 +46,13 @@ def test_new_fields_and_actions_widen(spec, changes, kind):
     assert kind in widened(spec, **changes)
 
 
-def test_asking_no_more_widens_and_asking_does_not(spec):
+def test_removing_the_approval_request_adds_access_and_adding_it_does_not(spec):
     asks, approves = spec_reach(spec(unhandled="ask")), spec_reach(spec())
     assert gained(asks, approves) == {"decides": frozenset({"approved if no handler decides"})}
     assert gained(approves, asks) == {}
 
 
-def test_a_reviewer_sees_all_of_a_new_one_and_what_is_new_of_a_change(tract, spec):
+def test_a_request_lists_all_access_of_a_new_operation_and_new_access_of_a_change(tract, spec):
     tables = {table.title: table for table in tract.propose_operation(spec()).tables()}
     assert (
         "pending.fields" in {row.name: row.value for row in tables["What it can access"].rows}["attributes"]
@@ -77,7 +77,7 @@ def test_the_last_approved_version_counts_also_after_it_was_removed(tract, spec)
 
 
 @pytest.mark.own_store
-def test_the_approval_of_one_operation_is_none_of_another(tract, spec):
+def test_an_approval_moved_to_another_operation_does_not_count(tract, spec):
     tract.register_operation(spec())
     with tract._repository.database.write() as connection:
         connection.exec_driver_sql(
@@ -92,7 +92,7 @@ def test_a_changed_operation_is_asked_about_again(standing, spec):
     assert not granted(standing)
 
 
-def test_a_standing_approval_carries_over_if_the_user_says_so_and_nothing_widened(standing, spec):
+def test_a_standing_approval_carries_over_if_enabled_and_access_does_not_grow(standing, spec):
     standing.operations.carry_grants = True
     standing.propose_operation(spec(description="said better")).approve()
     assert granted(standing)
@@ -100,7 +100,7 @@ def test_a_standing_approval_carries_over_if_the_user_says_so_and_nothing_widene
     assert not granted(standing)
 
 
-def test_carried_over_and_back_it_counts_no_more_often_than_it_says(tract, spec):
+def test_a_grant_carried_over_several_times_keeps_its_use_limit(tract, spec):
     tract.register_operation(spec())
     tract.fire("citation_check", {"urls": ["u"]}, review=True).approve(scope="always", uses=2)
     tract.operations.carry_grants = True
@@ -113,7 +113,7 @@ def test_carried_over_and_back_it_counts_no_more_often_than_it_says(tract, spec)
 
 @pytest.mark.own_store
 @pytest.mark.parametrize("state", ["revoked", "not signed by you", "for another version"])
-def test_what_does_not_count_is_not_carried_over(standing, spec, state):
+def test_an_invalid_standing_approval_is_not_carried_over(standing, spec, state):
     (grant,) = standing.review.grants.all()
     if state == "revoked":
         standing.review.grants.revoke(grant.grant_id)
@@ -128,7 +128,7 @@ def test_what_does_not_count_is_not_carried_over(standing, spec, state):
     assert [one.definition_hash for one in standing.review.grants.all()] == [grant.definition_hash]
 
 
-def test_back_to_the_version_it_was_given_for_it_counts_again(standing, spec):
+def test_a_grant_counts_again_after_a_return_to_its_version(standing, spec):
     standing.propose_operation(spec(description="said better")).approve()
     standing.propose_operation(spec()).approve()
     assert granted(standing)

@@ -1,4 +1,4 @@
-"""Pendings made again from a store in which anything may stand."""
+"""Rebuilding pendings from a store with arbitrary damage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KINDS = {
 
 @pytest.fixture
 def asked(tmp_path, spec):
-    """Writes two requests, the first of a kind, and damages that: a column, and what to put there."""
+    """Write two requests, the first of the given kind. Set a column of the first to a value."""
 
     def make(kind, column, value):
         with Tract.open(tmp_path / "t.db") as t:
@@ -42,7 +42,7 @@ def asked(tmp_path, spec):
 @pytest.mark.slow
 @pytest.mark.parametrize("value", DAMAGE, ids=json.dumps)
 @pytest.mark.parametrize("kind", KINDS)
-def test_fields_that_cannot_be_read_are_told_and_hide_no_other_request(asked, kind, value):
+def test_unreadable_fields_raise_an_error_and_do_not_hide_other_requests(asked, kind, value):
     with Tract.open(asked(kind, "fields_json", value)) as t:
         first, second = t.review.inbox()
         with pytest.raises(TractError):
@@ -56,7 +56,7 @@ SHOWN = [{}, {"title": 5}, {"actions": [{}]}, {"actions": [[]]}, {"code": [{"fin
 
 @pytest.mark.slow
 @pytest.mark.parametrize("change", SHOWN, ids=json.dumps)
-def test_what_was_shown_and_cannot_be_read_is_told(asked, change):
+def test_an_unreadable_stored_display_raises_an_error(asked, change):
     path = asked("fired", "origin", None)
     with closing(sqlite3.connect(path)) as connection, connection:
         (row,) = connection.execute(

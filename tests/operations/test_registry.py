@@ -80,7 +80,7 @@ def test_to_config_from_config_roundtrip(registry, spec):
     assert other.get_class("another").__name__ == "PendingAnother"
 
 
-def test_from_config_keeps_what_is_active(registry, spec):
+def test_from_config_keeps_active_operations(registry, spec):
     made = registry.register(spec())
     other = OperationRegistry()
     other.register(spec("pending.reject()"))
@@ -109,7 +109,7 @@ def test_every_change_shows_in_the_revision_and_a_refusal_does_not(registry, spe
 
 
 def test_spec_fields_deep_copied_on_register(registry, spec):
-    """Mutation after register doesn't affect the class."""
+    """A change after registration does not affect the class."""
     given = spec()
     registry.register(given)
     given.fields["urls"]["default"] = []

@@ -1,4 +1,4 @@
-"""What proposed code does in the sandbox before anybody decides: told, bounded, and no approval."""
+"""Rehearsal of proposed code in the sandbox: it is reported and bounded, and it is not an approval."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tract_jupyter.review import deciding, request_text
 
 @pytest.fixture
 def rehearsed(tract, spec):
-    """Rehearses an operation whose action `verify` has a code."""
+    """Rehearse an operation with the given code in its action `verify`."""
 
     def run(code, isolation="kernel", **changes):
         verify = ActionDef("verify", "Check.", {"strict": "bool"}, code, isolation=isolation)
@@ -34,7 +34,7 @@ def kinds(rehearsal):
     return [run.kind for run in rehearsal.runs]
 
 
-def test_what_it_returned_decided_and_changed_is_told_for_each_input(tract, spec):
+def test_a_rehearsal_reports_result_decision_and_changes_for_each_input(tract, spec):
     rehearsal = tract.operations.rehearse(spec())
     assert kinds(rehearsal) == ["approved", "approved", "approved", "rejected"]
     first = rehearsal.runs[0]
@@ -49,11 +49,11 @@ def test_what_it_returned_decided_and_changed_is_told_for_each_input(tract, spec
     assert (tract.status().operations, tract.log(), tract.events()) == ((), [], [])
 
 
-def test_it_is_the_same_each_time(tract, spec):
+def test_a_rehearsal_is_deterministic(tract, spec):
     assert tract.operations.rehearse(spec()) == tract.operations.rehearse(spec())
 
 
-def test_the_context_is_a_stand_in_and_changes_to_it_are_only_noted(tract, rehearsed):
+def test_a_rehearsal_uses_a_sample_context_and_only_notes_its_changes(tract, rehearsed):
     tract.user("A secret.")
     rehearsal = rehearsed(
         "said = pending.tract.compile().to_dicts()\npending.tract.user('hello')\nreturn [m['content'] for m in said]"
@@ -79,14 +79,14 @@ NEEDS = {
 
 
 @pytest.mark.parametrize(("code", "needed"), NEEDS.items(), ids=NEEDS)
-def test_what_the_sandbox_has_not_is_said_and_not_made_up(rehearsed, code, needed):
+def test_code_that_needs_more_than_the_sandbox_is_not_rehearsed(rehearsed, code, needed):
     rehearsal = rehearsed(code)
     assert set(kinds(rehearsal)) == {"not run"}
     assert rehearsal.summary == f"Not rehearsed: it needs {needed}."
     assert rehearsal.runs[0].told == f"not rehearsed: it needs {needed}"
 
 
-def test_what_it_raised_is_told(rehearsed):
+def test_exceptions_in_rehearsed_code_are_reported(rehearsed):
     rehearsal = rehearsed("raise ValueError('no ' + pending.fields['urls'][0])")
     assert kinds(rehearsal) == ["raised"] * 4
     assert "3 raised ValueError: 'no https://example.com/a', 1 raised IndexError" in rehearsal.summary
@@ -101,7 +101,7 @@ MISFITS = {
 
 
 @pytest.mark.parametrize(("code", "why"), MISFITS.items(), ids=MISFITS)
-def test_what_could_not_be_taken_over_is_told(rehearsed, code, why):
+def test_invalid_final_values_are_reported(rehearsed, code, why):
     rehearsal = rehearsed(code)
     assert set(kinds(rehearsal)) == {"misfit"}
     assert why in rehearsal.runs[0].told
@@ -122,7 +122,7 @@ HOSTILE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("code", "limit"), HOSTILE.values(), ids=HOSTILE)
-def test_what_takes_too_much_is_stopped_once(rehearsed, code, limit):
+def test_code_over_a_limit_is_stopped_after_one_input(rehearsed, code, limit):
     began = time.monotonic()
     rehearsal = rehearsed(code)
     assert time.monotonic() - began < 8
@@ -159,7 +159,7 @@ DECEITS = {
 @pytest.mark.parametrize("deceit", DECEITS.values(), ids=DECEITS)
 @pytest.mark.parametrize("way", ["return {0!r}", "raise ValueError({0!r})", "pending.reject({0!r})", "print({0!r})",
                                  "pending.tract.user({0!r})", "pending.fields['urls'] = [{0!r}]"])  # fmt: skip
-def test_what_it_says_is_text_in_one_line_of_its_own(tract, spec, deceit, way):
+def test_output_of_rehearsed_code_is_shown_as_escaped_single_lines(tract, spec, deceit, way):
     tract.reviewer.channel = channel = FakeChannel()
     pending = tract.operations.propose(spec(way.format(deceit)), actor="agent:7", rehearsed=True)
     ticket = tract.reviewer.show(pending)
@@ -185,13 +185,13 @@ ESCAPES = {
 
 
 @pytest.mark.parametrize("code", sorted(ESCAPES))
-def test_no_way_leads_out(rehearsed, tmp_path, monkeypatch, code):
+def test_rehearsed_code_cannot_escape_from_the_sandbox(rehearsed, tmp_path, monkeypatch, code):
     monkeypatch.chdir(tmp_path)
     assert set(kinds(rehearsed(code))) <= {"raised", "not run", "misfit"}
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_of_it_runs_in_this_process(tract, spec, capsys):
+def test_rehearsed_code_does_not_run_in_this_process(tract, spec, capsys):
     before = set(sys.modules)
     pending = tract.operations.propose(
         spec("import this\nimport sys\nsys.seen = 1\nprint('here')\npending.approve()"), rehearsed=True
@@ -203,14 +203,14 @@ def test_nothing_of_it_runs_in_this_process(tract, spec, capsys):
     assert tract.status().operations == ()
 
 
-# --- beside the findings
+# --- display next to the findings
 
 
 def rehearsal_of(request):
     return next((table for table in request.tables if table.title == "Rehearsal"), None)
 
 
-def test_it_is_shown_beside_the_findings_and_binds_nothing(tract, spec):
+def test_the_request_shows_the_rehearsal_without_changing_the_fingerprint(tract, spec):
     plain = tract.operations.activation(spec())
     pending = tract.operations.propose(spec(), rehearsed=True)
     table = rehearsal_of(pending.review_request())
@@ -221,7 +221,7 @@ def test_it_is_shown_beside_the_findings_and_binds_nothing(tract, spec):
     assert rehearsal_of(plain.review_request()) is None
 
 
-def test_a_person_has_it_rehearsed_by_a_button(tract, spec):
+def test_the_user_can_start_a_rehearsal_with_a_button(tract, spec):
     steps = (lambda t: click(t, "rehearse"), lambda t: click(t, "approve"))
     tract.reviewer.channel = channel = FakeChannel(*steps)
     pending = tract.propose_operation(spec())
@@ -233,7 +233,7 @@ def test_a_person_has_it_rehearsed_by_a_button(tract, spec):
     assert [made.action for made in tract.review.decisions()] == ["approve", "rehearse"]
 
 
-def test_of_other_code_it_says_so_until_it_is_rehearsed_again(tract, spec):
+def test_a_rehearsal_of_earlier_code_is_marked_until_it_is_repeated(tract, spec):
     pending = tract.operations.propose(spec(), rehearsed=True)
     pending.fields = {
         **pending.fields,
@@ -249,7 +249,7 @@ def test_of_other_code_it_says_so_until_it_is_rehearsed_again(tract, spec):
     assert pending.status is PendingStatus.PENDING
 
 
-def test_what_a_model_proposes_is_rehearsed_before_a_person_looks(tract, spec):
+def test_a_models_proposal_is_rehearsed_before_the_request_is_shown(tract, spec):
     tract.reviewer.channel = channel = FakeChannel(lambda t: click(t, "reject", reason="no"))
     arguments = {"name": "sweep", "actions": {"go": {"code": "import os\nos.system('true')"}}}
     result = tract.toolset("full", actor="agent:7").execute("propose_operation", arguments)
@@ -257,7 +257,7 @@ def test_what_a_model_proposes_is_rehearsed_before_a_person_looks(tract, spec):
     assert rehearsal_of(channel.shown[0][0]).summary == "Not rehearsed: it needs os.system."
 
 
-def test_another_process_shows_it_as_it_was(own_store, spec):
+def test_another_process_shows_the_same_rehearsal(own_store, spec):
     with Tract.open(url=own_store) as tract:
         asked = tract.operations.propose(spec(), rehearsed=True, actor="agent:7")
         with Tract.open(url=own_store, tract_id=tract.tract_id) as other:
@@ -281,11 +281,11 @@ def test_accepting_a_volatile_field_keeps_it(tract, spec):
     "data",
     [None, 5, {}, {"runs": 3}, {"runs": [{}], "code_hash": "", "left_out": "", "has_kernel_code": False}],
 )
-def test_what_the_store_holds_instead_is_none(data):
+def test_an_invalid_stored_rehearsal_is_ignored(data):
     assert ActionRehearsal.from_dict(data) is None
 
 
-def test_it_is_read_as_it_was_written(tract, spec):
+def test_a_rehearsal_round_trips_through_json(tract, spec):
     made = tract.operations.rehearse(spec())
     assert ActionRehearsal.from_dict(json.loads(json.dumps(made.to_dict()))) == made
     wrong = made.to_dict()
@@ -293,7 +293,7 @@ def test_it_is_read_as_it_was_written(tract, spec):
     assert ActionRehearsal.from_dict(wrong) is None
 
 
-# --- what cannot be rehearsed
+# --- operations that cannot be rehearsed
 
 
 def test_without_actions_there_is_nothing_to_rehearse(tract, spec):
@@ -318,7 +318,7 @@ def test_without_a_sandbox_it_says_how_to_install_one(tract, spec, monkeypatch):
     assert rehearsal_of(tract.operations.propose(spec(), rehearsed=True).review_request()).rows == ()
 
 
-def test_it_can_be_rehearsed_by_several_threads_at_once(tract, spec):
+def test_several_threads_can_rehearse_at_once(tract, spec):
     found = []
     threads = [
         threading.Thread(target=lambda: found.append(tract.operations.rehearse(spec()))) for _ in range(4)

@@ -1,4 +1,4 @@
-"""Actions in the sandbox: what they reach, what comes back, what is thrown away."""
+"""Actions in the sandbox: their access, their results, and discarded changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FIELDS = {"n": {"type": "int", "default": 1}, "tags": {"type": "list[str]", "def
 
 @pytest.fixture
 def fired(tract, spec):
-    """Fires an operation whose action `go` has a code, in the sandbox."""
+    """Fire an operation with the given code in its action `go`, in the sandbox."""
 
     def fire(code, params=None, *, execute_fn=None, isolation="sandbox", **fields):
         go = ActionDef("go", "", params or {}, code, isolation=isolation)
@@ -34,7 +34,7 @@ def fired(tract, spec):
     return fire
 
 
-def test_it_changes_fields_decides_and_returns(fired):
+def test_a_sandboxed_action_changes_fields_decides_and_returns_a_value(fired):
     pending = fired(
         "pending.fields['n'] += by\npending.approve()\nreturn [pending.fields['n']]", {"by": "int"}, n=2
     )
@@ -43,7 +43,7 @@ def test_it_changes_fields_decides_and_returns(fired):
     assert pending.executed_at is not None
 
 
-def test_it_rejects_with_a_reason(fired):
+def test_a_sandboxed_action_rejects_with_a_reason(fired):
     pending = fired(
         "if pending.fields['n'] > 3:\n    pending.reject(f\"{pending.fields['n']} is too many\")", n=4
     )
@@ -51,7 +51,7 @@ def test_it_rejects_with_a_reason(fired):
     assert (pending.status, pending.rejection_reason) == ("rejected", "4 is too many")
 
 
-def test_without_a_decision_it_stays_open_with_its_changes(fired):
+def test_an_action_without_a_decision_leaves_the_pending_open_with_its_changes(fired):
     pending = fired("pending.fields = {**pending.fields, 'n': 7}")
     pending.go()
     assert (pending.status, pending.fields) == (PendingStatus.PENDING, {"n": 7, "tags": [], "any": None})
@@ -60,13 +60,13 @@ def test_without_a_decision_it_stays_open_with_its_changes(fired):
         pending.go()
 
 
-def test_the_decision_is_one_and_goes_through_the_gate(tract, fired):
+def test_a_sandboxed_action_writes_one_decision_through_the_gate(tract, fired):
     pending = fired("pending.approve()")
     pending.go()
     assert [(made.action, made.channel) for made in tract.review.decisions()] == [("go", "code")]
 
 
-def test_what_approval_runs_sees_the_changed_fields_and_runs_once(fired):
+def test_execute_fn_sees_the_changed_fields_and_runs_once(fired):
     ran = []
     pending = fired(
         "pending.fields['n'] = 9\nassert pending.approve() is None",
@@ -80,7 +80,7 @@ def test_what_approval_runs_sees_the_changed_fields_and_runs_once(fired):
     assert ran == [9]
 
 
-def test_only_copies_go_in(fired):
+def test_sandboxed_code_gets_copies_of_the_fields(fired):
     tags = ["a"]
     pending = fired("pending.fields['tags'].append('b')\n1 / 0", tags=tags)
     inside = pending.fields
@@ -118,7 +118,7 @@ FAILING = {
 
 
 @pytest.mark.parametrize(("code", "error", "message"), FAILING.values(), ids=FAILING)
-def test_of_what_fails_nothing_stays(tract, fired, code, error, message):
+def test_a_failed_action_leaves_no_changes(tract, fired, code, error, message):
     pending = fired(f"pending.fields['tags'] = ['changed']\n{code}")
     with pytest.raises(error, match=message):
         pending.go()
@@ -137,7 +137,7 @@ def test_a_loop_without_end_is_stopped(fired, monkeypatch):
     assert pending.status is PendingStatus.FAILED
 
 
-def test_there_is_nothing_to_wait_for(fired):
+def test_sleep_in_the_sandbox_returns_at_once(fired):
     assert fired("import time\ntime.sleep(3600)\nreturn 'at once'").go() == "at once"
 
 
@@ -160,7 +160,7 @@ def test_a_long_traceback_is_cut_in_the_middle(fired):
     assert "more" in caught.value.traceback
 
 
-def test_what_it_prints_is_shown_in_bounds_and_without_escapes(fired, capsys):
+def test_printed_output_is_bounded_and_has_no_escape_sequences(fired, capsys):
     fired("print('\\x1b[2Jone')\nfor n in range(20_000): print(n)").go()
     shown = capsys.readouterr().out
     assert shown.startswith("\ufffd[2Jone\n0\n1\n")
@@ -182,7 +182,7 @@ def test_what_it_prints_is_shown_in_bounds_and_without_escapes(fired, capsys):
         ("x = 1\n\x0cy = 2", "control characters"),
     ],
 )
-def test_what_cannot_work_is_told_when_it_is_defined(tract, spec, code, message):
+def test_invalid_sandbox_code_is_refused_at_definition(tract, spec, code, message):
     go = ActionDef("go", "", {}, code, isolation="sandbox")
     for register in (tract.register_operation, tract.propose_operation):
         with pytest.raises(SpecError, match=message):
@@ -190,7 +190,7 @@ def test_what_cannot_work_is_told_when_it_is_defined(tract, spec, code, message)
     assert tract.events() == []
 
 
-def test_no_function_is_made_of_it_in_this_process(tract, fired, monkeypatch):
+def test_sandboxed_code_is_not_compiled_in_this_process(tract, fired, monkeypatch):
     ran = []
     monkeypatch.setattr("builtins.ascii", ran.append)
     pending = fired("pending.approve()\nascii('x')")
@@ -202,11 +202,11 @@ def test_no_function_is_made_of_it_in_this_process(tract, fired, monkeypatch):
     ).body.__code__.co_filename.endswith("sandboxed.py")
 
 
-def test_in_the_kernel_the_same_reaches_everything(tract, fired):
+def test_an_action_in_the_kernel_can_use_the_tract(tract, fired):
     assert fired("return pending.tract.status().branch", isolation="kernel").go() == "main"
 
 
-def test_without_the_extra_it_is_defined_and_fired_and_nothing_is_decided(tract, fired, monkeypatch):
+def test_without_the_sandbox_package_an_action_fails_and_decides_nothing(tract, fired, monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
     pending = fired("pending.approve()")
     with pytest.raises(NoSandboxError, match="pip install"):
@@ -216,7 +216,7 @@ def test_without_the_extra_it_is_defined_and_fired_and_nothing_is_decided(tract,
     assert pending.status is PendingStatus.APPROVED
 
 
-def test_the_panel_says_what_it_reaches_and_what_was_found(tract, fired):
+def test_the_request_shows_sandbox_access_and_findings(tract, fired):
     (block,) = fired("eval('1')\npending.approve()").code_blocks()
     assert block.analysis_note.startswith(
         "It runs in the sandbox, and can use only pending.fields, approve and reject."

@@ -1,4 +1,4 @@
-"""Specs as data: frozen, checked, stored and read back."""
+"""Specs as data: frozen, validated, stored and read back."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def fields(kind: Any, **parts: Any) -> OperationSpec:
 
 
 def everything(tract: Tract) -> tuple[Any, ...]:
-    """All that registering changes."""
+    """Return everything that registration can change."""
     return (
         tract.operations.registry.operation_names,
         tract.operations.registry.revision,
@@ -113,7 +113,7 @@ MEMBERS = sorted(name for name in {*dir(Pending), *Pending.__annotations__} if n
 
 
 @pytest.mark.parametrize("name", [*MEMBERS, "spec", "spec_hash", "field_parameters", "expire"])
-def test_an_action_cannot_take_the_place_of_what_every_pending_has(name):
+def test_an_action_cannot_have_the_name_of_a_pending_member(name):
     with pytest.raises(SpecError, match="reserved"):
         make_dynamic_pending_class(op(actions={name: go(name=name)}))
 
@@ -130,7 +130,7 @@ def test_reserved_means_every_member_of_a_made_pending(tract):
 @pytest.mark.parametrize(
     "name", ["always", "session", "edit", "Approve", "REJECT", "approve_", "approve_without_running", "Edit"]
 )
-def test_no_action_says_what_buttons_and_prompts_of_every_request_say(name):
+def test_an_action_cannot_have_the_name_of_a_standard_button(name):
     with pytest.raises(SpecError, match="reserved"):
         make_dynamic_pending_class(op(actions={name: go(name=name)}))
 
@@ -146,7 +146,7 @@ LOOK_ALIKES = {"g\u043e": "CYRILLIC and LATIN", "\u0410B": "CYRILLIC", "g\u03bf"
 
 
 @pytest.mark.parametrize("name", LOOK_ALIKES)
-def test_a_name_that_can_be_taken_for_another_one_is_none(name):
+def test_a_name_that_looks_like_another_name_is_refused(name):
     for spec in (op(name=name), op(fields={name: {"type": "str"}}), op(actions={name: go(name=name)}),
                  op(actions={"go": go(params={name: "str"})})):  # fmt: skip
         with pytest.raises(SpecError, match=LOOK_ALIKES[name]):
@@ -154,7 +154,7 @@ def test_a_name_that_can_be_taken_for_another_one_is_none(name):
 
 
 @pytest.mark.parametrize("name", ["адрес", "url_адрес", "Δt", "größe", "名前", "μs", "naïve_ñ"])
-def test_names_may_be_of_any_alphabet(name):
+def test_names_can_use_any_alphabet(name):
     make_dynamic_pending_class(op(name=name, fields={name: {"type": "str"}}))
 
 
@@ -287,7 +287,7 @@ def test_spec_from_json_refuses(text):
         spec_from_json(text)
 
 
-def test_what_a_model_emits_may_leave_out_much():
+def test_optional_keys_of_a_model_spec_get_defaults():
     made = spec_from_dict({"name": "x", "actions": {"go": {"code": "pass"}}, "version": 2})
     assert made == OperationSpec("x", "", {}, {"go": ActionDef("go", "", {}, "pass")}, version="2")
 
@@ -333,7 +333,7 @@ def test_spec_round_trip(spec):
     through_text = spec_from_json(spec_to_json(spec))
     assert through_dict == through_text == spec
     assert through_text.spec_hash == spec.spec_hash
-    # equal dicts may differ in order, and the order is what positional calls go by
+    # equal dicts can differ in order, and positional calls depend on the order
     assert repr(through_text) == repr(spec)
 
 

@@ -1,4 +1,4 @@
-"""Operations in two stages: a model writes guidance first, a person may change it, and the actions go by it."""
+"""Operations in two stages: a model writes guidance, the user can change it, and the actions use it."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def guided(spec):
 
 @pytest.fixture
 def asked(tract):
-    """The model that writes guidance; what it is asked is in `asked`."""
+    """The model that writes guidance. Its requests are in `asked`."""
 
     def make(*replies):
         client = ScriptedClient(*replies)
@@ -50,7 +50,7 @@ def asked(tract):
 # --- the data
 
 
-def test_it_is_part_of_the_spec_and_of_what_is_approved(spec, guided):
+def test_two_stage_is_part_of_the_spec_the_hash_and_the_diff(spec, guided):
     plain, two = spec(SAY), guided()
     assert "two_stage" not in spec_to_dict(plain)
     assert spec_from_dict(spec_to_dict(two)) == two
@@ -60,23 +60,23 @@ def test_it_is_part_of_the_spec_and_of_what_is_approved(spec, guided):
     assert found["decides"] == {"each firing asks a model for guidance"}
 
 
-def test_a_spec_that_does_not_say_it_keeps_the_hash_that_was_approved(spec):
-    kept = "1317bdd7"  # of the version that knew no stages
+def test_a_spec_without_two_stage_keeps_its_approved_hash(spec):
+    kept = "1317bdd7"  # from the version without stages
     assert spec("pending.approve()").spec_hash[:8] == kept
 
 
 @pytest.mark.parametrize("given", ["yes", 1, 0, None, []])
-def test_it_is_true_or_false(given):
+def test_two_stage_must_be_a_boolean(given):
     with pytest.raises(SpecError, match="two_stage must be true or false"):
         spec_from_dict({"name": "x", "two_stage": given})
 
 
-def test_a_misspelt_key_is_told_with_the_nearest_name():
+def test_a_misspelled_key_is_reported_with_the_nearest_name():
     with pytest.raises(SpecError, match="'two_stages'. Did you mean 'two_stage'?"):
         spec_from_dict({"name": "x", "two_stages": True})
 
 
-def test_the_names_of_both_stages_are_taken(tract, guided):
+def test_names_of_the_two_stages_are_reserved(tract, guided):
     for name in ("guidance", "guidance_source"):
         with pytest.raises(SpecError, match=f"a two-stage operation has a field '{name}' already"):
             tract.propose_operation(guided(fields={name: {"type": "str"}}))
@@ -85,10 +85,10 @@ def test_the_names_of_both_stages_are_taken(tract, guided):
         actions = {name: replace(action, name=name)}
         with pytest.raises(SpecError, match=f"'{name}' is reserved"):
             tract.propose_operation(guided(actions=actions))
-        tract.propose_operation(guided(actions=actions, two_stage=False))  # elsewhere they are free
+        tract.propose_operation(guided(actions=actions, two_stage=False))  # free without stages
 
 
-def test_a_cell_says_it():
+def test_a_cell_can_set_two_stage():
     text = "urls: list[str]\ntwo_stage = True\n"
     assert parse_cell("x", text, "python").spec.two_stage
     assert not parse_cell("x", "urls: list[str]\n", "python").spec.two_stage
@@ -102,7 +102,7 @@ def test_a_cell_says_it():
     assert parse_cell("x", yaml, "yaml").spec.two_stage
 
 
-def test_a_person_reads_it_before_it_is_active(tract, guided):
+def test_the_request_says_that_the_operation_has_two_stages(tract, guided):
     request = tract.propose_operation(guided()).review_request()
     assert "It is in two stages: a model first writes guidance for each firing" in request.why
     rows = {row.name: row for table in request.tables for row in table.rows}
@@ -110,7 +110,7 @@ def test_a_person_reads_it_before_it_is_active(tract, guided):
     assert "guidance" in rows
 
 
-def test_a_models_is_never_active_without_a_person(tract, guided):
+def test_a_models_two_stage_operation_needs_approval(tract, guided):
     tract.autonomy.ceiling = "autonomous"
     spec = guided()
     action = replace(spec.actions["verify"], isolation="sandbox")
@@ -141,7 +141,7 @@ def test_a_model_writes_it_from_the_fields_and_the_context(tract, guided, asked)
     assert "A model wrote its guidance; read it first." in pending.review_request().why
 
 
-def test_what_a_person_makes_of_it_is_what_the_action_goes_by(tract, guided, asked):
+def test_the_action_uses_the_guidance_that_the_user_edited(tract, guided, asked):
     model = asked("one", "two")
     tract.register_operation(guided())
     pending = tract.fire("citation_check", URLS, review=True)
@@ -156,7 +156,7 @@ def test_what_a_person_makes_of_it_is_what_the_action_goes_by(tract, guided, ask
     assert pending.status is PendingStatus.APPROVED
 
 
-def test_in_the_sandbox_too(tract, guided, asked):
+def test_a_sandboxed_action_gets_the_guidance(tract, guided, asked):
     asked("in the sandbox")
     spec = guided()
     inside = replace(spec.actions["verify"], isolation="sandbox")
@@ -176,14 +176,14 @@ def test_given_guidance_asks_no_model(tract, guided, asked):
     assert models.guidance_source == "llm"
 
 
-def test_who_wrote_it_is_for_nobody_to_say(tract, guided, asked):
+def test_guidance_source_cannot_be_set_by_callers_or_edits(tract, guided, asked):
     model = asked("one")
     tract.register_operation(guided())
     with pytest.raises(ParameterError, match="guidance_source"):
         tract.fire("citation_check", {**URLS, "guidance": "x", "guidance_source": "user"})
     with pytest.raises(ParameterError, match="urls"):
         tract.fire("citation_check", {})
-    assert model.asked == []  # what does not fit costs nothing
+    assert model.asked == []  # invalid fields cost no request
     pending = tract.fire("citation_check", URLS, review=True)
     assert "guidance_source" not in pending.editable().names
     pending.approve(edits={"guidance": "other", "guidance_source": "user"})
@@ -199,7 +199,7 @@ def test_without_a_model_nothing_is_fired(tract, guided):
     assert (fired, tract.review.inbox()) == ([], [])
 
 
-def test_a_model_that_fails_leaves_it_as_it_was(tract, guided, asked):
+def test_a_failed_model_request_keeps_the_guidance(tract, guided, asked):
     asked("one", LLMError("overloaded"), "two")
     tract.register_operation(guided())
     pending = tract.fire("citation_check", URLS, review=True)
@@ -209,7 +209,7 @@ def test_a_model_that_fails_leaves_it_as_it_was(tract, guided, asked):
     assert pending.regenerate_guidance() == "two"
 
 
-def test_decided_it_is_not_changed_any_more(tract, guided, asked):
+def test_guidance_of_a_decided_pending_cannot_be_changed(tract, guided, asked):
     model = asked("one")
     tract.register_operation(guided())
     pending = tract.fire("citation_check", URLS, review=True)
@@ -220,7 +220,7 @@ def test_decided_it_is_not_changed_any_more(tract, guided, asked):
     assert (pending.guidance, len(model.asked)) == ("one", 1)
 
 
-def test_a_model_that_decides_is_told_and_marked(tract, guided, asked):
+def test_a_deciding_model_sees_the_guidance_and_is_marked_as_source(tract, guided, asked):
     asked("one")
     tract.register_operation(guided())
     pending = tract.fire("citation_check", {**URLS, "guidance": "mine"}, review=True)
@@ -232,17 +232,17 @@ def test_a_model_that_decides_is_told_and_marked(tract, guided, asked):
     assert "mine" in json.dumps(decider.asked[0][0])
 
 
-def test_a_plain_operation_has_nothing_of_it(tract, spec):
+def test_an_operation_without_stages_has_no_guidance(tract, spec):
     tract.register_operation(spec())
     pending = tract.fire("citation_check", URLS, review=True)
     assert "guidance" not in pending.fields
     assert not {"edit_guidance", "regenerate_guidance", "get_guidance"} & pending.offered_actions
 
 
-# --- how it is shown, and who else may do it
+# --- display, tools, handlers and other processes
 
 
-def test_the_buttons_say_what_they_do(tract, guided, asked):
+def test_two_stage_buttons_have_clear_labels(tract, guided, asked):
     asked("one")
     tract.register_operation(guided())
     request = tract.fire("citation_check", URLS, review=True).review_request()
@@ -256,7 +256,7 @@ def test_the_buttons_say_what_they_do(tract, guided, asked):
     assert any(row.name == "guidance" and row.value == "'one'" for t in request.tables for row in t.rows)
 
 
-def test_at_the_prompt(tract, guided, asked, capsys):
+def test_guidance_can_be_regenerated_at_the_prompt(tract, guided, asked, capsys):
     asked("one", "two")
     tract.register_operation(guided())
     pending = tract.fire("citation_check", URLS, review=True)
@@ -283,11 +283,11 @@ def test_a_handler_decides_with_it(tract, guided, asked):
     assert tract.fire("citation_check", URLS).result == "one"
 
 
-def test_it_fires_by_itself_with_guidance(tract, guided, asked):
+def test_an_automatic_firing_asks_for_guidance_after_approval(tract, guided, asked):
     model = asked("one")
     tract.register_operation(guided(fires_on=FiringCondition(fields=URLS)))
     tract.user("hello")
-    assert model.asked == []  # it is proposed, and costs nothing before that is approved
+    assert model.asked == []  # the firing is only proposed; it costs nothing before approval
     (stored,) = tract.review.inbox()
     pending = tract.operations.rebuild(stored)
     pending.approve()
@@ -296,7 +296,7 @@ def test_it_fires_by_itself_with_guidance(tract, guided, asked):
         tract.propose_operation(guided(fires_on=FiringCondition(fields={**URLS, "guidance_source": "user"})))
 
 
-def test_another_process_goes_on_with_it(own_store, guided):
+def test_another_process_can_continue_with_the_guidance(own_store, guided):
     with Tract.open(url=own_store) as tract:
         tract.configure_llm(ScriptedClient("one"))
         tract.register_operation(guided())

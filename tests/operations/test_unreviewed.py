@@ -1,4 +1,4 @@
-"""What a model proposes and becomes active without a person; and what does not."""
+"""Proposals of a model that become active without the user, and proposals that do not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def unreviewed(tract):
     return set(tract.operations.registry.unreviewed)
 
 
-def test_it_is_active_at_once_and_recorded_as_not_reviewed(tract, sandboxed, propose):
+def test_a_sandboxed_proposal_is_active_at_once_and_recorded_as_unreviewed(tract, sandboxed, propose):
     pending = propose(sandboxed())
     assert pending.status is PendingStatus.APPROVED
     assert (tract.status().operations, unreviewed(tract)) == (("citation_check",), {"citation_check"})
@@ -65,7 +65,7 @@ def test_below_autonomous_a_person_reviews_it(tract, sandboxed, ceiling):
     assert (tract.status().operations, unreviewed(tract)) == (("citation_check",), set())
 
 
-def test_firing_and_choosing_go_through_the_gate_as_ever(tract, sandboxed, propose):
+def test_firing_an_unreviewed_operation_still_goes_through_the_gate(tract, sandboxed, propose):
     propose(sandboxed(unhandled="ask"))
     with_model = tract.toolset("full", actor="agent:7")
     assert "needs a decision" in with_model.execute("fire_citation_check", {"urls": []}).error
@@ -78,7 +78,7 @@ def test_firing_and_choosing_go_through_the_gate_as_ever(tract, sandboxed, propo
     assert (fired.status, fired.fields["verified"], other.status) == ("approved", True, "pending")
 
 
-def test_what_models_are_told_of_it_says_so(tract, sandboxed, propose):
+def test_the_tool_description_says_that_no_user_reviewed_the_operation(tract, sandboxed, propose):
     propose(sandboxed())
     assert "No user has reviewed it" in tract.executor.get("fire_citation_check").description
     tract.operations.review_quarantined("citation_check").approve()
@@ -125,26 +125,26 @@ KNOWN = {
 
 
 @pytest.mark.parametrize("known", KNOWN.values(), ids=KNOWN)
-def test_a_name_that_was_known_needs_a_person(tract, sandboxed, propose, known):
+def test_a_proposal_with_a_known_name_needs_approval(tract, sandboxed, propose, known):
     known(tract, sandboxed())
     before = tract.operations.registry.get_spec("citation_check")
     assert propose(sandboxed(description="another")).status is PendingStatus.PENDING
     assert tract.operations.registry.get_spec("citation_check") == before
 
 
-def test_the_same_again_is_told(sandboxed, propose):
+def test_proposing_an_active_operation_again_is_refused(sandboxed, propose):
     propose(sandboxed())
     with pytest.raises(SpecError, match="already active"):
         propose(sandboxed())
 
 
-def test_what_the_sandbox_lacks_is_told_and_nothing_is_stored(tract, sandboxed, propose):
+def test_code_that_the_sandbox_cannot_run_is_refused_and_not_stored(tract, sandboxed, propose):
     with pytest.raises(SpecError, match="no module 'os'"):
         propose(sandboxed("import os"))
     assert (tract.events("operation.*"), tract.review.decisions()) == ([], [])
 
 
-def test_there_are_only_so_many(tract, sandboxed, propose):
+def test_the_number_of_unreviewed_operations_is_limited(tract, sandboxed, propose):
     for number in range(MOST_UNREVIEWED):
         propose(sandboxed(name=f"op_{number}"))
     assert propose(sandboxed()).status is PendingStatus.PENDING
@@ -164,7 +164,7 @@ def test_a_person_can_review_it_later(tract, sandboxed, propose):
         tract.operations.review_quarantined("citation_check")
 
 
-def test_a_version_that_nobody_reviewed_is_no_measure_for_the_next(tract, sandboxed, propose):
+def test_an_unreviewed_version_is_not_the_baseline_for_the_next_version(tract, sandboxed, propose):
     tract.operations.carry_grants = True
     propose(sandboxed())
     tract.fire("citation_check", {"urls": []}, review=True).approve(scope="always")
@@ -176,7 +176,7 @@ def test_a_version_that_nobody_reviewed_is_no_measure_for_the_next(tract, sandbo
     assert unreviewed(tract) == set()
 
 
-def test_it_stays_so_after_a_restart_and_for_others(tmp_path, sandboxed, propose):
+def test_an_operation_stays_unreviewed_after_a_restart_and_in_other_processes(tmp_path, sandboxed, propose):
     with Tract.open(tmp_path / "t.db") as first, Tract.open(tmp_path / "t.db") as other:
         propose(sandboxed(), first)
         other.operations.look_again()
@@ -204,9 +204,9 @@ def test_changed_in_the_store_it_is_not_active(tmp_path, sandboxed, propose):
         assert "you have not approved it here" in t.operations.quarantined["citation_check"]
 
 
-def test_stored_by_another_process_just_now_it_is_left_alone(tmp_path, sandboxed, propose):
+def test_an_operation_just_stored_by_another_process_is_not_replaced(tmp_path, sandboxed, propose):
     with Tract.open(tmp_path / "t.db") as first, Tract.open(tmp_path / "t.db") as other:
-        # made before the other process stores its operation
+        # created before the other process stores its operation
         pending = other.operations.activation(sandboxed(), is_reviewed=False, actor="agent:7")
         first.register_operation(sandboxed(description="a person's"))
         with pytest.raises(OperationExistsError, match="has just stored"):
@@ -233,7 +233,7 @@ with Tract.open({path!r}) as t:
 
 
 @pytest.mark.slow
-def test_a_stored_one_is_carried_out_by_another_process(tmp_path, sandboxed, propose):
+def test_another_process_can_run_a_stored_unreviewed_operation(tmp_path, sandboxed, propose):
     path = str(tmp_path / "t.db")
     with Tract.open(path) as t:
         propose(sandboxed(), t)

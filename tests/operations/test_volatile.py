@@ -1,4 +1,4 @@
-"""Which fields standing approvals and recorded decisions do not look at: a person's to say, a model's to ask for."""
+"""Volatile fields: standing approvals and recorded decisions ignore them. A model can only request them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = {"n": {"type": "int", "default": 0}, "at": {"type": "str", "default": "
 
 @pytest.fixture
 def wanted(spec):
-    """What a model proposes: one of its fields is to be volatile."""
+    """A model's proposal that requests one volatile field."""
     return spec("pending.approve()", fields=FIELDS, unhandled="ask")
 
 
@@ -34,19 +34,19 @@ def proposed(t, wanted):
 
 
 def volatile(t):
-    """The volatile fields of the active operation, as a standing approval has it."""
+    """Return the volatile fields in a standing approval for the active operation."""
     t.fire("citation_check", review=True).approve(scope="always")
     return t.review.grants.all()[-1].ignores
 
 
-def test_a_person_says_so_in_their_own_spec(t, wanted):
+def test_the_user_can_set_volatile_fields_in_a_spec(t, wanted):
     t.propose_operation(wanted).approve()
     assert t.operations.registry.get_spec("citation_check") == wanted
     assert volatile(t) == ("at",)
 
 
 @pytest.mark.parametrize("actor", ["agent:a", "agent", "script:0123", "mcp:x", "policy:p"])
-def test_a_models_is_a_request_and_without_a_person_it_is_not_so(t, wanted, actor):
+def test_volatile_fields_of_a_model_are_only_a_request(t, wanted, actor):
     t.propose_operation(wanted, actor=actor).approve()
     assert t.operations.registry.get_spec("citation_check").volatile == frozenset()
     assert volatile(t) == ()
@@ -81,7 +81,7 @@ def test_a_person_accepts_it_in_another_process(t, proposed, own_store):
     assert t.operations.registry.get_spec("citation_check").volatile == {"at"}
 
 
-def test_nothing_is_to_be_accepted_where_nothing_is_asked_for(t, wanted):
+def test_volatile_fields_cannot_be_accepted_without_a_request(t, wanted):
     own = t.propose_operation(wanted)
     assert all(
         len(action.parameters) == 0 for action in own.review_request().actions if action.name == "approve"
@@ -92,14 +92,14 @@ def test_nothing_is_to_be_accepted_where_nothing_is_asked_for(t, wanted):
 
 
 @pytest.mark.parametrize("channel", ["dict", "tool", "model", "handler", "automatic"])
-def test_nobody_but_a_person_accepts_it(t, proposed, channel):
+def test_only_the_user_can_accept_volatile_fields(t, proposed, channel):
     with deciding(channel, "somebody"), pytest.raises(GrantError, match="only the user"):
         proposed.execute_tool("approve", {"volatile": True})
     assert (proposed.status, proposed.requests) == (PendingStatus.PENDING, ("at",))
     assert "volatile" not in str(proposed.to_tools())
 
 
-def test_one_that_needs_no_review_has_no_volatile_field(t, spec):
+def test_an_operation_activated_without_review_has_no_volatile_fields(t, spec):
     code = ActionDef("verify", "", {}, "pending.approve()", isolation="sandbox")
     fresh = spec(name="fresh", fields=FIELDS, actions={"verify": code})
     t.autonomy.ceiling = "autonomous"
@@ -109,7 +109,7 @@ def test_one_that_needs_no_review_has_no_volatile_field(t, spec):
         t.propose_operation(fresh, actor="agent:a")
 
 
-def test_what_a_store_brings_is_a_request_too(t, wanted, own_store):
+def test_volatile_fields_of_a_quarantined_operation_are_only_a_request(t, wanted, own_store):
     t.register_operation(wanted)
     Attacker(own_store).set("operation_specs", signature="0" * 64)
     with Tract.open(url=own_store) as later:
@@ -119,7 +119,7 @@ def test_what_a_store_brings_is_a_request_too(t, wanted, own_store):
         assert later.operations.registry.get_spec("citation_check").volatile == frozenset()
 
 
-def test_a_request_that_somebody_put_into_the_store_is_doubted(t, proposed, own_store):
+def test_a_volatile_request_changed_in_the_store_is_marked_as_changed(t, proposed, own_store):
     t.reviewer.keep(proposed)
     Attacker(own_store).rewrite("pendings", "fields_json", '"volatile":["at"]', '"volatile":["n"]')
     with Tract.open(url=own_store) as other:
@@ -131,7 +131,7 @@ def test_a_request_that_somebody_put_into_the_store_is_doubted(t, proposed, own_
         assert other.operations.rebuild(other.review.inbox()[0]).requests == ()
 
 
-def test_what_was_accepted_is_what_was_decided(t, proposed):
+def test_a_decision_records_the_accepted_volatile_fields(t, proposed):
     asked = proposed.identity
     press(t, t.reviewer.show(proposed), "reject")
     again = t.propose_operation(proposed.spec.with_volatile(["at"]), actor="agent:a")
@@ -141,12 +141,12 @@ def test_what_was_accepted_is_what_was_decided(t, proposed):
     assert decision.fingerprint == again.fingerprint != asked
 
 
-def test_the_word_is_a_bool(proposed):
+def test_the_argument_volatile_must_be_a_boolean(proposed):
     with pytest.raises(ParameterError):
         proposed.execute_tool("approve", {"volatile": "at"})
 
 
-def test_a_click_accepts_it(t, proposed, monkeypatch):
+def test_a_click_can_accept_volatile_fields(t, proposed, monkeypatch):
     from tract_jupyter.review import decision
 
     monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})

@@ -1,4 +1,4 @@
-"""Wrong values in the fields of a fired operation: nothing is approved, and nothing runs, before they are mended."""
+"""Wrong values in the fields of a fired operation block approval and execution until they are corrected."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPOILT = {
 
 @pytest.fixture
 def make(tract, spec):
-    """Registers an operation with actions of these bodies, and returns what fires it for review."""
+    """Return a function that registers an operation with the given action bodies and fires it for review."""
 
     def made(**bodies):
         actions = {name: ActionDef(name, "", {}, code) for name, code in bodies.items()}
@@ -32,7 +32,7 @@ def make(tract, spec):
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 @pytest.mark.parametrize("decide", ["approve", "go"])
-def test_it_is_refused_and_stays_open_until_it_is_mended(make, spoil, decide):
+def test_a_pending_with_wrong_fields_stays_open_until_they_are_corrected(make, spoil, decide):
     pending = make(go="pending.result = 'ran'\npending.approve()")
     spoil(pending)
     with pytest.raises(ParameterError, match="^note: "):
@@ -43,7 +43,7 @@ def test_it_is_refused_and_stays_open_until_it_is_mended(make, spoil, decide):
     assert pending.status is PendingStatus.APPROVED
 
 
-def test_what_the_caller_runs_gets_no_wrong_field(tract, spec):
+def test_execute_fn_does_not_run_with_a_wrong_field(tract, spec):
     tract.register_operation(spec(name="note", fields=FIELDS, actions={}))
     ran = []
     pending = tract.fire("note", {"urls": ["a"]}, execute_fn=ran.append, review=True)
@@ -74,7 +74,7 @@ def test_a_handler_that_puts_one_in_approves_nothing(tract, spec):
     "pending.fields['n'] = 'many'",
     "pending.fields['n'] = 'many'\nraise ValueError('first')",
 ])  # fmt: skip
-def test_what_a_kernel_action_leaves_is_put_back(make, code):
+def test_wrong_fields_of_a_kernel_action_are_restored(make, code):
     pending = make(go=code)
     with pytest.raises(ParameterError if "raise" not in code else ValueError):
         pending.go()
@@ -84,14 +84,14 @@ def test_what_a_kernel_action_leaves_is_put_back(make, code):
     assert pending.status is PendingStatus.APPROVED
 
 
-def test_after_its_approval_an_action_leaves_what_was_approved(make):
+def test_a_wrong_field_set_after_approval_is_reset_to_the_approved_value(make):
     pending = make(go="pending.fields['n'] = 7\npending.approve()\npending.fields['n'] = 'many'")
     with pytest.raises(ParameterError, match="'n' should be a valid integer"):
         pending.go()
     assert (pending.status, pending.fields["n"]) == (PendingStatus.APPROVED, 7)
 
 
-def test_it_can_be_rejected_as_it_is(make):
+def test_a_pending_with_wrong_fields_can_be_rejected(make):
     pending = make()
     pending.fields["urls"] = 3
     pending.reject("no")
@@ -106,7 +106,7 @@ NO_JSON = {
 
 
 @pytest.mark.parametrize("spoil", NO_JSON.values(), ids=NO_JSON)
-def test_whatever_stands_in_them_it_can_be_rejected(make, tract, spoil):
+def test_a_pending_with_fields_without_json_can_be_rejected(make, tract, spoil):
     pending = make()
     spoil(pending)
     pending.reject("no")
@@ -128,7 +128,7 @@ def test_the_edits_of_an_approval_put_them_right(make, value):
 
 @pytest.mark.parametrize("spoil", NO_JSON.values(), ids=NO_JSON)
 @pytest.mark.parametrize("unhandled", ["approve", "ask"])
-def test_what_a_handler_leaves_is_put_back_and_a_person_decides(tract, spec, spoil, unhandled):
+def test_wrong_fields_of_a_handler_are_restored_and_the_user_decides(tract, spec, spoil, unhandled):
     tract.register_operation(spec(name="note", fields=FIELDS, actions={}, unhandled=unhandled))
     seen = []
     tract.on("note", spoil, name="spoiler")

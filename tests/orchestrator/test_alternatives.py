@@ -42,7 +42,7 @@ def call_with(name, given):
 
 
 def rule(*answers):
-    """Give the answers in order, one for each question."""
+    """Give the answers in order, one per request."""
     left = list(answers)
     return lambda pending: left.pop(0)
 
@@ -55,7 +55,7 @@ LEVELS = ("collaborative", "autonomous")
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_a_chosen_call_is_asked_about_with_all_its_values(full, orchestrator, sent, level):
+def test_the_request_for_a_chosen_call_shows_all_its_values(full, orchestrator, sent, level):
     first = call_with("send", {"text": "short"}) if level == "autonomous" else compress
     made = orchestrator(
         thinks(None, first(alternatives=alternatives(text=LONG, where="evil.example"))), "Good.",
@@ -68,7 +68,7 @@ def test_a_chosen_call_is_asked_about_with_all_its_values(full, orchestrator, se
         requests.append(ticket.request)
         ticket.submit(
             Answer("approve", {}, ticket.round_id, seen=frozenset()), "fake"
-        )  # nothing was on display
+        )  # the request was not displayed
         assert sent == []
         click(ticket, "reject", reason="no")
 
@@ -160,7 +160,7 @@ def test_a_function_that_chooses_without_end_is_stopped(full, orchestrator):
     assert "chosen too many times" in told(made)[0]
 
 
-def test_a_chosen_call_that_nobody_decides_waits_and_goes_on_later(full, orchestrator, sent):
+def test_an_undecided_chosen_call_waits_and_does_not_run(full, orchestrator, sent):
     made = orchestrator(thinks(None, compress(alternatives=alternatives(text="x"))), "Good.")
 
     def leave(ticket):
@@ -173,7 +173,7 @@ def test_a_chosen_call_that_nobody_decides_waits_and_goes_on_later(full, orchest
     assert person.questions[1].title == "Call tool send"
 
 
-def test_a_chosen_call_that_cannot_be_made_is_told(full, orchestrator):
+def test_a_chosen_call_of_an_unknown_tool_is_reported_to_the_model(full, orchestrator):
     other = [{"name": "no_such_tool", "arguments": {}}]
     made = orchestrator(thinks(None, compress(alternatives=other)), "Good.")
     full.reviewer.channel = person = Person(rule(choose))
@@ -182,7 +182,7 @@ def test_a_chosen_call_that_cannot_be_made_is_told(full, orchestrator):
     assert "That call did not run either" in told(made)[0]
 
 
-def test_what_was_allowed_before_counts_for_the_chosen_call(full, orchestrator, sent):
+def test_a_session_approval_covers_the_chosen_call(full, orchestrator, sent):
     def for_session(ticket):
         ticket.submit(Answer("approve", {"scope": "session"}, ticket.round_id, decided_by="ada"), Person.name)
 
@@ -197,7 +197,7 @@ def test_what_was_allowed_before_counts_for_the_chosen_call(full, orchestrator, 
     assert sent == [("x", ""), ("x", "")]
 
 
-def test_an_alternative_that_is_allowed_at_the_level_is_not_asked_about(full, orchestrator):
+def test_an_alternative_allowed_at_the_level_needs_no_second_request(full, orchestrator):
     other = [{"name": "log", "arguments": {"limit": 1}}]
     made = orchestrator(thinks(None, annotate("HEAD", "skip", alternatives=other)), "Good.")
     full.reviewer.channel = person = Person(rule(choose))

@@ -1,4 +1,4 @@
-"""What the model is told: where the context stands, no contents, no scores, and no more of it for a larger context."""
+"""The assessment for the model: the state of the context, without contents or scores, at constant length."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.orchestrator.conftest import thinks, told
 from tests.review.scripted import call
 
 
-def test_it_tells_where_the_context_stands(full, orchestrator):
+def test_the_assessment_describes_the_state_of_the_context(full, orchestrator):
     full.branch("aside", switch=False)
     made = orchestrator("Fine.", task_context="A study of a lake.", recent_commits=2)
     made.run("a policy found 300 %")
@@ -41,7 +41,7 @@ def test_a_long_result_is_read_on_in_its_own_conversation(full, orchestrator):
     assert told(made)[1].startswith("x" * 100)
 
 
-def test_words_of_ones_own_are_filled_in(full, orchestrator):
+def test_placeholders_in_a_custom_system_prompt_are_filled_in(full, orchestrator):
     made = orchestrator(
         "Fine.", system_prompt="{token_count}/{max_tokens} ({pct:.0f}%) {branch_name} {other}"
     )

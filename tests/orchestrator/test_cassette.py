@@ -1,4 +1,4 @@
-"""An orchestrator on a cassette: replayed without a model it gives the same commits of the context."""
+"""An orchestrator on a cassette: a replay without a model makes the same commits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tract_jupyter.models import TokenBudget, Trigger
 
 @pytest.fixture
 def played(tmp_path):
-    """Records something, or replays it without any model; gives the head of the context and the results."""
+    """Record a session, or replay it without a model; return the head of the context and the results."""
     path = tmp_path / "run.cassette.jsonl"
 
     def play(way, work, *replies):
@@ -71,7 +71,7 @@ def asked_in_scripts(t):
     return outcome(t.orchestrate("it is full"))
 
 
-def test_in_code_mode_too(played):
+def test_a_run_in_code_mode_is_replayed(played):
     recorded = played("record", asked_in_scripts, thinks(None, script(SKIPS)), "Done.")
     replayed = played("replay", asked_in_scripts)
     assert replayed[0] == recorded[0]
@@ -85,7 +85,7 @@ def started_by_a_policy(t):
     return [event.event_type for event in t.policies.log()]
 
 
-def test_one_that_a_policy_starts(played):
+def test_a_run_started_by_a_policy_is_replayed(played):
     recorded = played("record", started_by_a_policy, thinks(None, compress()), "Done.")
     assert recorded[2] == ["policy.executed", "policy.began"]
     replayed = played("replay", started_by_a_policy)
@@ -93,7 +93,7 @@ def test_one_that_a_policy_starts(played):
     assert (replayed[2], replayed[1].is_same) == (recorded[2], True)
 
 
-def test_another_context_than_the_recorded_one_is_told(played):
+def test_replay_with_a_different_context_is_an_error(played):
     played("record", two_runs, *TWO)
 
     def otherwise(t):

@@ -1,4 +1,4 @@
-"""An orchestrator whose model writes scripts (the profile `code`): each of their calls is asked about as ever."""
+"""An orchestrator in code mode (profile `code`): each call of its scripts is reviewed as usual."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def skipped(tract):
     return sum(entry.operation == "annotate" for entry in tract.log(None))
 
 
-def test_it_writes_scripts_and_is_told_how(full, orchestrator):
+def test_the_model_writes_scripts_and_gets_instructions_for_them(full, orchestrator):
     made = orchestrator(thinks(None, script(READS)), "Fine.", profile="code")
     result = made.run()
     messages, options = made.client.asked[0]
@@ -38,7 +38,7 @@ def test_it_writes_scripts_and_is_told_how(full, orchestrator):
 
 
 @pytest.mark.parametrize("level", ["collaborative", "autonomous"])
-def test_a_call_of_its_script_that_changes_something_is_asked_about(full, orchestrator, level):
+def test_a_writing_call_in_its_script_needs_approval(full, orchestrator, level):
     full.autonomy.ceiling = level
     full.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
     made = orchestrator(
@@ -51,7 +51,7 @@ def test_a_call_of_its_script_that_changes_something_is_asked_about(full, orches
     assert (decision.action, decision.channel) == ("approve", "fake")
 
 
-def test_what_is_rejected_of_a_script_is_told_with_its_reason(full, orchestrator):
+def test_a_rejected_call_of_a_script_is_reported_with_the_reason(full, orchestrator):
     full.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="every week counts"))
     made = orchestrator(thinks(None, script(SKIPS)), "Then not.", profile="code")
     assert made.run().note == "nothing was changed"
@@ -59,7 +59,7 @@ def test_what_is_rejected_of_a_script_is_told_with_its_reason(full, orchestrator
     assert skipped(full) == 0
 
 
-def test_where_nobody_can_be_asked_its_script_pauses_and_nothing_is_changed(full, orchestrator):
+def test_without_a_channel_the_script_pauses_and_changes_nothing(full, orchestrator):
     made = orchestrator(thinks(None, script(SKIPS)), "It waits.", profile="code", on_proposal=auto_approve)
     result = made.run()
     assert '"status": "paused"' in told(made)[0]
@@ -67,7 +67,7 @@ def test_where_nobody_can_be_asked_its_script_pauses_and_nothing_is_changed(full
     assert [stored.title for stored in full.review.inbox()] == ["Call tool annotate"]
 
 
-def test_code_for_the_kernel_is_a_persons_to_approve(full, orchestrator):
+def test_kernel_code_needs_the_users_approval(full, orchestrator):
     made = orchestrator(
         thinks(None, script(READS, backend="kernel")), "Hm.", profile="code", on_proposal=auto_approve
     )

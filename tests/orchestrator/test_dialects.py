@@ -15,7 +15,7 @@ from tract_jupyter import OrchestratorConfig
 
 
 @pytest.mark.parametrize("dialect", ALL)
-def test_over_budget_it_compresses_and_what_is_pinned_stays(full, dialect):
+def test_an_over_budget_context_is_compressed_and_the_pinned_message_is_kept(full, dialect):
     arguments = {
         "content": "short", "reasoning": "It is full.",
         "alternatives": [{"name": "reset", "arguments": {"target": "HEAD"}, "why": "faster"}],

@@ -1,4 +1,4 @@
-"""What survives the end of the process, at any moment; and settings that somebody else saved."""
+"""State that survives a kill at any moment; and settings saved by other writers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NEXT = "Week 6: no birds."
 
 
 def model(messages, **options):
-    """Compresses, then pins what it wrote, then is done: as the conversation says."""
+    """Compress, pin the summary, end: depending on the conversation."""
     replies = sum(one["role"] == "assistant" for one in messages)
     if replies == 0:
         return reply("It is full.", call("compress", {"content": SUMMARY, "reasoning": "full"}, "c1"))
@@ -33,7 +33,7 @@ def model(messages, **options):
 
 
 def tidier(messages, **options):
-    """Compresses, then tags what it wrote, then is done."""
+    """Compress, tag the summary, end."""
     given = model(messages, **options)
     if sum(one["role"] == "assistant" for one in messages) == 1:
         return reply(None, call("tag", {"commit_hash": "HEAD", "tag": "tidy"}, "c2"))
@@ -58,7 +58,8 @@ def prepare(path, by):
 
 
 def run_and_end(path, number, by):
-    """Run, or have a policy run it, and end the process as kill -9 does after so many transactions."""
+    """Run the orchestrator directly or by a policy, and end the process as kill -9 does, after some
+    transactions."""
     with Tract.open(path) as tract:
         tract.models.use(tidier, operation="orchestrate")
         left, write = [int(number)], Database.write
@@ -82,7 +83,7 @@ def run_and_end(path, number, by):
 
 
 def warm_up():
-    """Do the work once in the process that forks the others."""
+    """Do the work once in the process that forks the others, to load its imports."""
     begin = Database.write
     for by in ("person", "policy"):
         with TemporaryDirectory() as folder:
@@ -93,7 +94,7 @@ def warm_up():
 
 
 def answer_doubts(tract):
-    """Decide as a person who looks: what was done is not done again."""
+    """Decide as the user would: do not repeat completed actions."""
     for stored in tract.review.inbox():
         pending = tract.operations.rebuild(stored)
         texts = [message.content for message in tract.compile().messages]
@@ -110,7 +111,7 @@ def answer_doubts(tract):
 
 
 def killed(forker, path, number, by):
-    """Run in a process that is killed after so many transactions; False if it came to its end before."""
+    """Run in a process that is killed after some transactions; return False if it ended before."""
     code = forker.run("tests.orchestrator.test_kept:run_and_end", path, number, by, timeout=60).returncode
     assert code in {7, -signal.SIGKILL}
     return code != 7
@@ -118,7 +119,7 @@ def killed(forker, path, number, by):
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_killed_after_any_transaction_it_goes_on_or_is_told_and_nothing_is_done_twice(tmp_path, forker):
+def test_a_run_killed_after_any_transaction_ends_without_repetition(tmp_path, forker):
     outcomes = set()
     for number in range(1, 100):
         path = tmp_path / f"{number}.db"
@@ -152,11 +153,11 @@ def test_killed_after_any_transaction_it_goes_on_or_is_told_and_nothing_is_done_
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_a_run_of_a_policy_killed_after_any_transaction_goes_on_or_is_told_and_nothing_is_done_twice(
+def test_a_policy_run_killed_after_any_transaction_ends_without_repetition(
     tmp_path,
     forker,
 ):
-    """One policy pins the message that is committed, and another one starts the orchestrator."""
+    """One policy pins the new commit, and another one starts the orchestrator."""
     outcomes = set()
     for number in range(1, 100):
         path = tmp_path / f"{number}.db"
@@ -180,7 +181,7 @@ def test_a_run_of_a_policy_killed_after_any_transaction_goes_on_or_is_told_and_n
 
 
 def finished(tract, number):
-    """Have a run that was killed come to its end as a person would; return what that took."""
+    """Finish a killed run as the user would; return the necessary steps."""
     outcomes = set()
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
@@ -197,7 +198,7 @@ def finished(tract, number):
     except OrchestratorError as error:
         assert "run() starts" in str(error)
         outcomes.add("begun anew")
-        tract.user(NEXT, priority="pinned")  # the policies look again
+        tract.user(NEXT, priority="pinned")  # the policies run again
         result = made.resume()
     for _ in range(3):
         if result.outcome != "waiting":
@@ -209,7 +210,7 @@ def finished(tract, number):
     return outcomes
 
 
-def test_settings_that_somebody_else_saved_are_not_used(tmp_path):
+def test_settings_with_a_foreign_signature_are_not_used(tmp_path):
     with Tract.open(tmp_path / "t.db") as t:
         t.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous", task_context="birds")
     with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
@@ -229,8 +230,8 @@ def test_settings_that_somebody_else_saved_are_not_used(tmp_path):
         assert t.orchestrator.config.max_steps == 2
 
 
-def test_a_level_that_somebody_else_wrote_into_the_store_is_not_resumed_at(tmp_path):
-    """Both ceilings allow more than the run was asked for."""
+def test_a_raised_autonomy_level_in_the_store_is_not_used_at_resume(tmp_path):
+    """Both ceilings allow more than the requested level."""
     with Tract.open(tmp_path / "t.db") as t:
         t.user("Week 1.")
         t.user("Week 2.")
@@ -253,8 +254,8 @@ def test_a_level_that_somebody_else_wrote_into_the_store_is_not_resumed_at(tmp_p
 
 
 @pytest.mark.parametrize("planted", [False, True])
-def test_a_call_that_somebody_else_wrote_into_a_run_is_asked_about(tmp_path, planted):
-    """The run was asked for at the level autonomous, and both ceilings allow that now."""
+def test_a_call_changed_in_the_store_needs_approval_at_resume(tmp_path, planted):
+    """The run was requested at the level autonomous, and both ceilings allow it now."""
     with Tract.open(tmp_path / "t.db") as t:
         t.user("Week 1.")
         t.user("Week 2.")
@@ -278,7 +279,7 @@ def test_a_call_that_somebody_else_wrote_into_a_run_is_asked_about(tmp_path, pla
         assert len(t.events("compress")) == (0 if planted else 1)
 
 
-def test_another_process_decides_and_the_run_goes_on(tmp_path):
+def test_a_run_continues_after_another_process_decides(tmp_path):
     with Tract.open(tmp_path / "t.db") as t:
         t.user("Week 1.")
         t.user("Week 2.")

@@ -1,6 +1,6 @@
-"""The ways in which an agent that looks after a context commonly goes wrong; each test fails without its safeguard.
-
-The first one, descriptions that lead a model to the wrong tool, is measured in tests/toolkit/test_descriptions.py.
+"""Common faults of agents that manage a context. Each test fails without its safeguard.
+The first fault, descriptions that lead a model to the wrong tool, is measured in
+tests/toolkit/test_descriptions.py.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tests.review.scripted import ScriptedClient, call
 from tract_jupyter import Orchestrator, OrchestratorConfig, OrchestratorError, Tract, auto_approve
 from tract_jupyter.models import AutonomyLevel, TokenBudget, Trigger, TurnOutcome
 
-# --- 2: it never ends
+# --- 2: a run never ends
 
 
-def test_what_repeats_itself_is_stopped(full, orchestrator):
-    """Without the comparison it would make the same call until its limit."""
+def test_a_run_that_repeats_a_call_is_stopped(full, orchestrator):
+    """Without the comparison, the model would repeat the call until its limit."""
     again = [thinks(f"Try {n}.", call("log", {"limit": 1}, f"c{n}")) for n in range(4)]
     result = orchestrator(*again).run()
     assert result.outcome is TurnOutcome.REPEAT
@@ -27,8 +27,8 @@ def test_what_repeats_itself_is_stopped(full, orchestrator):
     assert "resume()" in result.note
 
 
-def test_what_changes_nothing_twice_is_stopped(full, orchestrator):
-    """Without the look at what has changed it would go on to its limit."""
+def test_a_run_with_two_steps_without_effect_is_stopped(full, orchestrator):
+    """Without the check for changes, the run would continue to its limit."""
     first, second = (entry.commit_hash for entry in full.log(2))
     calls = [
         annotate(first, "normal", "c1"),
@@ -43,7 +43,7 @@ def test_what_changes_nothing_twice_is_stopped(full, orchestrator):
 
 
 def test_the_calls_of_a_run_are_limited(full, orchestrator):
-    """Without the limit it would read for ever."""
+    """Without the limit, the run would read forever."""
     reads = [thinks(None, call("log", {"limit": n}, f"c{n}")) for n in range(1, 9)]
     result = orchestrator(*reads, max_steps=3).run()
     assert (result.outcome, len(result.steps)) == (TurnOutcome.LIMIT, 4)
@@ -51,11 +51,11 @@ def test_the_calls_of_a_run_are_limited(full, orchestrator):
     assert [step.result.success for step in result.steps] == [True, True, True, False]
 
 
-# --- 3: what it does starts it again
+# --- 3: its actions start it again
 
 
-def test_it_runs_once_at_a_time(full, orchestrator):
-    """What it calls cannot start it again."""
+def test_an_orchestrator_cannot_start_a_second_run(full, orchestrator):
+    """Its tool calls cannot start it again."""
     told_errors = []
 
     @full.tool(read_only=True)
@@ -72,8 +72,8 @@ def test_it_runs_once_at_a_time(full, orchestrator):
     assert len(told_errors) == 2
 
 
-def test_a_policy_starts_it_and_its_commits_fire_no_policy(full):
-    """Without the lock and the suspension each of its commits would start it again."""
+def test_a_run_started_by_a_policy_fires_no_policy_with_its_commits(full):
+    """Without the lock and the suspension, each of its commits would start it again."""
     client = ScriptedClient(
         thinks(None, call("commit", {"content": {"content_type": "instruction", "text": "Hm."}})), "Done."
     )
@@ -93,7 +93,7 @@ def test_a_policy_starts_it_and_its_commits_fire_no_policy(full):
 
 @pytest.fixture
 def triggered(full):
-    """A tract in which each third commit starts the orchestrator, whose model gives some replies."""
+    """A tract in which every third commit starts the orchestrator, with scripted replies."""
 
     def give(*replies):
         client = ScriptedClient(*replies)
@@ -113,11 +113,11 @@ def journal(tract):
     return [event.event_type.removeprefix("policy.") for event in tract.policies.log()][::-1]
 
 
-def test_a_trigger_starts_no_second_run_while_one_waits_for_a_person(full, triggered):
+def test_a_trigger_starts_no_second_run_while_a_run_waits_for_the_user(full, triggered):
     client = triggered(thinks("Full.", compress()), "Done.", "Fine.")
     commits(full, 9)
     assert (len(full.orchestrator.runs()), len(client.asked)) == (1, 1)
-    assert journal(full) == ["began", "executed", "skipped"]  # told once
+    assert journal(full) == ["began", "executed", "skipped"]  # reported once
     (skipped, *_) = full.policies.log()
     assert skipped.data["error"] == (
         "run-1 of the orchestrator waits for your decision: '%tract inbox' shows it, and "
@@ -126,16 +126,17 @@ def test_a_trigger_starts_no_second_run_while_one_waits_for_a_person(full, trigg
     assert len(full.review.inbox()) == 1
     commits(full, 2)
     full.reviewer.asked_here(full.review.inbox()[0].pending_id).approve()
-    commits(full, 3)  # decided, and not gone on with
+    commits(full, 3)  # decided, and not resumed
     assert len(full.orchestrator.runs()) == 1
     assert full.orchestrator.resume().text == "Done."
-    commits(full, 4)  # the first one finds the history shorter
+    commits(full, 4)  # the first commit finds a shorter history
     assert (len(full.orchestrator.runs()), client.replies) == (2, [])
     assert journal(full)[3:] == ["began", "executed"]
 
 
-def test_nor_while_another_process_is_at_one(own_store):
-    """Another tract of the same store stands for the other process: its policies know nothing of this one's runs."""
+def test_a_trigger_starts_no_second_run_while_another_process_runs_the_first(own_store):
+    """A second tract of the same store represents the other process. Its policies do not know the
+    runs of this one."""
     with Tract.open(url=own_store) as t, Tract.open(url=own_store) as other:
         t.user("Week 1.")
         other.policies.add("orchestrate", commits=1)
@@ -154,8 +155,9 @@ def test_nor_while_another_process_is_at_one(own_store):
         assert t.orchestrator.runs() == ["run-1"]
 
 
-def test_what_it_does_for_a_person_fires_no_policy_either(full, orchestrator):
-    """Policies are held off as long as the run lasts; what it left is there at the next look, after a person's commit."""
+def test_an_approved_commit_of_the_orchestrator_triggers_no_policy_during_the_run(full, orchestrator):
+    """Policies are suspended during the run. They see its results at their next check, after a
+    commit of the user."""
     full.policies.add("pin", patterns=["Hm"])
     said = {"content": {"content_type": "dialogue", "role": "user", "text": "Hm."}}
     made = orchestrator(thinks(None, call("commit", said)), "Done.", on_proposal=auto_approve)
@@ -166,8 +168,8 @@ def test_what_it_does_for_a_person_fires_no_policy_either(full, orchestrator):
     assert [event.event_type for event in full.policies.log()] == ["policy.proposed"]
 
 
-def test_what_it_compiles_starts_nothing(full):
-    """A compile within a run is no moment for the policy that started it."""
+def test_a_compile_call_of_the_orchestrator_starts_no_second_run(full):
+    """A compile within a run does not trigger the policy that started it."""
     client = ScriptedClient(
         thinks(None, call("compile", {})), thinks(None, annotate("HEAD", "skip")),
         thinks(None, call("compile", {}, "c3")), "Done.",
@@ -181,7 +183,7 @@ def test_what_it_compiles_starts_nothing(full):
     assert len(full.orchestrator.runs()) == 1
 
 
-# --- 4: arguments that fit no tool
+# --- 4: arguments that do not fit the tool
 
 
 @pytest.mark.parametrize(
@@ -189,8 +191,8 @@ def test_what_it_compiles_starts_nothing(full):
     [({"target_hash": 3, "priority": "skip"}, "target_hash"), ({"priority": "skip"}, "target_hash"),
      ({"target_hash": "HEAD", "priority": "skip", "extra": 1}, "extra")],
 )  # fmt: skip
-def test_wrong_arguments_are_told_and_can_be_put_right(full, orchestrator, arguments, told_of):
-    """Without the check they would be a TypeError of somebody else's code."""
+def test_wrong_arguments_are_reported_and_can_be_corrected(full, orchestrator, arguments, told_of):
+    """Without the check, they would be a TypeError in other code."""
     right = {"target_hash": "HEAD", "priority": "skip"}
     made = orchestrator(
         thinks(None, call("annotate", {**arguments, "alternatives": "none"})), thinks(None, call("annotate", right, "c2")),
@@ -202,11 +204,11 @@ def test_wrong_arguments_are_told_and_can_be_put_right(full, orchestrator, argum
     assert [step.result.success for step in result.steps] == [False, True]
 
 
-# --- 5: stopped in the middle of something
+# --- 5: stopped during an action
 
 
-def test_stop_in_the_middle_leaves_what_was_done_and_makes_nothing_more(full, orchestrator):
-    """Signals count between calls, and each call is whole."""
+def test_stop_keeps_completed_calls_and_starts_no_more(full, orchestrator):
+    """Signals take effect between calls. Each call completes."""
     made = orchestrator(
         thinks(None, annotate("HEAD", "skip"), compress(call_id="c2")),
         "Done.",
@@ -216,7 +218,7 @@ def test_stop_in_the_middle_leaves_what_was_done_and_makes_nothing_more(full, or
     made.act = lambda asked, make: (make(), made.stop())[0] if asked.name == "annotate" else make()
     result = made.run()
     assert (result.outcome, result.state, made.state) == ("stopped", "stopped", "idle")
-    assert len(full.compile().messages) == 6  # annotated, and not compressed
+    assert len(full.compile().messages) == 6  # annotated, not compressed
     assert full.verify() == []
     made.act = None
     again = made.resume()
@@ -224,7 +226,7 @@ def test_stop_in_the_middle_leaves_what_was_done_and_makes_nothing_more(full, or
 
 
 def test_stop_while_a_call_writes_leaves_the_call_whole(full, orchestrator):
-    """A call that has begun to write comes to its end, and the next one is not begun."""
+    """A call that has begun to write completes, and the next call does not start."""
     made = orchestrator(
         thinks(None, call("write_twice"), annotate("HEAD", "skip", "c2")), "Done.", on_proposal=auto_approve
     )
@@ -249,8 +251,8 @@ def test_stop_while_a_call_writes_leaves_the_call_whole(full, orchestrator):
 # --- 6: more autonomy than the ceiling allows
 
 
-def test_the_ceiling_counts_below_the_level_of_who_starts_it(full, orchestrator):
-    """A policy that is autonomous is asked about under a collaborative ceiling."""
+def test_the_ceilings_limit_the_requested_level_of_a_run(full, orchestrator):
+    """An autonomous policy needs approval under a collaborative ceiling."""
     full.autonomy.ceiling = "autonomous"
     made = orchestrator(thinks(None, compress()), "Done.")
     result = made.run("a policy says so", "autonomous")
@@ -270,7 +272,7 @@ def test_the_ceiling_counts_below_the_level_of_who_starts_it(full, orchestrator)
     ("ceiling", "of_settings"), [("collaborative", "autonomous"), ("autonomous", "collaborative")]
 )
 def test_an_autonomous_policy_starts_an_orchestrator_that_asks(full, ceiling, of_settings):
-    """The lowest of the tract's ceiling, its orchestrator's and the policy's level counts for what it starts, too."""
+    """Its level is the lowest of the tract's ceiling, the orchestrator's ceiling and the policy's level."""
     full.models.use(ScriptedClient(thinks(None, compress()), "Done."), operation="orchestrate")
     full.autonomy.ceiling = ceiling
     full.orchestrator.config = OrchestratorConfig(autonomy_ceiling=of_settings, triggers=[Trigger(commits=1)])
@@ -280,11 +282,11 @@ def test_an_autonomous_policy_starts_an_orchestrator_that_asks(full, ceiling, of
     assert full.events("compress") == []
 
 
-# --- 7: it is told all of the context
+# --- 7: the model gets the whole context
 
 
-def test_it_does_not_grow_with_the_context(tract, orchestrator):
-    """It would, if it held what the context says."""
+def test_the_assessment_does_not_grow_with_the_context(tract, orchestrator):
+    """It would grow if it contained message texts."""
     tract.budget = TokenBudget(10**9)
     sizes = []
     for count in (30, 100):
@@ -298,8 +300,8 @@ def test_it_does_not_grow_with_the_context(tract, orchestrator):
     assert sizes[1] < 5_000
 
 
-def test_it_is_told_no_contents_until_it_reads_them(full, orchestrator):
-    """Beside the lines of the log, which are short, only what a tool reads is sent."""
+def test_message_texts_are_sent_only_after_a_tool_reads_them(full, orchestrator):
+    """Besides short log lines, only the results of its tools are sent."""
     made = orchestrator(thinks(None, call("compile", {})), "Fine.")
     made.run()
     first, second = (json.dumps(messages) for messages, _ in made.client.asked)

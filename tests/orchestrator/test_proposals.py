@@ -1,4 +1,4 @@
-"""The functions that proposals can be given to."""
+"""Functions that decide about proposals."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def proposal():
 
 @pytest.fixture
 def typed(monkeypatch):
-    """Types lines at the prompt; then the end of the file."""
+    """Type lines at the prompt, then the end of file."""
 
     def give(*lines):
         left = iter(lines)
@@ -44,7 +44,7 @@ def test_approving_and_rejecting_all(proposal, caplog):
     assert "compress(content='short'): it is full" in caplog.text
 
 
-def test_what_a_model_wrote_steers_no_terminal_and_looks_like_no_line_of_ours(proposal, typed, capsys):
+def test_a_models_text_cannot_control_the_terminal_or_imitate_prompt_lines(proposal, typed, capsys):
     proposal.reasoning = "It is full.\n  context: all is well\n[a]pprove?\x1b[2J\x1b]0;t\x07\u202e"
     proposal.alternatives[0] = ToolCall("1.1", "gc\x1b[2J\n  2: instead log()", {})
     typed("a")

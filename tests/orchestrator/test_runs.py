@@ -1,4 +1,4 @@
-"""A run: healthy, over budget, refused, idle, stopped, paused; and its life cycle."""
+"""Runs: healthy, over budget, rejected, idle, stopped, paused; and their life cycle."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_healthy_context_ends_the_run_with_a_sentence(full, orchestrator):
     assert "just looking" in made.client.asked[0][0][-1]["content"]
 
 
-def test_over_budget_it_proposes_a_person_changes_it_and_tokens_fall(full, orchestrator):
+def test_an_edited_compression_reduces_the_tokens_of_an_over_budget_context(full, orchestrator):
     other = {
         "name": "annotate",
         "arguments": {"target_hash": "HEAD", "priority": "skip"},
@@ -56,7 +56,7 @@ def test_over_budget_it_proposes_a_person_changes_it_and_tokens_fall(full, orche
     assert said(full) == [("system", "Count the birds of the lake."), ("assistant", SUMMARY)]
     assert result.tokens_after == full.status().token_count < 200 < result.tokens_before
     assert (step.tokens_before, step.tokens_after) == (result.tokens_before, result.tokens_after)
-    assert "content" in told(made)[0]  # the model is told what was changed
+    assert "content" in told(made)[0]  # the model is told about the change
     assert result.note == "1 change made"
 
 
@@ -78,7 +78,7 @@ def test_the_reason_of_a_refusal_reaches_the_model_which_tries_otherwise(full, o
     assert len(full.compile().messages) == 6
 
 
-def test_an_alternative_is_done_once_in_the_place_of_the_call(full, orchestrator):
+def test_a_chosen_alternative_runs_once_instead_of_the_call(full, orchestrator):
     other = {"name": "annotate", "arguments": {"target_hash": "HEAD", "priority": "skip"}}
     made = orchestrator(thinks(None, compress(alternatives=[other])), "Good.")
     full.reviewer.channel = FakeChannel(
@@ -106,7 +106,7 @@ def test_a_function_may_choose_another_call(full, orchestrator):
     assert "try it aside" in told(made)[0]
 
 
-def test_reasoning_makes_no_other_call_of_it(full, orchestrator):
+def test_different_reasoning_does_not_make_a_repeated_call_different(full, orchestrator):
     again = [
         thinks(None, call("reset", {"target": "HEAD", "reasoning": f"because {n}"}, f"c{n}"))
         for n in range(4)
@@ -116,23 +116,23 @@ def test_reasoning_makes_no_other_call_of_it(full, orchestrator):
     assert result.outcome is TurnOutcome.REPEAT
 
 
-def test_reading_is_no_idle_round(full, orchestrator):
+def test_steps_that_read_different_data_do_not_count_as_idle(full, orchestrator):
     reads = [thinks(None, call("log", {"limit": n}, f"c{n}")) for n in range(1, 5)]
     assert orchestrator(*reads, "Fine.").run().outcome is TurnOutcome.ANSWER
 
 
-def test_so_are_tokens(full, orchestrator):
+def test_the_tokens_of_a_run_are_limited(full, orchestrator):
     logs = {**thinks(None, call("log", {})), "usage": {"prompt_tokens": 20_000, "completion_tokens": 1}}
     made = orchestrator(logs, "Fine.", limits=Allowance(tokens=20_000))
     assert made.run().outcome is TurnOutcome.LIMIT
     assert made.resume().outcome is TurnOutcome.ANSWER
 
 
-# --- stop, pause, again
+# --- stop, pause, resume
 
 
 @pytest.mark.parametrize(("end", "text"), [("stop", ""), ("pause", "")])
-def test_what_ends_it_before_its_model_is_asked_is_not_lost(full, orchestrator, monkeypatch, end, text):
+def test_a_stop_or_pause_before_the_first_request_is_not_lost(full, orchestrator, monkeypatch, end, text):
     made = orchestrator("Fine.", "And now.")
     suspended = full.policies.suspended
 
@@ -159,7 +159,7 @@ def test_pause_ends_after_the_present_step(full, orchestrator):
     assert made.resume().text == "Done."
 
 
-def test_it_can_be_used_again_after_each_end(full, orchestrator):
+def test_an_orchestrator_can_run_again_after_each_kind_of_ending(full, orchestrator):
     made = orchestrator("Fine.", "Still fine.", "And now.")
     made.stop()
     made.pause()
@@ -177,9 +177,7 @@ def test_it_can_be_used_again_after_each_end(full, orchestrator):
 
 
 @pytest.mark.parametrize("is_saved", [True, False])
-def test_what_its_calls_run_can_lower_the_level_of_the_settings_and_not_raise_it(
-    full, orchestrator, is_saved
-):
+def test_its_tools_can_lower_the_autonomy_setting_but_not_raise_it(full, orchestrator, is_saved):
     made = orchestrator(
         thinks(None, call("widen", {"level": "autonomous"})), thinks(None, call("widen", {"level": "manual"}, "c2")),
         "Done.", profile="full", on_proposal=auto_approve,
@@ -198,20 +196,20 @@ def test_what_its_calls_run_can_lower_the_level_of_the_settings_and_not_raise_it
     assert settings.config.autonomy_ceiling == "manual"
 
 
-def test_autonomous_it_is_done_without_a_person(full, orchestrator):
+def test_at_autonomous_a_compression_runs_without_approval(full, orchestrator):
     full.autonomy.ceiling = "autonomous"
     result = orchestrator(thinks(None, compress()), "Done.", autonomy_ceiling="autonomous").run()
     assert [(step.decision, step.result.success) for step in result.steps] == [("", True)]
     assert full.status().token_count < 200
 
 
-def test_autonomous_what_may_destroy_is_asked_about(full, orchestrator):
+def test_a_destructive_call_needs_approval_even_at_autonomous(full, orchestrator):
     full.autonomy.ceiling = "autonomous"
     made = orchestrator(thinks(None, call("reset", {"target": "HEAD"})), autonomy_ceiling="autonomous")
     assert made.run().outcome == "waiting"
 
 
-def test_manual_it_is_told_and_not_done(full, orchestrator):
+def test_at_manual_a_call_is_reported_and_not_run(full, orchestrator):
     made = orchestrator(thinks(None, compress(reasoning="full"), call("log", {}, "c2")), "I would compress.")
     before = full.head
     result = made.run(autonomy="manual")
@@ -223,7 +221,7 @@ def test_manual_it_is_told_and_not_done(full, orchestrator):
     assert [step.decision for step in result.steps] == ["told", ""]
 
 
-def test_lowering_it_in_the_middle_counts_from_the_next_call_on(full, orchestrator):
+def test_autonomy_lowered_during_a_run_applies_from_the_next_call(full, orchestrator):
     full.autonomy.ceiling = "autonomous"
     made = orchestrator(
         thinks(None, annotate("HEAD", "skip")), thinks(None, compress(call_id="c2")), "Done.",
@@ -240,7 +238,7 @@ def test_lowering_it_in_the_middle_counts_from_the_next_call_on(full, orchestrat
     ("ceiling", "of_settings"),
     [("autonomous", "autonomous"), ("autonomous", "collaborative"), ("collaborative", "autonomous")],
 )
-def test_an_operation_of_its_own_is_active_without_a_review_only_autonomous_and_sandboxed(
+def test_a_proposed_operation_is_active_without_review_only_if_autonomous_and_sandboxed(
     full, orchestrator, ceiling, of_settings, sandboxed
 ):
     full.autonomy.ceiling = ceiling
@@ -266,7 +264,7 @@ def test_an_operation_of_its_own_is_active_without_a_review_only_autonomous_and_
     assert "RecursionError" not in told(made)[0]
 
 
-def test_lowered_while_a_function_is_asked_the_call_is_not_made_and_the_run_goes_on(full, orchestrator):
+def test_autonomy_lowered_during_the_proposal_skips_the_call_and_the_run_continues(full, orchestrator):
     def lower(proposal):
         full.autonomy.ceiling = "manual"
         return ProposalResponse("approved")
@@ -278,7 +276,7 @@ def test_lowered_while_a_function_is_asked_the_call_is_not_made_and_the_run_goes
     assert full.review.inbox() == []
 
 
-# --- where it is kept
+# --- storage of its conversation
 
 
 def test_its_conversation_never_enters_the_context(full, orchestrator):
@@ -300,14 +298,14 @@ def test_each_run_begins_blank(full, orchestrator):
     assert [one["role"] for one in made.client.asked[1][0]] == ["system", "user"]
 
 
-def test_it_is_charged_to_the_same_account(full):
+def test_its_requests_are_in_the_costs_of_the_tract(full):
     full.configure_llm(ScriptedClient("Fine."))
     full.orchestrate()
     (line,) = full.costs().lines
     assert (line.operation, line.requests) == ("orchestrate", 1)
 
 
-def test_another_model_may_be_chosen_for_it(full):
+def test_the_orchestrator_can_use_another_model(full):
     usual, other = ScriptedClient(), ScriptedClient("Fine.")
     full.configure_llm(usual)
     full.models.use(other, operation="orchestrate")
@@ -352,7 +350,7 @@ def test_assessing_and_acting_can_be_replaced(full, orchestrator):
 # --- bad input
 
 
-def test_without_a_model_it_says_the_line(full):
+def test_the_error_without_a_model_shows_how_to_set_one(full):
     with pytest.raises(OrchestratorError, match=r"no language model is configured.*tract.models.use\("):
         Orchestrator(full).run()
     assert full.family.children() == []
@@ -385,7 +383,7 @@ def test_settings_that_cannot_be_used_are_one_sentence(settings, told):
     assert "\n" not in str(caught.value)
 
 
-def test_other_wrong_arguments_are_told(full, orchestrator):
+def test_other_wrong_arguments_raise_an_error(full, orchestrator):
     for wrong, told_of in (({"config": 3}, "an OrchestratorConfig"), ({"llm_callable": 3}, "llm_callable"),
                            ({"assess": 3}, "assess"), ({"act": 3}, "act"), ({"by": 3}, "by must be a Tract")):  # fmt: skip
         with pytest.raises(OrchestratorError, match=told_of):
@@ -394,7 +392,7 @@ def test_other_wrong_arguments_are_told(full, orchestrator):
         Orchestrator("full")
     made = orchestrator("Fine.")
     for reason, autonomy in ((3, None), ("", "total")):
-        with pytest.raises(ValueError):  # which words, others say
+        with pytest.raises(ValueError):  # other tests check the message
             made.run(reason, autonomy)
     with pytest.raises(OrchestratorError, match="there are no runs yet"):
         made.resume()
@@ -406,7 +404,7 @@ def test_other_wrong_arguments_are_told(full, orchestrator):
         made.run()
 
 
-def test_what_a_function_returns_is_checked(full, orchestrator):
+def test_return_values_of_user_functions_are_checked(full, orchestrator):
     made = orchestrator(thinks(None, compress()), on_proposal=lambda p: "yes")
     with pytest.raises(OrchestratorError, match="on_proposal must return a ProposalResponse"):
         made.run()
@@ -418,7 +416,7 @@ def test_what_a_function_returns_is_checked(full, orchestrator):
         orchestrator("x", assess=lambda a: None).run()
 
 
-# --- settings are saved
+# --- saved settings
 
 
 def test_settings_are_saved_with_the_tract(own_store):

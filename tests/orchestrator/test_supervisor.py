@@ -1,4 +1,4 @@
-"""An orchestrator of one tract that looks after another: its tools, its gate, its ceiling are those of the other."""
+"""An orchestrator that manages another tract: its tools, gate and ceiling belong to the other tract."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tract_jupyter import (
 
 @pytest.fixture
 def family():
-    """A parent with a child, whose store a session has open."""
+    """A parent with a child; both are open in one session."""
     with Session.open() as session:
         parent = session.create_tract(tract_id="parent")
         parent.user("Count the birds.")
@@ -28,7 +28,7 @@ def family():
         yield session, parent, child
 
 
-def test_it_acts_on_the_child_and_a_person_is_asked_at_the_top(family):
+def test_a_supervisor_changes_the_child_and_asks_the_user_of_the_parent(family):
     session, parent, child = family
     client = ScriptedClient(thinks(None, compress()), "Done.")
     parent.models.use(client, operation="orchestrate")

@@ -15,7 +15,7 @@ def shouting(messages, **options):
     return f"{len(messages)}: {messages[-1]['content']}".upper()
 
 
-def test_a_turn_is_forked_at_each_step_with_a_model_or_the_agent(chat, known, log, tract, folder):
+def test_a_turn_can_be_forked_at_each_step_with_a_model_or_the_agent(chat, known, log, tract, folder):
     agent = known(prompts=[STEPS, [["text", "Again."]]], log=log.place)
     chat(agent)
     chat(agent, "And now?")

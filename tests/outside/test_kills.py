@@ -1,4 +1,4 @@
-"""A kernel or an agent that is killed at each step of a request: nothing runs twice, and the next turn asks again."""
+"""A kernel or an agent is killed at each step of a request: nothing runs twice; the next turn asks again."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ def agent(log, does, *then):
 
 @pytest.fixture(autouse=True)
 def _in_folder(folder):
-    """Work in a folder of its own."""
+    """Work in a separate folder."""
 
 
 def runs():
@@ -67,7 +67,7 @@ def runs():
 
 @pytest.fixture
 def use(monkeypatch):
-    """A function that makes a command line a known agent."""
+    """A function that registers a command line as a known agent."""
 
     def set_agent(line):
         one = AgentSettings(name="fake", title="Fake", command=tuple(shlex.split(line)), mode="default")
@@ -88,7 +88,7 @@ def use(monkeypatch):
         pytest.param("TurnEnded", ([RAN, SOON],), 1, False, id="turn-ended"),
     ],
 )
-def test_a_killed_kernel_runs_nothing_twice_and_the_next_turn_asks_in_the_mode_that_asks(
+def test_after_a_killed_kernel_nothing_runs_twice_and_the_next_turn_needs_approval(
     use, user, log, step, steps, ran, is_open
 ):
     program = [sys.executable, "-c", KERNEL, step, agent(log, *steps)]
@@ -110,7 +110,7 @@ def test_a_killed_kernel_runs_nothing_twice_and_the_next_turn_asks_in_the_mode_t
         assert runs() == ran + 1
         assert len(user.requests) == (
             0 if is_open else 1
-        )  # the approval of the inbox counts for the same request
+        )  # the approval in the inbox applies to the identical request
         assert not tract.review.inbox()
     methods = [entry.get("method") for entry in log.entries()]
     assert methods.count("session/load") == (step == "TurnEnded")
@@ -122,10 +122,10 @@ def personal(user):
 
 
 @pytest.mark.parametrize("is_decided", [False, True], ids=["before-the-decision", "after-it"])
-def test_a_killed_agent_runs_nothing_twice_and_is_started_in_the_mode_that_asks(
+def test_after_a_killed_agent_nothing_runs_twice_and_a_new_agent_needs_approval(
     use, tract, user, log, is_decided
 ):
-    """The agent dies with its request open, or after it began to act."""
+    """The agent is killed while its request is open, or after it began to act."""
     about = {"call": MAKE, "does": [RAN, SOON, ["die", 9]]}
     asks = {"jsonrpc": "2.0", "id": "q", "method": "session/request_permission",
             "params": {"sessionId": "s1", "toolCall": MAKE, "options": []}}  # fmt: skip
@@ -244,7 +244,7 @@ def test_a_notebook_that_is_closed_at_another_step_runs_nothing_twice(use, user,
 @pytest.mark.parametrize(
     "go", [[SOON_GO], [["spawn", "touch", "go"], ["sleep", 0.5]]], ids=["running", "ended"]
 )
-def test_an_agent_that_is_killed_while_our_tool_runs_gets_its_result_once(use, tract, user, log, serve, go):
+def test_a_tool_of_our_server_runs_once_if_its_agent_is_killed_meanwhile(use, tract, user, log, serve, go):
     made = []
 
     @tract.tool
@@ -271,7 +271,7 @@ def test_an_agent_that_is_killed_while_our_tool_runs_gets_its_result_once(use, t
 
 
 @pytest.mark.parametrize("action", ["approve", "reject"])
-def test_each_run_of_our_tool_has_an_approval_if_the_agent_is_killed_before_it(
+def test_each_run_of_our_tool_has_an_approval_if_the_agent_is_killed_before_it_runs(
     action, use, tract, log, serve
 ):
     made, asked, is_over = [], [], threading.Event()

@@ -1,4 +1,4 @@
-"""The four shapes of requests for permission, with messages as the agents send them, and hostile ones."""
+"""The four forms of permission requests, with messages like those of the agents, and hostile messages."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -185,7 +185,7 @@ def test_a_title_hides_nothing_and_a_python_file_has_findings(chat, known, user)
     assert "\u202e" not in str(request)
 
 
-def test_an_existing_file_is_not_called_new_and_the_limits_of_a_diff_are_named(chat, known, user, folder):
+def test_an_existing_file_is_called_overwritten_and_problems_of_its_diff_are_named(chat, known, user, folder):
     (folder / "old.py").write_text("x = 1\n")
     (folder / "data.bin").write_bytes(b"\xff")
     diffs = [
@@ -261,7 +261,7 @@ def test_another_notebook_can_read_and_reject_the_request(chat, known, tract, us
     )
 
 
-def test_the_request_of_our_own_tool_is_answered_by_us_for_exactly_our_server(chat, known, tract, user, log):
+def test_only_requests_for_a_tool_of_exactly_our_server_need_no_user(chat, known, tract, user, log):
     class Server:
         name, url, headers = "kernel_1f2e", "http://127.0.0.1:1/mcp", {"Authorization": "Bearer x"}
 
@@ -286,9 +286,7 @@ def test_the_request_of_our_own_tool_is_answered_by_us_for_exactly_our_server(ch
     ]  # fmt: skip
 
 
-def test_a_title_is_the_tool_of_our_server_only_for_an_agent_whose_program_writes_it(
-    chat, known, tract, user
-):
+def test_a_title_counts_as_our_tool_only_if_the_whole_request_matches(chat, known, tract, user):
     class Server:
         name, url, headers = "kernel_1f2e", "http://127.0.0.1:1/mcp", {}
 
@@ -310,7 +308,7 @@ def test_a_title_is_the_tool_of_our_server_only_for_an_agent_whose_program_write
     assert len(user.requests) == len(others)
 
 
-def test_an_agent_that_trusts_a_folder_for_the_kernel_gets_it_only_without_files_of_the_project(
+def test_an_agent_with_trusted_settings_gets_the_kernel_only_without_project_files(
     chat, known, tract, user, log, folder
 ):
     class Server:
@@ -384,7 +382,7 @@ def test_hostile_values_of_a_call_do_no_harm(chat, known, user):
     assert len([event for event in events if isinstance(event, TurnNoted)]) == 3
 
 
-def test_other_arguments_than_the_approved_ones_are_a_warning(chat, known, user):
+def test_a_call_with_other_arguments_than_approved_gives_a_warning(chat, known, user):
     def asks(call_id, before, *reports, **more):
         about = call(call_id, kind="execute", rawInput=before, **more)
         return [

@@ -1,4 +1,4 @@
-"""The mode that asks, the environment, sessions that are loaded, and the settings."""
+"""The permission mode, the environment, loaded sessions, and the settings."""
 
 import json
 import subprocess
@@ -117,9 +117,7 @@ def test_a_command_line_replaces_the_program_and_keeps_the_mode(tract, log, know
     assert log.sent("session/set_mode")
 
 
-def test_a_command_line_without_the_arguments_of_the_program_gets_no_option_and_no_kernel(
-    chat, tract, log, known
-):
+def test_a_command_line_without_the_program_arguments_gets_no_options_and_no_kernel(chat, tract, log, known):
     class Server:
         name, url, headers = "kernel_1f2e", "http://127.0.0.1:1/mcp", {}
 
@@ -127,7 +125,7 @@ def test_a_command_line_without_the_arguments_of_the_program_gets_no_option_and_
     agent = known(settings={"command": ("/no/such", "--acp"), "kernel_options": ("--only={server}",)})
     line = command(
         prompts=[[["env"]]], log=log.place
-    )  # as docker run IMAGE, whose entry point has the arguments
+    )  # like 'docker run IMAGE' with the arguments in its entry point
     tract.outside.use(agent, command=line)
     _, events = chat(agent)
     assert any(
@@ -141,7 +139,7 @@ def test_a_command_line_without_the_arguments_of_the_program_gets_no_option_and_
 
 @pytest.fixture
 def adapter(tmp_path, log):
-    """The program of an agent, beside the program that it starts. Its shell would start `node`."""
+    """The adapter program of an agent, next to its inner program. Its shell command would start `node`."""
     package = tmp_path / "lib/node_modules/@openai/codex/bin"
     package.mkdir(parents=True)
     (package / "codex.js").touch()
@@ -158,7 +156,7 @@ def adapter(tmp_path, log):
     return link
 
 
-def test_the_program_of_an_adapter_gets_its_options_unless_the_user_names_another(
+def test_the_inner_program_gets_its_options_unless_the_user_sets_another_program(
     tract, known, log, adapter, monkeypatch
 ):
     (codex,) = [one for one in AGENTS if one.name == "codex"]

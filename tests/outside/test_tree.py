@@ -1,4 +1,4 @@
-"""Agents of the tree that run on an outside agent."""
+"""Agents of the tree with an outside agent as their runtime."""
 
 import os
 import shlex
@@ -93,7 +93,7 @@ def test_a_call_is_on_the_cassette_of_the_session(known, tract, user, folder, tm
     assert not (folder / "new.py").exists()
 
 
-def test_agents_on_the_same_outside_agent_keep_their_messages_and_ids_in_a_replay(known, tract, tmp_path):
+def test_a_replay_keeps_messages_and_ids_of_agents_on_one_outside_agent(known, tract, tmp_path):
     looks = ["call", call("r", kind="read", status="completed")]
     known(prompts=[[looks, ["echo"]]])
     names, file = ["one", "two"], tmp_path / "two.cassette.jsonl"
@@ -113,12 +113,12 @@ def test_agents_on_the_same_outside_agent_keep_their_messages_and_ids_in_a_repla
 
     with tract.cassette.record(file):
         recorded = ids(tract, names)
-    with Tract.open(replay=file) as other:  # parallel calls may come in another order
+    with Tract.open(replay=file) as other:  # parallel calls may arrive in another order
         assert ids(other, reversed(names)) == recorded
     assert recorded["one"] != recorded["two"]
 
 
-def test_what_cannot_be_held_is_refused(known, tract):
+def test_limits_and_settings_that_cannot_be_enforced_are_refused(known, tract):
     known()
     for more, why in [
         ({"model": "small"}, "so model would have no effect"),
@@ -144,7 +144,7 @@ def test_what_cannot_be_held_is_refused(known, tract):
         assert "calling an agent never adds rights" in transcript.compile().messages[-2].content
 
 
-def test_it_gets_exactly_the_tools_that_its_maker_granted(known, log, tract, user):
+def test_an_agent_gets_exactly_the_tools_that_its_creator_granted(known, log, tract, user):
     @tract.tool(read_only=True)
     def count_birds(place: str) -> int:
         """Count the birds."""
@@ -194,7 +194,7 @@ def test_it_gets_exactly_the_tools_that_its_maker_granted(known, log, tract, use
     assert done.used["calls"] == 3  # the refused tool does not count
 
 
-def test_calls_of_granted_tools_count_without_a_report_and_cannot_pass_the_limit(known, log, tract):
+def test_calls_of_granted_tools_are_counted_and_limited_without_a_report(known, log, tract):
     counted = []
 
     @tract.tool(read_only=True)
@@ -284,7 +284,7 @@ with Tract.open(sys.argv[1]) as tract:
 def test_a_killed_process_leaves_a_call_that_continues_after_its_last_step(known, log, tmp_path, folder):
     store = tmp_path / "killed.db"
     agent = shlex.split(command(prompts=[[*writing(), ["cancelled"]]]))
-    root = str(Path(__file__).parents[2])  # it imports the tests
+    root = str(Path(__file__).parents[2])  # the process imports the tests
     killed = subprocess.run(
         [sys.executable, "-c", KERNEL, store, *agent], capture_output=True, text=True, check=False,
         env={**os.environ, "PYTHONPATH": root},

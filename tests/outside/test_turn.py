@@ -71,7 +71,7 @@ def test_an_approved_change_is_shown_whole_done_and_undone(chat, tract, known, u
     edit, new = user.requests
     assert "change notes.txt" in edit.title
     assert "-two\n+TWO" in edit.code[0].code
-    assert " one\n" in edit.code[0].code  # the whole file, and not only the announced part
+    assert " one\n" in edit.code[0].code  # the whole file, not only the announced part
     assert "create new.py" in new.title
     assert new.code[0].code == "print(1)\n"
     assert [title for title, is_warning in notes(events) if is_warning] == []
@@ -118,13 +118,13 @@ def test_unknown_kinds_and_floods_are_kept_in_a_bounded_number_of_rows(chat, kno
     plans = [note.text for note in of(TurnNoted, events) if note.key == "plan"]
     assert plans[0] == "○ 0"
     assert plans[-1] == "○ 1999"
-    assert len(plans) < 12  # two in a second
+    assert len(plans) < 12  # two per second
     assert "The agent sent 2,984 more messages of unknown kinds." in titles or any(
         "more messages" in one for one in titles
     )
 
 
-def test_an_agent_that_does_not_wait_or_ignores_a_decision_gets_a_warning(chat, known, user, folder):
+def test_an_agent_that_does_not_wait_or_ignores_a_decision_causes_a_warning(chat, known, user, folder):
     early = call("c1", rawInput={"command": "touch a"}, kind="execute")
     about = call("c2", rawInput={"command": "touch b"}, kind="execute")
     user.rejects()
@@ -136,12 +136,12 @@ def test_an_agent_that_does_not_wait_or_ignores_a_decision_gets_a_warning(chat, 
     ]  # fmt: skip
     _, events = chat(known(prompts=[steps]))
     assert ("Fake ignored your decision.", True) in notes(events)
-    # nothing was approved that explains the files
+    # no approval explains the files
     assert any("changed" in title.lower() for title, _ in notes(events))
 
 
 def asked_without_waiting(about, does):
-    """Return the steps of a request that does not wait, with other steps before the answer."""
+    """Return steps: send a request, do other steps without waiting, and read the answer at the end."""
     options = [{"optionId": kind, "name": kind, "kind": kind} for kind in ("allow_once", "reject_once")]
     request = {
         "jsonrpc": "2.0",
@@ -153,7 +153,7 @@ def asked_without_waiting(about, does):
 
 
 def wait_for(is_done):
-    """Wait until the agent, which is another process, has done something, such as written a file."""
+    """Wait until the agent process has done something, for example written a file."""
     end = time.monotonic() + 20
     while not is_done() and time.monotonic() < end:
         time.sleep(0.01)
@@ -172,7 +172,7 @@ def test_a_change_before_the_decision_is_a_warning(chat, known, tract, folder, l
     async def decide(_request):
         (folder / "asked").touch()
         await asyncio.to_thread(wait_for, (folder / "ready").exists)
-        if says_so and not is_main:  # in the main thread, the turn reads on after this
+        if says_so and not is_main:  # in the main thread, the turn continues to read after this
             await asyncio.to_thread(wait_for, lambda: (title, True) in notes(events))
         return Answer("approve", {})
 
@@ -210,9 +210,7 @@ def test_an_agent_that_calls_an_open_request_running_waits_for_its_decision(chat
     assert [one.is_error for one in of(CallEnded, events)] == [False]
 
 
-def test_a_change_before_its_request_or_the_first_command_is_a_warning_and_a_lost_folder_too(
-    chat, known, user
-):
+def test_a_file_changed_before_its_request_or_a_moved_folder_gives_a_warning(chat, known, user):
     about = call(rawInput={"command": "make"}, kind="execute")
     there = call("c0", content=[{"type": "diff", "path": "early.txt", "oldText": None, "newText": "x"}])
     steps = [
@@ -241,7 +239,7 @@ def test_a_request_after_many_messages_between_two_turns_is_declined(chat, known
     assert not user.requests
 
 
-def test_a_removal_comes_as_an_empty_text_and_is_no_difference(chat, known, user, folder):
+def test_a_removal_announced_as_empty_text_gives_no_warning(chat, known, user, folder):
     (folder / "old.txt").write_text("bye\n")
     about = call(content=[{"type": "diff", "path": "old.txt", "oldText": "bye\n", "newText": ""}])
     _, events = chat(known(prompts=[[["ask", {"call": about, "does": [["remove", "old.txt"]]}]]]))
@@ -262,7 +260,7 @@ def test_files_without_a_request_and_another_content_are_warnings(chat, known, f
     assert unasked.text.startswith("other.txt.")
 
 
-def test_a_file_that_the_agent_writes_again_is_no_change(chat, tract, known, folder):
+def test_a_file_rewritten_with_the_same_text_is_not_reported_as_changed(chat, tract, known, folder):
     command = call("c9", rawInput={"command": "true"}, kind="execute")
     again = [["write", "new.py", "print(1)\n"], ["ask", {"call": command}]]
     agent = known(prompts=[[*writing(), again[0]], again])
@@ -275,7 +273,7 @@ def test_a_file_that_the_agent_writes_again_is_no_change(chat, tract, known, fol
     assert not (folder / "new.py").exists()
 
 
-def test_another_content_of_a_failed_or_repeated_call_and_after_a_call_is_a_warning(chat, known, folder):
+def test_other_content_of_a_failed_or_repeated_call_or_after_it_gives_a_warning(chat, known, folder):
     def asks(call_id, path, *does):
         about = call(call_id, content=[{"type": "diff", "path": path, "oldText": None, "newText": "1"}])
         return ["ask", {"call": about, "does": does}]
@@ -386,7 +384,7 @@ def test_an_agent_that_dies_with_an_open_request_leaves_no_request(chat, known, 
     assert not tract.review.inbox()
 
 
-def test_the_session_goes_on_and_another_history_starts_a_new_one(chat, known, tract, log):
+def test_the_session_continues_until_the_history_differs(chat, known, tract, log):
     agent = known(log=log.place)
     chat(agent, "One.")
     chat(agent, "Two.")
@@ -415,13 +413,13 @@ def test_images_go_along_and_costs_are_the_agents_claim(chat, known, log, tract)
     assert not tract.costs().lines
 
 
-def test_a_command_line_decides_by_itself_and_the_row_says_so(chat, tract):
+def test_a_row_says_that_an_unknown_command_line_decides_by_itself(chat, tract):
     response, events = chat(command(prompts=[[["text", "Hello."]]]))
     assert response.text == "Hello."
     assert ("This agent decides by itself when to ask.", True) in notes(events)
 
 
-def test_too_many_calls_or_too_much_text_end_the_turn_and_the_session_goes_on(chat, known, log):
+def test_too_many_calls_or_too_much_text_end_the_turn_but_not_the_session(chat, known, log):
     calls, big = [["calls", 501]], [["large", 1_000_000]] * 6
     same = [["call", call(status="completed")]] * 501
     agent = known(prompts=[calls, same, big, [["text", "Here."]]], log=log.place)

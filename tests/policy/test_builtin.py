@@ -80,7 +80,7 @@ def test_compress_asks_and_stops_once_it_is_done(full):
     assert len(outcomes(full, "auto-compress")) == 1
 
 
-def test_compress_by_itself_keeps_the_newest_and_what_is_pinned(full):
+def test_autonomous_compress_keeps_the_newest_and_pinned_messages(full):
     full.policies.add("compress", autonomy="autonomous")
     full.annotate(full.log(None)[-1].commit_hash, "pinned")
     newest = [message.content for message in full.compile(at_commit="HEAD").messages][-4:]
@@ -92,7 +92,7 @@ def test_compress_by_itself_keeps_the_newest_and_what_is_pinned(full):
     assert len(outcomes(full, "auto-compress")) == 2
 
 
-def test_compress_that_fails_is_told_and_not_tried_again_at_once(full):
+def test_a_failed_compress_is_reported_and_not_retried_at_once(full):
     full.configure_llm(None)
     full.policies.add("compress", autonomy="autonomous")
     with pytest.warns(PolicyWarning, match="'compress' failed"):
@@ -126,7 +126,7 @@ def test_pin_fires_by_default_and_stops(t):
     assert outcomes(t, "auto-pin") == ["executed"]
 
 
-def test_pin_leaves_what_a_person_gave_a_priority(t):
+def test_pin_does_not_change_a_priority_set_by_the_user(t):
     info = t.system("Be brief.", priority="normal")
     t.annotate(info.commit_hash, "normal")
     skipped = t.system("Old.", priority="skip")
@@ -135,7 +135,7 @@ def test_pin_leaves_what_a_person_gave_a_priority(t):
     assert (priority(t, info), priority(t, skipped)) == ("normal", "skip")
 
 
-def test_pin_looks_at_what_was_there_before(t):
+def test_pin_also_checks_earlier_commits(t):
     early = [t.user("REMEMBER 1"), t.user("other"), t.user("please REMEMBER 2")]
     t.policies.add("pin", patterns=["REMEMBER \\d"])
     t.user("next")
@@ -187,7 +187,7 @@ def test_branch_ignores_calls_of_tools(t):
 # --- merge
 
 
-def test_merge_fires_by_default_at_the_next_commit_and_leaves_you_where_you_are(t, clock):
+def test_merge_fires_at_the_next_commit_and_keeps_the_current_branch(t, clock):
     t.policies.add("merge", autonomy="autonomous")
     t.branch("topic")
     say(t, 6)
@@ -214,7 +214,7 @@ def test_merge_waits_for_enough_commits_and_for_a_pause(t, clock):
     assert t.policies.log() == []
 
 
-def test_merge_with_a_conflict_is_told_and_nothing_changes(t, clock):
+def test_a_merge_conflict_is_reported_and_changes_nothing(t, clock):
     t.policies.add("merge", autonomy="autonomous")
     first = t.log()[0].commit_hash
     t.branch("topic", switch=False)
@@ -269,7 +269,7 @@ def test_gc_asks_by_default_and_stops(t, clock, monkeypatch):
     monkeypatch.setattr(gc_module, "_now", lambda: datetime.now(UTC) + clock.ahead)
     clock.forward(days=8)
     t.user("now")
-    assert outcomes(t, "auto-gc") == ["proposed"]  # what destroys is asked about at any level
+    assert outcomes(t, "auto-gc") == ["proposed"]  # destructive actions need approval at every level
     t.reviewer.asked_here(t.review.inbox()[0].pending_id).approve()
     clock.forward(hours=2)
     say(t, 5)
@@ -299,7 +299,7 @@ def test_archive_fires_by_default_and_stops(t, clock):
     assert outcomes(t, "auto-archive") == ["executed"]
 
 
-def test_all_of_them_together_let_a_conversation_be(t):
+def test_all_policies_together_do_nothing_in_a_normal_conversation(t):
     for kind in DEFAULTS:
         t.policies.add(kind)
     t.system("Be brief.")
@@ -368,7 +368,7 @@ SETTINGS = {
 
 
 @given(data=st.data(), kind=st.sampled_from(sorted(SETTINGS)), name=NAMES)
-def test_a_policy_comes_back_from_its_settings_as_it_was(data, kind, name):
+def test_a_policy_round_trips_through_its_settings(data, kind, name):
     config = {key: data.draw(some) for key, some in {**COMMON, **SETTINGS[kind]}.items()}
     policy = policy_types()[kind].from_config(name, config)
     assert policy_types()[kind].from_config(name, policy.to_config()) == policy

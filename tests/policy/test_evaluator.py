@@ -1,4 +1,4 @@
-"""When policies are looked at, what comes of it, and that they never break what was committed."""
+"""Evaluation of policies: the moments, the outcomes, and commits that are always kept."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tract_jupyter.policy import PolicyAction, PolicyWarning
 
 
 class Notes:
-    """Wants what it is told to want, and notes when it was looked at."""
+    """A policy that returns the given actions and records its evaluations."""
 
     def __init__(self, *wanted, name="notes", **more):
         self.name = name
@@ -38,7 +38,7 @@ def tags(tract):
     return [tag.name for tag in tract.tags.list()]
 
 
-def test_a_policy_is_looked_at_after_each_commit_and_in_order_of_priority(t):
+def test_policies_are_evaluated_after_each_commit_in_order_of_priority(t):
     order = []
 
     class Noting:
@@ -62,7 +62,7 @@ def test_moments(t):
     t.user("one")
     t.compile()
     assert [one.looked for one in policies.values()] == [["commit"], ["compile"], []]
-    t.compile(at_commit="HEAD")  # is not the context as it is
+    t.compile(at_commit="HEAD")  # not the current context
     t.configure_llm(ScriptedClient("hello"))
     t.chat("hi")
     assert [one.looked for one in policies.values()] == [["commit"] * 2, ["compile"] * 2, ["turn"]]
@@ -88,7 +88,7 @@ def test_a_batch_that_fails_fires_nothing(t):
     assert notes.looked == []
 
 
-def test_what_it_does_at_each_level(t):
+def test_each_level_tells_proposes_or_executes_the_action(t):
     told = []
     t.policies.evaluator.tell = told.append
     for level, outcome in (("manual", "told"), ("collaborative", "proposed"), ("autonomous", "executed")):
@@ -109,13 +109,13 @@ def test_the_lower_of_ceiling_and_policy_counts(t):
     assert (stored.actor, stored.triggered_by) == ("policy:asks", "policy asks")
 
 
-def test_what_destroys_is_proposed_at_any_level(t):
+def test_a_destructive_action_is_proposed_at_every_level(t):
     t.policies.add(Notes(PolicyAction("gc", autonomy="autonomous")))
     t.user("go")
     assert outcomes(t) == ["proposed"]
 
 
-def test_what_reads_is_done_where_one_is_asked_otherwise(t):
+def test_a_read_only_action_runs_without_approval_at_collaborative_level(t):
     t.autonomy.ceiling = "collaborative"
     t.policies.add(Notes(PolicyAction("status")))
     t.user("go")
@@ -149,20 +149,20 @@ def test_a_rejected_one_is_made_again_only_when_its_condition_has_changed(t):
     assert (outcomes(t), t.status().waiting) == (["proposed"] * 2, 1)
     reject()
     level.now = None
-    t.user("less")  # wants nothing, so that the same counts as new
+    t.user("less")  # wants nothing, so the same action counts as new later
     level.now = "90 %"
     t.user("as before")
     assert outcomes(t) == ["proposed"] * 3
 
 
-def test_what_was_done_is_not_done_again_as_long_as_nothing_changes(t):
+def test_an_executed_action_is_not_repeated_until_something_changes(t):
     t.policies.add(Notes(*[tagging(autonomy="autonomous")] * 5))
     for _ in range(5):
         t.user("go")
     assert outcomes(t) == ["executed"]
 
 
-def test_what_a_policy_commits_fires_no_policy(t):
+def test_a_commit_by_a_policy_fires_no_policy(t):
     class Committing:
         name = "committing"
 
@@ -176,7 +176,7 @@ def test_what_a_policy_commits_fires_no_policy(t):
     assert t.status().commit_count == before + 2
 
 
-def test_what_was_committed_in_another_thread_meanwhile_fires_nothing_within(t):
+def test_a_commit_in_another_thread_fires_no_policy_during_an_action(t):
     ran = []
 
     class Threads:
@@ -205,7 +205,7 @@ def test_what_was_committed_in_another_thread_meanwhile_fires_nothing_within(t):
 @pytest.mark.parametrize(
     "wrong", [ZeroDivisionError("boom"), SystemExit("bye"), "no action", [tagging()] * 1_001]
 )
-def test_a_policy_that_fails_is_told_once_and_the_commit_stands(t, wrong):
+def test_a_failed_policy_is_reported_once_and_the_commit_is_kept(t, wrong):
     class Failing:
         name = "failing"
         looked = 0
@@ -220,7 +220,7 @@ def test_a_policy_that_fails_is_told_once_and_the_commit_stands(t, wrong):
     t.policies.add(failing)
     with pytest.warns(PolicyWarning, match="policy 'failing': its evaluation failed"):
         t.user("one")
-    t.user("two")  # told once: warnings are errors here
+    t.user("two")  # reported once: here, warnings are errors
     assert (t.log()[0].message, failing.looked) == ("two", 2)
     assert outcomes(t) == ["failed"]
 
@@ -249,14 +249,14 @@ def test_an_action_that_fails_is_failed_and_never_executed(t):
     assert t.policies.list()[0].last_outcome == "failed"
 
 
-def test_where_warnings_are_errors_the_commit_stands(t):
+def test_the_commit_is_kept_if_warnings_are_errors(t):
     t.policies.add(Notes(PolicyAction("no_such_tool", autonomy="autonomous")))
     t.user("one")
     assert t.log()[0].message == "one"
     assert outcomes(t) == ["failed"]
 
 
-def test_a_policy_of_ones_own_can_neither_write_nor_ask_a_model(t):
+def test_a_custom_policy_cannot_write_during_evaluation(t):
     caught = []
 
     class Writing:
@@ -303,7 +303,7 @@ def test_cooldown(t, clock):
     assert outcomes(t) == ["executed"] * 2
 
 
-def test_a_handler_decides_about_what_a_policy_wants(t):
+def test_a_handler_can_reject_the_action_of_a_policy(t):
     t.on("policy", lambda pending: pending.reject("not like this"))
     t.policies.add(Notes(tagging(autonomy="autonomous")))
     t.user("one")
@@ -402,7 +402,7 @@ def test_several_reasons_for_the_same_are_one_firing(t):
         ("compres", "unknown policy type 'compres'.*compress"),
     ],
 )
-def test_what_is_no_policy_is_refused(t, policy, words):
+def test_an_invalid_policy_is_refused(t, policy, words):
     with pytest.raises(ContentError, match=words):
         t.policies.add(policy)
     assert t.policies.list() == []

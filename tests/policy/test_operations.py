@@ -1,4 +1,4 @@
-"""An operation that says when it fires: shown, approved, and fired as a policy under the ceiling."""
+"""Operations with a firing condition: display, approval, and firing as a policy under the ceiling."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIELDS = {"urls": ["https://example.com"]}
 
 @pytest.fixture
 def firing(spec):
-    """The example operation, which fires by itself when all this holds."""
+    """The example operation. It fires by itself when the condition holds."""
 
     def make(**condition):
         return spec("pending.approve()", fires_on=FiringCondition(**{"fields": FIELDS, **condition}))
@@ -26,14 +26,14 @@ def firing(spec):
 
 
 def fired(tract):
-    """What the log says came of the firings."""
+    """Return the outcomes of the firings from the log."""
     return [event.event_type for event in tract.policies.log()]
 
 
 # --- the data
 
 
-def test_it_is_part_of_the_spec_and_of_what_is_approved(spec, firing):
+def test_fires_on_is_part_of_the_spec_the_hash_and_the_diff(spec, firing):
     plain, with_it = spec("pending.approve()"), firing(tokens=100)
     assert "fires_on" not in spec_to_dict(plain)
     assert spec_from_dict(spec_to_dict(with_it)) == with_it
@@ -56,7 +56,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("given", "told"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_with_the_nearest_name(given, told):
+def test_an_invalid_condition_is_reported_with_the_nearest_name(given, told):
     with pytest.raises(SpecError) as caught:
         spec_from_dict({"name": "x", "fires_on": given})
     assert told in str(caught.value)
@@ -96,7 +96,7 @@ def test_a_models_is_never_active_without_a_person(tract, firing):
 # --- firing
 
 
-def test_it_is_proposed_when_it_is_time_and_done_when_a_person_approves(tract, firing):
+def test_an_operation_is_proposed_when_its_condition_holds_and_runs_after_approval(tract, firing):
     tract.register_operation(firing(tokens=20))
     (row,) = tract.policies.list()
     assert (row.name, row.fires_on, row.state) == ("operation-citation_check", ("commit",), "on")
@@ -106,14 +106,14 @@ def test_it_is_proposed_when_it_is_time_and_done_when_a_person_approves(tract, f
     (asked,) = tract.review.inbox()
     assert "20 tokens or more" in asked.fields["reason"]
     tract.user("more")
-    assert len(tract.review.inbox()) == 1  # no second one while it is open
+    assert len(tract.review.inbox()) == 1  # no second request while the first is open
     pending = tract.operations.rebuild(asked)
     pending.approve()
     assert pending.result["status"] == "approved"
     assert fired(tract) == ["policy.proposed"]
 
 
-def test_under_a_manual_ceiling_it_is_told(tract, firing):
+def test_a_manual_ceiling_only_tells_about_the_operation(tract, firing):
     tract.autonomy.ceiling = "manual"
     tract.register_operation(firing())
     tract.user("hello")
@@ -153,9 +153,9 @@ def test_before_the_context_is_compiled(tract, firing):
     assert len(tract.review.inbox()) == 1
 
 
-def test_it_goes_with_the_operation(tract, firing, spec):
+def test_the_policy_is_removed_with_its_operation(tract, firing, spec):
     tract.register_operation(firing())
-    tract.register_operation(spec("pending.approve()"), replace=True)  # a version that does not
+    tract.register_operation(spec("pending.approve()"), replace=True)  # a version without a condition
     assert list(tract.policies.list()) == []
     tract.register_operation(firing(), replace=True)
     tract.unregister_operation("citation_check")
@@ -177,7 +177,7 @@ def test_another_condition_than_the_approved_one_counts_for_nothing(tract, firin
     assert tract.review.inbox() == []
 
 
-def test_it_is_there_again_when_the_tract_is_opened(own_store, firing):
+def test_the_policy_is_restored_when_the_tract_is_reopened(own_store, firing):
     with Tract.open(url=own_store) as tract:
         tract.register_operation(firing())
         tract_id = tract.tract_id
@@ -187,7 +187,7 @@ def test_it_is_there_again_when_the_tract_is_opened(own_store, firing):
 
 
 @pytest.mark.parametrize(("condition", "proposed"), [({"commits": 2}, [1, 3, 5]), ({"seconds": 60}, [2, 4])])
-def test_what_is_counted_is_proposed_once_until_it_is_reached_again(t, clock, firing, condition, proposed):
+def test_a_counted_condition_proposes_once_each_time_it_is_reached(t, clock, firing, condition, proposed):
     t.autonomy.ceiling = "collaborative"
     t.register_operation(firing(**condition))
     asked = []

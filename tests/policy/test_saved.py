@@ -1,4 +1,4 @@
-"""Policies are kept with the tract: signed, restored exactly, and nobody else's run."""
+"""Policies are stored with the tract: signed, restored exactly, and run only for their user."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tract_jupyter.review import Trust
 
 
 class Own:
-    """A policy of somebody's own."""
+    """A custom policy."""
 
     name = "mine"
     priority = 7
@@ -30,7 +30,7 @@ def store(tmp_path):
     return tmp_path / "t.db"
 
 
-def test_they_are_there_again_as_they_were(store):
+def test_saved_policies_are_restored_unchanged(store):
     with Tract.open(store) as tract:
         tract.policies.add("compress", threshold=0.5, name="tidy", cooldown=3)
         tract.policies.add("rebase", on=False)
@@ -43,7 +43,7 @@ def test_they_are_there_again_as_they_were(store):
         assert [row.state for row in before] == ["on", "on", "off", "on"]
 
 
-def test_one_of_ones_own_is_told_as_missing_until_it_is_added_again(store):
+def test_a_custom_policy_is_reported_missing_until_it_is_added_again(store):
     with Tract.open(store) as tract:
         tract.policies.add(Own())
         tract.user("one")
@@ -59,7 +59,7 @@ def test_one_of_ones_own_is_told_as_missing_until_it_is_added_again(store):
         assert (own.looked, tract.policies.list()[0].state, tract.policies.list()[0].priority) == (1, "on", 7)
 
 
-def test_those_of_a_foreign_store_run_nothing(tmp_path, store):
+def test_policies_of_a_foreign_store_do_not_run(tmp_path, store):
     with Tract.open(store) as tract:
         tract.autonomy.ceiling = "autonomous"
         tract.policies.add("pin", patterns=["KEEP"])
@@ -74,12 +74,12 @@ def test_those_of_a_foreign_store_run_nothing(tmp_path, store):
         assert (row.state, row.is_on) == ("missing", False)
         assert "you have not added it here" in row.missing
         assert tract.executor.execute("toggle_policy", {"name": "auto-pin", "on": True}).error
-        tract.policies.on("auto-pin")  # a person takes it over
+        tract.policies.on("auto-pin")  # the user adopts it
         tract.user("next")
         assert tract.status().waiting == 1
 
 
-def test_one_that_was_changed_in_the_store_runs_nothing(store):
+def test_a_policy_changed_in_the_store_does_not_run(store):
     import sqlite3
 
     with Tract.open(store) as tract:

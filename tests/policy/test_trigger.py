@@ -1,4 +1,4 @@
-"""What starts an orchestrator by itself."""
+"""Triggers that start an orchestrator automatically."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tract_jupyter.policy import PolicyWarning
 
 @pytest.fixture
 def started(t):
-    """The starts of an orchestrator that commits something each time."""
+    """Record the starts of an orchestrator that makes a commit each time."""
     starts = []
 
     def orchestrate(reason, autonomy):
@@ -29,7 +29,7 @@ def outcomes(tract):
     return [event.event_type.removeprefix("policy.") for event in tract.policies.log()][::-1]
 
 
-def test_it_is_a_frozen_value_that_is_checked(t):
+def test_a_trigger_is_a_frozen_and_validated_value(t):
     trigger = Trigger()
     assert trigger == Trigger("commit", None, None, None, None)
     with pytest.raises(FrozenInstanceError):
@@ -55,7 +55,7 @@ def test_commits_start_it_and_its_own_fire_nothing(t, started):
     assert outcomes(t) == ["began", "executed"] * 2
 
 
-def test_the_lower_of_ceiling_and_trigger_is_what_it_runs_at(t, started):
+def test_the_orchestrator_runs_at_the_lower_of_ceiling_and_trigger(t, started):
     t.policies.add("orchestrate", commits=1, autonomy="autonomous")
     for level in ("autonomous", "collaborative"):
         t.autonomy.ceiling = level
@@ -114,7 +114,7 @@ def test_time_that_has_passed_starts_it_at_the_next_moment(t, clock, started):
     assert len(started) == 2
 
 
-def test_what_it_counts_is_stored(tmp_path, clock):
+def test_the_counter_of_a_trigger_is_stored(tmp_path, clock):
     from tract_jupyter import Tract
 
     starts = []
@@ -127,7 +127,7 @@ def test_what_it_counts_is_stored(tmp_path, clock):
     assert len(starts) == 1
 
 
-def test_without_an_orchestrator_it_is_told(t):
+def test_a_trigger_without_an_orchestrator_is_reported_as_failed(t):
     t.policies.add("orchestrate", commits=1)
     t.policies.evaluator.orchestrate = None
     with pytest.warns(PolicyWarning, match="no orchestrator"):

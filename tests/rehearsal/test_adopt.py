@@ -1,4 +1,4 @@
-"""Keeping effects: names are bound again, shared objects stay shared, and changes since are noticed."""
+"""Keeping effects: names are rebound, shared objects stay shared, and later changes are noticed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pd = pytest.importorskip("pandas")
 
 @pytest.fixture
 def adopt(workspace, tmp_path):
-    """Runs code in a fork, and keeps its effects in the namespace."""
+    """Run code in a fork and keep its effects in the namespace."""
 
     def run(code, namespace):
         return keep(findings_of(code, namespace, workspace), namespace, Backups(tmp_path / "backups"))
@@ -187,7 +187,7 @@ def test_names_of_one_object_are_named(workspace):
     assert effects["df"].aliases == ("view",)
 
 
-def test_views_of_an_array_stay_views(adopt):
+def test_adopted_views_of_an_array_remain_views(adopt):
     array = np.zeros(6)
     namespace = {"a": array, "v": array[2:4]}
     adopt("v[:] = 5", namespace)
@@ -225,7 +225,7 @@ def test_code_that_can_reach_anything_is_noticed(adopt, code):
     assert namespace["log"] == [1]
 
 
-def test_reading_is_no_effect(workspace):
+def test_reading_variables_is_not_an_effect(workspace):
     frame = pd.DataFrame({"a": [1, 2], "s": ["x", "y"], "o": pd.Series([[1], {2}], dtype=object)})
     namespace = {"df": frame, "gen": np.random.default_rng(1), "d": {1: frame}, "n": 5, "text": "x"}
     findings = findings_of(
@@ -237,7 +237,7 @@ def test_reading_is_no_effect(workspace):
     assert findings.settings == []
 
 
-def test_caches_of_groups_are_no_effect(workspace):
+def test_group_caches_are_not_an_effect(workspace):
     frame = pd.DataFrame({"a": [1, 1], "b": [2.0, 3]})
     namespace = {"groups": frame.groupby("a"), "windows": frame.rolling(1), "frame": frame}
     assert findings_of("groups.sum(), groups.groups, windows.mean()", namespace, workspace).variables == []
@@ -387,7 +387,7 @@ def own_package(workspace, monkeypatch):
 
 
 def kept_import(code, type_, workspace):
-    """Keep the import of a name, as a copy reports it."""
+    """Keep the import of a name, as if a copy reported it."""
     name = code.split()[-1]
     header = {"what": "variable", "name": name, "action": "changed", "problem": "no form", "type": type_}
     namespace: dict = {}
@@ -529,7 +529,7 @@ def test_values_without_a_safe_form_are_named_and_not_kept(adopt, workspace, cod
     assert namespace["safe"] == 1
 
 
-def test_what_changed_since_is_not_overwritten(workspace, tmp_path):
+def test_a_variable_changed_after_the_rehearsal_is_not_overwritten(workspace, tmp_path):
     def findings_after(change, code="y = sum(x)\nz = 1"):
         namespace = {"x": [1, 2], "other": 1}
         findings = findings_of(code, namespace, workspace)
@@ -662,7 +662,7 @@ def test_filters_of_warnings_are_kept_and_undone(adopt):
         "N",
     ],
 )
-def test_variables_that_decide_what_is_trusted_are_named(workspace, name):
+def test_security_relevant_environment_variables_are_reported(workspace, name):
     findings = findings_of(f"import os; os.environ[{name!r}] = 'x'", {}, workspace)
     is_plain = name in {"PATH_TO_DATA", "HF_HOME", "N"}
     assert [bool(one.problem) for one in findings.settings] == [not is_plain]
@@ -683,7 +683,7 @@ def test_adopting_a_large_table_costs_about_a_copy(adopt, workspace):
     copy_seconds = min(_seconds(findings.values["new"].copy, time) for _ in range(3))
     namespace = {"df": frame}
     keep_seconds = _seconds(lambda: keep(findings, namespace, Backups(workspace / "backups")), time)
-    assert keep_seconds < 20 * copy_seconds + 0.2  # digests of two tables; benchmarks have the figure
+    assert keep_seconds < 20 * copy_seconds + 0.2  # digests of two tables; the benchmarks measure this
 
 
 def _seconds(work, time):

@@ -31,7 +31,7 @@ FEW_CHANGED = {"a.txt": "new a", "gone.txt": None, "new/c.txt": "c"}
 
 
 def maker(tmp_path, before, changed):
-    """Return a function that makes a workspace, an upper folder and backups, each time in new folders."""
+    """Return a function that makes a workspace, an upper folder and backups in new folders on each call."""
     numbers = iter(range(10_000))
 
     def make():
@@ -80,7 +80,7 @@ def test_keep_and_undo_and_redo(make):
     assert change.undo() == change.undo() or change.preview() == ()
 
 
-def test_modes_and_times_are_those_of_the_copy(make):
+def test_kept_files_have_the_mode_and_time_of_the_copy(make):
     workspace, upper, backups = make()
     (upper / "a.txt").chmod(0o640)
     os.utime(upper / "a.txt", ns=(10**18, 10**18))
@@ -111,7 +111,7 @@ def test_after_a_restart_files_can_be_undone(make):
     assert Backups(backups.folder).change(change_id).preview() == ()
 
 
-def test_a_file_that_changed_since_stays_unless_forced(make):
+def test_undo_restores_a_file_changed_later_only_if_forced(make):
     workspace, upper, backups = make()
     change = kept(workspace, upper, backups)
     (workspace / "a.txt").write_text("mine")
@@ -124,7 +124,7 @@ def test_a_file_that_changed_since_stays_unless_forced(make):
     assert (workspace / "a.txt").read_text() == "mine"  # the forced undo saved it
 
 
-def test_a_new_folder_with_files_of_the_user_stays(make):
+def test_undo_does_not_delete_a_new_folder_with_files_of_the_user(make):
     workspace, upper, backups = make()
     change = kept(workspace, upper, backups)
     (workspace / "new" / "mine.txt").write_text("mine")
@@ -145,7 +145,7 @@ def test_a_link_that_replaced_a_folder_is_not_followed(make, tmp_path):
 
 
 @pytest.mark.parametrize("entry", ["file", "link"])
-def test_another_kind_of_entry_stays_in_the_place_of_a_deleted_folder(rehearser, workspace, tmp_path, entry):
+def test_undo_keeps_an_entry_that_replaced_a_deleted_folder(rehearser, workspace, tmp_path, entry):
     (workspace / "data" / "inner").mkdir(parents=True)
     (workspace / "data" / "inner").chmod(0o700)
     (workspace / "data" / "inner" / "a.csv").write_text("old")
@@ -237,12 +237,12 @@ def test_a_journal_with_a_path_outside_is_refused(make, path):
 
 
 def edit_before(monkeypatch, workspace, edits):
-    """Write files right before the first rename of each kind, and note it beside the workspace.
+    """Write files right before the first rename of each kind, and record this next to the workspace.
 
     Args:
         monkeypatch: Replaces the calls.
         workspace: The folder of the files.
-        edits: By the name of a call, the path of a file. It gets the text "mine".
+        edits: A dict from the name of a call to the path of a file. The file gets the text "mine".
     """
 
     def edited(call, path):
@@ -264,7 +264,7 @@ def edit_before(monkeypatch, workspace, edits):
 @pytest.mark.parametrize(
     ("call", "path"), [("exchange", "data/b.csv"), ("rename_new", "new/deep/c.txt"), ("rename", "gone.txt")]
 )
-def test_an_edit_between_the_comparison_and_the_rename_stays(make, monkeypatch, call, path):
+def test_an_edit_between_comparison_and_rename_is_not_lost(make, monkeypatch, call, path):
     workspace, upper, backups = make()
     before = tree_of(workspace)
     edit_before(monkeypatch, workspace, {call: path})
@@ -279,7 +279,7 @@ def test_an_edit_between_the_comparison_and_the_rename_stays(make, monkeypatch, 
     assert not [item for change_id in backups.change_ids() for item in backups.change(change_id).preview()]
 
 
-def test_an_edit_while_an_undo_replaces_files_stays(make, monkeypatch):
+def test_an_edit_during_an_undo_is_not_lost(make, monkeypatch):
     workspace, upper, backups = make()
     change = kept(workspace, upper, backups)
     after = tree_of(workspace)

@@ -1,4 +1,4 @@
-"""What a rehearsal may read and write."""
+"""Read and write access of a rehearsal."""
 
 import mmap
 import multiprocessing
@@ -46,7 +46,7 @@ def test_the_workspace_can_be_changed_in_the_copy_only(rehearse, workspace):
     assert (workspace / "data.csv").read_text() == "old"
 
 
-def test_files_of_the_workspace_can_be_renamed_linked_and_deleted_in_the_copy(rehearse, workspace):
+def test_renames_links_and_deletions_affect_only_the_copy(rehearse, workspace):
     (workspace / "a").write_text("a")
     (workspace / "folder").mkdir()
     code = "import os, shutil\nos.rename('a', 'b'); os.link('b', 'c'); os.symlink('b', 'd'); os.chmod('b', 0o600); os.utime('b', (1, 1))\n"
@@ -57,7 +57,7 @@ def test_files_of_the_workspace_can_be_renamed_linked_and_deleted_in_the_copy(re
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 @pytest.mark.parametrize("owner", [(1234, -1), (-1, 1234)], ids=["user", "group"])
-def test_a_change_of_a_file_of_others_is_refused_with_the_reason(owner, rehearse, workspace):
+def test_changing_a_file_of_another_owner_is_refused_with_the_reason(owner, rehearse, workspace):
     (workspace / "data.csv").write_text("old")
     (workspace / "gone.csv").write_text("old")
     (workspace / "shared").mkdir()
@@ -449,14 +449,14 @@ def test_attempts_that_python_does_not_see_are_reported(rehearse, level, code, a
     assert not effects.is_empty
 
 
-def test_memory_that_the_kernel_shares_stays_as_it_is(rehearse, workspace, level):
+def test_a_rehearsal_does_not_change_shared_memory_of_the_kernel(rehearse, workspace, level):
     files = {}
     for name, size in {"small": 10, "large": 65 * 1024**2}.items():
         with (workspace / name).open("wb+") as file:
             file.truncate(size)
             files[name] = mmap.mmap(file.fileno(), 0)
     (workspace / "short").write_bytes(b"x")
-    with (workspace / "short").open("rb") as file:  # the rest of its page is behind the end
+    with (workspace / "short").open("rb") as file:  # the rest of its page is after the end of the file
         files["short"] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     memory, lock = mmap.mmap(-1, 10), multiprocessing.get_context("fork").Lock()
     namespace = {**files, "memory": memory, "lock": lock}

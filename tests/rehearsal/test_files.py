@@ -1,4 +1,4 @@
-"""Changed files: the upper folder of an overlay is read without following or opening anything dangerous."""
+"""Changed files: reading the upper folder of an overlay never follows links or opens special files."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ def test_a_huge_sparse_file_is_not_read(upper, workspace):
     assert seconds[0] < 1
 
 
-def test_names_that_are_no_text_are_named(upper, workspace):
+def test_a_file_name_that_is_not_text_is_reported(upper, workspace):
     (upper / os.fsdecode(b"bad\xff.txt")).touch()
     (effect,) = effects_of(upper, workspace).values()
     assert effect.problem == "its name is not valid text"

@@ -93,7 +93,7 @@ def test_a_syntax_error_has_its_line(rehearse):
     assert effects.ending_note == "SyntaxError: '(' was never closed (line 2)"
 
 
-def test_random_numbers_are_those_of_a_run_in_the_kernel(rehearse):
+def test_a_fork_draws_the_same_random_numbers_as_the_kernel(rehearse):
     random.seed(3)
     effects = rehearse("import random\nrandom.random()")
     assert effects.outputs[-1].text == repr(random.random())
@@ -214,8 +214,8 @@ def test_variables_that_change_before_a_call_that_needs_approval_are_effects(reh
     assert {one.name: one.action for one in effects.variables} == {"kept": "created", "gone": "changed"}
 
 
-def test_code_that_goes_on_after_a_call_that_needs_approval_is_ended(rehearse):
-    """It makes the call by itself, and makes another one instead of ending."""
+def test_code_that_continues_after_a_call_that_needs_approval_is_stopped(rehearse):
+    """The code makes the call directly, and then a second call instead of ending."""
     code = FLOOD + (
         "for number in range(2):\n"
         "    channel.send({'kind': 'call', 'id': number + 1, 'tool': 'delete', 'arguments': {}})\n"
@@ -255,7 +255,7 @@ def test_arguments_of_tools_are_data(rehearse):
     assert not effects.calls
 
 
-def test_an_error_in_the_kernel_s_answer_reaches_the_caller_and_ends_the_copy(rehearser):
+def test_an_error_in_a_kernel_tool_reaches_the_caller_and_ends_the_copy(rehearser):
     def broken(_tool, _arguments):
         raise RuntimeError("the store is closed")
 
@@ -269,7 +269,7 @@ def test_without_tools_a_call_fails(rehearse):
     assert "no tools" in rehearse("tools.search()").ending_note
 
 
-def test_a_variable_named_tools_stays(rehearse):
+def test_a_user_variable_named_tools_is_kept(rehearse):
     assert rehearse("tools", {"tools": [1]}).outputs[-1].text == "[1]"
 
 
@@ -300,8 +300,8 @@ def test_secrets_are_not_in_the_copy(rehearse, monkeypatch, level):
     assert namespace["client"].headers["Authorization"] == f"Bearer {SECRET}"
 
 
-def test_pages_that_nobody_may_read_are_no_error(rehearse):
-    """The C library has such pages at the end of the stacks of threads."""
+def test_unreadable_memory_pages_cause_no_error(rehearse):
+    """The C library has such pages at the end of thread stacks."""
     memory = mmap.mmap(-1, 8 * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     memory.write(b"x" * len(memory))
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
@@ -397,7 +397,7 @@ print(effects.ending, [one.name for one in effects.settings], [one.kind for one 
 
 
 @pytest.mark.slow
-def test_the_first_import_of_a_library_is_no_effect(level, tmp_path):
+def test_the_first_import_of_a_library_is_not_an_effect(level, tmp_path):
     if level != "full":
         pytest.skip("at this level matplotlib has no folder for its caches")
     (tmp_path / "work").mkdir()
@@ -421,7 +421,7 @@ channel = frame.f_locals["channel"]
 """
 
 
-def test_calls_whose_answers_are_not_read_end_at_the_limit(rehearse):
+def test_tool_calls_with_unread_answers_end_at_the_time_limit(rehearse):
     code = (
         FLOOD
         + "for number in range(4000): channel.send({'kind': 'call', 'id': number, 'tool': 'x', 'arguments': {}})\ntime.sleep(100)"
@@ -556,7 +556,7 @@ def test_files_that_the_kernel_has_open_can_be_read(rehearse, workspace, level):
             file.seek(6)
         namespace = {"rows": rows, "note": note, "outside": outside.file}
         effects = rehearse("print(note.read())", namespace, level=level)
-        # its place in the file is a change
+        # its position in the file is a change
         assert (effects.text(), [one.name for one in effects.variables]) == ("second\n\n", ["note"])
         effects = rehearse("print(rows.execute('select n from counts').fetchall())", namespace, level=level)
         assert (effects.text(), effects.is_empty) == ("[(1,)]\n", True)
@@ -566,12 +566,12 @@ def test_files_that_the_kernel_has_open_can_be_read(rehearse, workspace, level):
             "rows.execute('insert into counts values (2)')",
         ):
             assert rehearse(code, namespace, level=level).ending == "raised", code
-        assert note.read() == "second\n"  # at its place
+        assert note.read() == "second\n"  # at its position
         assert rows.execute("select n from counts").fetchall() == [(1,)]
 
 
 class ProxyError(Exception):
-    """Raised by a proxy without an object."""
+    """Error of a proxy without an object."""
 
 
 class Proxy:
@@ -583,13 +583,13 @@ class Proxy:
 
 
 class WithoutHash(type):
-    """Classes that raise an error if they are a key."""
+    """A metaclass whose classes raise an error when they are hashed."""
 
     def __hash__(cls):
         raise ProxyError
 
 
-def test_any_object_may_be_in_memory_beside_an_open_file(rehearse, workspace, level):
+def test_hostile_objects_do_not_break_the_search_for_open_files(rehearse, workspace, level):
     proxies = [Proxy(), (Proxy(),), WithoutHash("Hostile", (), {})()]
     with (workspace / "a.log").open("w") as log:
         values = {"log": log, "proxies": proxies}

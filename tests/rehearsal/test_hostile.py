@@ -1,4 +1,4 @@
-"""Hostile data: the reader refuses it with one class of errors, and executes and imports nothing."""
+"""Hostile data: the reader refuses it with one error class, and executes and imports nothing."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_keys_with_equal_hashes_are_refused():
 
 
 def shared(depth, tag="tuple"):
-    """Nodes of a value with `2 ** depth` parts."""
+    """Return the nodes of a value with `2 ** depth` parts."""
     return [*([tag, [[number + 1], [number + 1]]] for number in range(1, depth)), [tag, [1, 2]]]
 
 
@@ -190,7 +190,7 @@ WATCHED = (
 
 @pytest.fixture
 def audited():
-    """The events of Python's audit hooks that would show that something runs."""
+    """Record the events of Python's audit hooks that show execution of code."""
     if not EVENTS:
         EVENTS.append(None)
         sys.addaudithook(
@@ -362,7 +362,7 @@ def test_variables_may_raise_anything(rehearse):
         "import logging; logging.root.level = 'x'; logging.root.handlers = 5",
     ],
 )
-def test_settings_may_be_anything(rehearse, code):
+def test_settings_with_arbitrary_values_do_not_crash_the_rehearsal(rehearse, code):
     effects = rehearse(code)
     assert effects.ending == "finished"
     assert effects.settings

@@ -1,4 +1,4 @@
-"""Code runs in the copy as IPython runs it: magics, await, displays, figures, tracebacks. In real kernels, and in a shell."""
+"""Code runs in the copy as in IPython: magics, await, displays, figures and tracebacks."""
 
 import json
 import os
@@ -57,7 +57,7 @@ def rehearse_all(cells):
 
 @pytest.fixture(scope="module", params=["7", "6"])
 def results(request, tmp_path_factory):
-    """The effects of all cells in a kernel of ipykernel 7, or 6."""
+    """The effects of all cells in a kernel of ipykernel 7 or 6."""
     python = sys.executable if request.param == "7" else os.environ.get("TRACT_KERNEL6_PYTHON", "")
     if not python:
         if os.environ.get("TRACT_REQUIRE_KERNEL6"):
@@ -147,7 +147,7 @@ def test_an_error_without_a_text_has_a_name(rehearse):
     )
 
 
-def test_a_replaced_output_stream_is_no_crash(rehearse):
+def test_a_replaced_output_stream_does_not_crash_the_rehearsal(rehearse):
     effects = rehearse("import sys, io\nsys.stdout = io.StringIO()\nprint('lost')\nsys.stderr = None\n1")
     assert (effects.ending, effects.text()) == ("finished", "1")
 

@@ -21,7 +21,7 @@ TOUCHED = []
 
 
 class Bomb:
-    """Its pickle would leave a trace."""
+    """An object whose unpickling leaves a trace."""
 
     def __reduce__(self):
         return TOUCHED.append, ("executed",)
@@ -51,7 +51,7 @@ VALID = b"".join(
 
 
 def read(data, *, most_bytes=1_000_000, pieces=1):
-    """Return the report in some bytes, and the tool calls."""
+    """Return the report in the given bytes, and its tool calls."""
     reader, report, calls = FrameReader(most_bytes), Report(10_000), []
     size = max(1, len(data) // pieces)
     for start in range(0, len(data), size):
@@ -144,7 +144,7 @@ def test_nothing_may_follow_the_end():
         "noise",
     ],
 )
-def test_bytes_that_are_no_report_are_refused(data):
+def test_bytes_that_are_not_a_report_are_refused(data):
     with pytest.raises(MalformedReportError):
         read(data)
     assert not TOUCHED

@@ -35,7 +35,7 @@ def test_cells_that_changed_are_counted_by_column():
 
 
 @pytest.mark.parametrize("is_reset", [False, True], ids=["by index", "by content"])
-def test_removed_and_changed_rows_are_told_apart(is_reset):
+def test_removed_and_changed_rows_are_distinguished(is_reset):
     after = BIRDS.drop(index=range(10, 20))
     after.loc[[9, 20, 40], "name"] = "great tit"
     after = after.reset_index(drop=True) if is_reset else after
@@ -56,7 +56,7 @@ def test_added_rows_and_columns():
     )
 
 
-def test_new_types_are_no_changed_cells():
+def test_new_column_types_are_not_reported_as_changed_cells():
     after = BIRDS.assign(day=pd.to_datetime(BIRDS.day), count=BIRDS["count"].astype(float))
     change = compare_frames(BIRDS, after)
     assert change.new_types == (("day", "text", "datetime"), ("count", "int64", "float64"))

@@ -181,7 +181,7 @@ def test_masked_arrays_are_read_back():
     assert copy.fill_value == 9
 
 
-def test_views_of_one_array_stay_views():
+def test_copied_views_of_one_array_remain_views():
     array = np.zeros(10)
     copy, view = copy_of([array, array[2:8:2]])
     view[:] = 1
@@ -197,7 +197,7 @@ def test_views_of_one_array_stay_views():
         lambda seed: np.random.Generator(np.random.MT19937(seed)),
     ],
 )
-def test_random_generators_go_on_where_they_were(make):
+def test_copied_random_generators_continue_from_the_same_state(make):
     generator = make(3)
     generator.random()
     assert copy_of(generator).random() == generator.random()

@@ -1,4 +1,4 @@
-"""Watching a run in the kernel: what the code names can be undone, and the rest is named."""
+"""Watching a run in the kernel: changes that the code names can be undone; the rest is listed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ pd = pytest.importorskip("pandas")
 
 @pytest.fixture
 def run(workspace, tmp_path):
-    """Runs code in this process, watched."""
+    """Run code in this process with a watcher."""
 
     def run(code, namespace):
         watching = Watch(code, namespace, workspace, Backups(tmp_path / "backups"))
@@ -138,7 +138,7 @@ def test_the_files_are_saved_before_the_code_runs(workspace, tmp_path):
     (workspace / "a.txt").write_text("old")
     backups = Backups(tmp_path / "backups")
     Watch("x = 'a.txt'", {}, workspace, backups)
-    (workspace / "a.txt").write_text("lost")  # and the process ends
+    (workspace / "a.txt").write_text("lost")  # the process ends here
     (change_id,) = backups.change_ids()
     again = Backups(backups.folder)
     again.recover()
@@ -148,7 +148,7 @@ def test_the_files_are_saved_before_the_code_runs(workspace, tmp_path):
     assert (workspace / "a.txt").read_text() == "old"
 
 
-def test_a_file_that_is_written_again_with_the_same_content_is_no_change(run, workspace):
+def test_a_file_rewritten_with_the_same_content_is_not_a_change(run, workspace):
     (workspace / "a.txt").write_text("old")
     (workspace / "same.txt").write_text("same")
     code = "Path('a.txt').write_text('new'), Path('same.txt').write_text('same')"

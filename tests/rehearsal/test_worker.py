@@ -1,4 +1,4 @@
-"""The worker: chosen for libraries that do not survive a fork, with copies of the variables that the code reads."""
+"""The worker: used for libraries that do not survive a fork. It gets copies of the variables in use."""
 
 import hashlib
 import os
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def engines():
-    """Engines whose worker the tests of this file share."""
+    """Engines with one worker that all tests in this file share."""
     made = Engines()
     yield made
     made.worker.close()  # the tests of other files start another one
@@ -24,7 +24,7 @@ def engines():
 
 @pytest.fixture
 def in_worker(rehearser, engines, monkeypatch):
-    """Rehearses code in the worker."""
+    """Rehearse code in the worker."""
 
     def run(code, namespace=None, level="full", **options):
         monkeypatch.setattr(engines, "_is_unsafe", lambda _used: True)
@@ -111,7 +111,7 @@ def test_settings_of_the_kernel_hold_in_the_worker(in_worker, monkeypatch, works
     assert effects.is_empty
 
 
-def test_random_numbers_are_those_of_a_run_in_the_kernel(in_worker):
+def test_a_worker_draws_the_same_random_numbers_as_the_kernel(in_worker):
     import random
 
     effects = in_worker("import random\nrandom.random()").effects
@@ -147,7 +147,7 @@ def test_a_killed_worker_is_started_again(in_worker, engines):
     assert in_worker("1").effects.outputs[-1].text == "1"
 
 
-def test_a_kernel_whose_threads_compute_does_not_fork(rehearser, engines, monkeypatch):
+def test_a_kernel_with_computing_threads_uses_the_worker_instead_of_a_fork(rehearser, engines, monkeypatch):
     """OpenBLAS hangs in a fork while another thread uses it."""
     pytest.importorskip("numpy")
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""Routing: order, catch-alls, passing on, failing, nesting, removing."""
+"""Routing to handlers: order, catch-alls, pass-through, errors, nesting and removal."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_handlers_run_in_order_until_one_decides(t, calls):
     assert {event.pending_id for event in t.hooks.log()} == {pending.pending_id}
 
 
-def test_catch_alls_see_everything_even_what_is_decided(t, calls):
+def test_catch_alls_also_see_decided_operations(t, calls):
     t.on("*", noting(calls, "audit"))
     t.on("outer", lambda p: p.reject())
     t.on("inner", lambda p: p.approve())
@@ -57,7 +57,7 @@ def test_catch_alls_see_everything_even_what_is_decided(t, calls):
     assert calls == [("audit", "outer"), ("audit", "inner")]
 
 
-def test_a_catch_all_decides_what_nobody_did(t):
+def test_a_catch_all_decides_undecided_operations(t):
     t.on("outer", lambda p: None)
     t.on("*", lambda p: p.reject("default"))
     assert t.fire("outer").rejection_reason == "default"
@@ -78,13 +78,13 @@ def test_pass_through_leaves_it_to_the_next(t, calls):
     assert outcomes(t) == [("outer", "a", "passed_through"), ("outer", "b", "rejected")]
 
 
-def test_when_all_pass_through_it_is_as_if_none_were_there(t):
+def test_passing_through_all_handlers_equals_having_no_handlers(t):
     t.on("outer", lambda p: p.pass_through())
     t.on("*", lambda p: p.pass_through())
     assert t.fire("outer").status is PendingStatus.APPROVED
 
 
-def test_one_of_its_own_handlers_may_leave_it_open(t):
+def test_a_handler_of_the_operation_can_leave_it_open(t):
     t.on("outer", lambda p: None)
     pending = t.fire("outer")
     assert pending.status is PendingStatus.PENDING
@@ -165,7 +165,7 @@ def test_the_guard_ends_with_the_handler(t, calls):
     assert calls == [("a", "outer")] * 2
 
 
-def test_the_guard_of_one_tract_is_not_that_of_another(t, spec, calls):
+def test_the_recursion_guard_of_one_tract_does_not_affect_another_tract(t, spec, calls):
     from tract_jupyter import Tract
 
     with Tract.open() as other:
@@ -235,7 +235,7 @@ def test_off_by_name_by_function_and_all(t, calls, which, left):
     assert calls == [*left, "first"]
 
 
-def test_off_of_what_is_not_there_is_no_error_and_removes_nothing(t, calls):
+def test_off_with_an_unknown_handler_removes_nothing(t, calls):
     t.off("outer")
     t.on("outer", noting(calls, "a"), name="a")
     t.off("outer", "nobody")

@@ -1,4 +1,4 @@
-"""A model that decides: through the same gate, its mistakes told to it, and no more than a person allows."""
+"""Decisions by a model: they use the same gate, report mistakes to the model, and stay within its limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tract_jupyter.operations import ActionDef
 
 @pytest.fixture
 def pending(tract, spec):
-    """A fired operation with an action that raises, and one that only changes a field."""
+    """A fired operation with an action that raises an error and an action that only changes a field."""
     actions = {
         "explode": ActionDef("explode", "Raises.", {}, "raise OSError('boom')"),
         "mark": ActionDef(
@@ -39,7 +39,7 @@ def last_decision(tract):
     return tract.events("decision")[0].data
 
 
-def test_it_sees_the_fields_and_the_actions_and_decides(tract, pending):
+def test_a_consulted_model_sees_fields_and_actions_and_decides(tract, pending):
     client, tools = ScriptedClient(reply("fine", call("approve"))), pending.to_tools()
     result = pending.consult("Is it harmless?", client=client)
     assert (result.decided, result.status, result.turns, result.text, result.model) == (
@@ -54,7 +54,7 @@ def test_it_sees_the_fields_and_the_actions_and_decides(tract, pending):
     shown = json.loads(user["content"].partition("operation:\n")[2])
     assert shown["fields"]["text"].endswith("(900 characters)")
     assert options["tools"] == tools
-    assert "xxx" not in json.dumps(tools)  # the values are sent once
+    assert "xxx" not in json.dumps(tools)  # values are sent only once
 
 
 def test_the_tract_s_client_is_asked_with_the_user_s_own_words(tract, pending):
@@ -67,7 +67,7 @@ def test_the_tract_s_client_is_asked_with_the_user_s_own_words(tract, pending):
     assert client.asked[0][0][0]["content"] == "Be strict."
 
 
-def test_it_may_look_and_change_before_it_decides(pending):
+def test_a_consulted_model_can_read_and_change_before_it_decides(pending):
     client = ScriptedClient(
         reply(None, call("get_state", call_id="1"), call("mark", {"level": "high"}, "2")),
         reply(None, call("approve", {"edits": {"text": "short"}}, "3")),
@@ -104,7 +104,7 @@ def test_it_may_look_and_change_before_it_decides(pending):
         (reply(None, call("approve", {"edits": {"text": 3}})), "'text'"),
     ],
 )
-def test_its_mistakes_are_told_to_it_and_it_may_put_them_right(pending, mistake, words):
+def test_mistakes_of_the_model_are_reported_to_it_and_can_be_corrected(pending, mistake, words):
     client = ScriptedClient(mistake, reply(None, call("reject", {"reason": "no"})))
     result = pending.consult("?", client=client)
     assert (result.status, result.turns) == ("rejected", 2)
@@ -113,7 +113,7 @@ def test_its_mistakes_are_told_to_it_and_it_may_put_them_right(pending, mistake,
     assert words in client.last_messages[-1]["content"]
 
 
-def test_when_its_turns_are_over_it_stays_open_and_the_result_says_so(tract, pending):
+def test_without_a_decision_in_max_turns_the_pending_stays_open(tract, pending):
     client = ScriptedClient("hm", "hm", "hm", "never asked")
     result = pending.consult("?", client=client)
     assert (result.decided, result.status, result.turns, len(client.asked)) == (False, "pending", 3, 3)
@@ -131,7 +131,7 @@ def test_nothing_happens_after_it_has_decided(pending):
         pending.consult("?", client=client)
 
 
-def test_it_never_gives_a_standing_approval(tract, pending):
+def test_a_consulted_model_cannot_give_a_standing_approval(tract, pending):
     names = {p for tool in pending.to_tools() for p in tool["function"]["parameters"]["properties"]}
     assert not names & {"scope", "uses", "pattern"}
     pending.consult(
@@ -141,7 +141,7 @@ def test_it_never_gives_a_standing_approval(tract, pending):
     assert tract.review.grants.all() == []
 
 
-def test_what_a_person_changed_while_it_thought_is_not_approved(pending):
+def test_an_approval_fails_if_the_pending_changed_during_the_request(pending):
     class Slow(ScriptedClient):
         def chat(self, messages, **options):
             if len(self.asked) == 0:
@@ -154,7 +154,7 @@ def test_what_a_person_changed_while_it_thought_is_not_approved(pending):
     assert (result.status, result.turns) == ("approved", 2)
 
 
-def test_someone_else_who_decides_meanwhile_ends_it(pending):
+def test_another_decision_during_the_request_ends_the_consultation(pending):
     class Slow(ScriptedClient):
         def chat(self, messages, **options):
             pending.reject("I was faster")
@@ -184,7 +184,7 @@ def test_a_handler_may_consult_and_the_model_may_pass_it_on(tract, spec):
         ("model", "passed_through"), ("rest", "approved"), ("model", "rejected")]  # fmt: skip
 
 
-def test_built_in_ones_are_decided_by_the_same_means(tract):
+def test_a_consulted_model_can_decide_a_built_in_pending(tract):
     tract.user("q")
     tract.configure_llm(ScriptedClient("feet"))
     pending = tract.propose_generate(validator=lambda text: None if "metres" in text else "use metres")
@@ -200,7 +200,7 @@ def test_built_in_ones_are_decided_by_the_same_means(tract):
     assert (result.decided, pending.result.text) == (True, "metres")
 
 
-def test_left_open_by_a_model_in_a_handler_it_waits_in_the_inbox(tract):
+def test_a_pending_left_open_by_a_consulting_handler_waits_in_the_inbox(tract):
     tract.user("q")
     tract.configure_llm(ScriptedClient("a reply"))
     tract.on("generate", lambda p: p.consult("?", client=ScriptedClient("hm"), max_turns=1))

@@ -1,4 +1,4 @@
-"""Every kind of signed row, copied to another store or another tract of the same user: nothing of it counts there."""
+"""Signed rows of every kind do not count after a copy to another store or tract of the same user."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write(path: str) -> str:
 
 
 class Kind(NamedTuple):
-    """A kind of signed rows: how a person makes some, where they are, and whether they count."""
+    """A kind of signed rows: how the user creates them, their tables, and a check that they count."""
 
     make: object
     tables: tuple[str, ...]
@@ -151,7 +151,7 @@ def kind(request):
 
 @pytest.fixture
 def opened(kind, spec):
-    """Opens a tract as a process of the user does, with what the kind needs to be used."""
+    """Open a tract like a process of the user, with everything that the kind needs."""
 
     @contextmanager
     def open_tract(path, tract_id="work", *, is_new=False):
@@ -168,7 +168,7 @@ def opened(kind, spec):
 
 @pytest.fixture
 def made(kind, opened, spec, tmp_path):
-    """A store of the user in which such rows were made."""
+    """A store of the user that contains such rows."""
     path = tmp_path / "mine.db"
     with opened(path, is_new=True) as t:
         kind.make(t, spec)
@@ -176,7 +176,7 @@ def made(kind, opened, spec, tmp_path):
 
 
 def copy(tables, mine, theirs):
-    """Copy rows between stores, whose tracts have the same id."""
+    """Copy rows between two stores. Their tracts have the same id."""
     with closing(sqlite3.connect(theirs)) as connection:
         connection.execute("ATTACH ? AS mine", (str(mine),))
         for table in tables:
@@ -188,7 +188,7 @@ def copy(tables, mine, theirs):
 
 
 def give_to(tables, path, tract_id):
-    """Have another tract of the store own the rows."""
+    """Assign the rows to another tract of the store."""
     with closing(sqlite3.connect(path)) as connection:
         for table in tables:
             connection.execute(f"UPDATE {table} SET tract_id = ? WHERE tract_id = 'work'", (tract_id,))
@@ -196,7 +196,7 @@ def give_to(tables, path, tract_id):
         connection.commit()
 
 
-def test_it_counts_where_it_was_made(kind, made, opened):
+def test_a_signed_row_counts_in_its_own_store_and_tract(kind, made, opened):
     with opened(made) as t:
         assert kind.counts(t)
 
@@ -222,12 +222,12 @@ def test_opened_by_another_user_it_does_not(kind, made, opened, secret, monkeypa
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "theirs"))
     if secret == "another":
         monkeypatch.setenv("TRACT_JUPYTER_SECRET", "ab" * 32)
-    with opened(made, is_new=True) as t:  # they approve the operation themselves
+    with opened(made, is_new=True) as t:  # the other user approves the operation
         assert not kind.counts(t)
 
 
 def test_without_the_place_in_the_signature_it_would(kind, opened, spec, tmp_path, monkeypatch):
-    """Else the tests above would tell nothing."""
+    """Show that the tests above can fail."""
     monkeypatch.setattr(Trust, "for_tract", lambda self, *_: Signer(("anywhere",), self._read, self._make))
     mine, theirs = tmp_path / "mine.db", tmp_path / "theirs.db"
     with opened(mine, is_new=True) as t:

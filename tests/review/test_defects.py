@@ -1,4 +1,4 @@
-"""The defects that the reference lists for dynamic operations (context_store.md, d): none of them is here."""
+"""The defects of dynamic operations that the reference lists (context_store.md, d) do not occur here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tract_jupyter.models import PendingStatus
 from tract_jupyter.operations import ActionDef, compile_action
 
 
-def test_defect_1_the_fire_tool_accepts_what_its_schema_promises(tract, spec):
+def test_defect_1_the_fire_tool_accepts_arguments_of_its_schema(tract, spec):
     tract.register_operation(spec())
     tool = tract.executor.get("fire_citation_check")
     arguments = {"urls": ["https://a.example"]}

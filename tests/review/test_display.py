@@ -1,4 +1,4 @@
-"""All that an approval binds to is in every view of it, to the last character."""
+"""Every view of a request shows everything that an approval covers, to the last character."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ BODIES = st.lists(TEXTS.map(lambda text: f"x = 1  # {' '.join(text.split())}"), 
 
 
 class Texts(HTMLParser):
-    """The text of a page, as it stands in its elements."""
+    """The text in the elements of a page."""
 
     def __init__(self, html: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -69,7 +69,7 @@ class Texts(HTMLParser):
 
 
 def views(ticket):
-    """Each rendering of a request as plain text."""
+    """Return each rendering of a request as plain text."""
     stored = type(
         "Stored", (), {"origin": None, "waited_until": None, "created_at": ticket.pending.created_at}
     )()
@@ -95,12 +95,12 @@ def views(ticket):
 
 
 def plain(text):
-    """Without what a listing puts in between: ends of lines, numbers, marks of rows that go on, and spaces."""
+    """Remove the additions of a listing: line ends, line numbers, continuation marks and spaces."""
     return re.sub(r"\s+", "", text)
 
 
 def bound(ticket):
-    """All that the fingerprint of a fired operation, or of a proposal, covers: each text, and each value's repr."""
+    """Return the texts and value reprs that the fingerprint of a fired operation or proposal covers."""
     spec = ticket.pending.spec
     yield printable(spec.description)
     for action in spec.actions.values():
@@ -114,7 +114,7 @@ def bound(ticket):
 
 
 def shown_lines(code):
-    """The lines of code, with a mark for each character in doubt."""
+    """Return the lines of code with a mark for each ambiguous character."""
     return [distinct(line)[0] for line in split_lines(code)]
 
 
@@ -143,7 +143,7 @@ LAW = settings(
 @pytest.mark.slow
 @LAW
 @given(BODIES, TEXTS, TEXTS, VALUES)
-def test_all_of_a_proposed_operation_is_in_every_view(quiet, body, description, about, default):
+def test_every_view_shows_the_whole_proposed_operation(quiet, body, description, about, default):
     fields = {"a": {"type": "Any", "description": about, "default": default}}
     action = ActionDef("go", about, {"n": "int"}, "\n".join(body), ["n"])
     spec = OperationSpec("proposed", description, fields, {"go": action}, version="7 beta", unhandled="ask")
@@ -154,7 +154,7 @@ def test_all_of_a_proposed_operation_is_in_every_view(quiet, body, description, 
 @pytest.mark.slow
 @LAW
 @given(st.dictionaries(st.sampled_from("abc"), VALUES, min_size=3, max_size=3))
-def test_all_of_a_call_is_in_every_view(quiet, values):
+def test_every_view_shows_all_arguments_of_a_tool_call(quiet, values):
     ticket = Ticket(tool_call(quiet, values), lambda _: None)
     check_all_is_in_every_view(
         ticket, [text for name in values for text in (name, distinct_repr(values[name]))]
@@ -175,14 +175,14 @@ def tool_call(tract, values):
 @pytest.mark.slow
 @LAW
 @given(BODIES, TEXTS)
-def test_all_of_a_handler_and_of_a_script_is_in_every_view(quiet, body, name):
+def test_every_view_shows_the_whole_handler_or_script(quiet, body, name):
     from tract_jupyter.scripts import PendingScript
 
     code = "\n".join(body)
     script = Ticket(PendingScript(code, notebook_id=name, tract=quiet), lambda _: None)
     lines = shown_lines(code)
     check_all_is_in_every_view(script, [*lines, *([distinct_repr(name)] if name else [])])
-    assume("\0" not in code)  # a handler with such code is refused
+    assume("\0" not in code)  # handlers refuse NUL characters in code
     handler = Ticket(quiet.hooks.propose_handler("gc", "guard", code), lambda _: None)
     check_all_is_in_every_view(handler, [*lines, "guard", "gc"])
 
@@ -204,7 +204,7 @@ def test_pieces_joined_are_the_text(text, is_bound):
 
 
 @given(TEXTS, TEXTS)
-def test_a_key_is_that_of_one_text_only(one, other):
+def test_different_code_texts_have_different_keys(one, other):
     keys = [{p.key for p in shown_code(CodeBlock("t", text)).pieces()} for text in (one, other)]
     assert (keys[0] == keys[1]) is (one == other)
     assert (keys[0] & keys[1] == set()) is (one != other)
@@ -239,7 +239,7 @@ def test_another_process_shows_the_same():
 
 
 def leaves(value):
-    """Each text and number of a field's value."""
+    """Yield each text and number in the value of a field."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
     if inner is None:
         yield from [] if value is None or value == "" else [str(value)]
@@ -248,7 +248,7 @@ def leaves(value):
 
 
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
-def test_all_of_a_built_in_operation_is_in_every_view(make, tmp_path):
+def test_every_view_shows_all_fields_of_a_built_in_operation(make, tmp_path):
     with Tract.open(tmp_path / "t.db") as tract:
         tract.reviewer.channel = FakeChannel()
         ticket = Ticket(make(tract), lambda _: None)
@@ -270,7 +270,7 @@ INDISTINCT = [
 
 
 @pytest.mark.parametrize("pair", INDISTINCT, ids=ascii)
-def test_what_differs_never_looks_alike(quiet, pair):
+def test_different_texts_never_look_alike(quiet, pair):
     for make in (value_pending, code_pending):
         one, other = (views(Ticket(make(quiet, text), lambda _: None)) for text in pair)
         for name, view in one.items():

@@ -1,4 +1,4 @@
-"""Requests that show the effects of a rehearsal: as text, as JSON, and what has to be on display."""
+"""Requests that show rehearsal effects: as text, as JSON, and the parts that must be on display."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_the_size_of_a_file_is_said_once():
     ]
 
 
-def test_a_line_says_what_changes():
+def test_a_line_of_the_effects_describes_the_change():
     changed, created = list_effects(CLEANING).lines
     assert changed.text == "432 → 409 rows; 23 rows removed; 57 values of species changed"
     assert created.text == "DataFrame, 409 × 4"
@@ -214,7 +214,7 @@ def test_keep_is_the_first_button(ticket):
     ("effects", "words"),
     [(CLEANING, "Kept: Creates clean "), (LOOK, "Looked, no effects"), (FAILED, "Raises an error")],
 )
-def test_the_line_of_a_decided_request_says_what_was_kept(ticket, effects, words):
+def test_the_outcome_line_of_a_decided_request_names_the_kept_effects(ticket, effects, words):
     shown = ticket(effects)
     shown.pending.keep()
     shown.new_round()

@@ -1,4 +1,4 @@
-"""What was approved runs once: between processes, and across crashes at every step."""
+"""An approved operation runs exactly once, with several processes and after a crash at any step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def out(tmp_path):
 
 @pytest.fixture
 def place(own_store, spec, out):
-    """A store with an operation whose action appends to a file, and one request of it that waits."""
+    """A store with an operation whose action appends to a file, and one pending request for it."""
     with Tract.open(url=own_store) as t:
         write = ActionDef("write", "", {}, APPEND.format(path=str(out)))
         t.register_operation(spec(fields={}, actions={"write": write}))
@@ -33,14 +33,14 @@ def place(own_store, spec, out):
 
 @pytest.fixture
 def proposal(own_store, spec):
-    """A store in which an operation waits for its activation."""
+    """A store with an operation that waits for activation."""
     with Tract.open(url=own_store) as t:
         t.reviewer.show(t.propose_operation(spec(name="fresh")))
     return own_store
 
 
 def die_in(place, step, decision):
-    """Decide what waits in another process, which is killed when it comes to a step of the ledger."""
+    """Decide the pending request in another process, and kill that process at a step of the ledger."""
     code = f"""
         import os, signal
         from tract_jupyter import Tract
@@ -58,7 +58,7 @@ def die_in(place, step, decision):
 
 
 def offered(t):
-    """The one thing in the inbox, and its panel."""
+    """Return the only request in the inbox, and its panel."""
     t.reviewer.channel = FakeChannel()
     (stored,) = t.review.inbox()
     return stored, t.reviewer.show_again(t.operations.rebuild(stored))
@@ -72,11 +72,11 @@ def press(t, ticket, action, **arguments):
 def test_killed_between_decision_and_execution(proposal):
     die_in(proposal, "begin", "approve()")
     with Tract.open(url=proposal) as t:
-        assert t.status().operations == ()  # nothing is run by opening the store
+        assert t.status().operations == ()  # opening the store runs nothing
         stored, ticket = offered(t)
         assert (stored.status, stored.executed_at) == ("approved", None)
         assert "it was not run" in ticket.request.why
-        assert t.status().operations == ()  # nor by looking
+        assert t.status().operations == ()  # displaying the request runs nothing
         press(t, ticket, "approve")
         assert t.status().operations == ("fresh",)
         assert t.review.inbox() == []
@@ -85,7 +85,7 @@ def test_killed_between_decision_and_execution(proposal):
         assert len(t.events("operation.activated")) == 1
 
 
-def test_what_was_approved_and_not_run_can_still_be_rejected(proposal):
+def test_an_approved_operation_that_did_not_run_can_be_rejected(proposal):
     die_in(proposal, "begin", "approve()")
     with Tract.open(url=proposal) as t:
         _, ticket = offered(t)
@@ -93,7 +93,7 @@ def test_what_was_approved_and_not_run_can_still_be_rejected(proposal):
         assert (t.status().operations, t.review.inbox()) == ((), [])
 
 
-def test_killed_after_it_ran_is_begun_with_its_end_unknown_and_not_run_again_by_itself(place, out):
+def test_an_operation_killed_after_it_ran_has_unknown_progress_and_does_not_rerun(place, out):
     die_in(place, "finish", "write()")
     assert out.read_text() == "x"
     with Tract.open(url=place) as t:
@@ -104,7 +104,7 @@ def test_killed_after_it_ran_is_begun_with_its_end_unknown_and_not_run_again_by_
         assert (out.read_text(), t.review.inbox()) == ("x", [])
 
 
-def test_a_person_may_run_again_what_was_begun(place, out):
+def test_the_user_can_run_a_started_operation_again(place, out):
     die_in(place, "finish", "write()")
     with Tract.open(url=place) as t:
         _, ticket = offered(t)
@@ -122,7 +122,7 @@ def test_an_action_that_was_chosen_and_not_run(place, out):
         assert (out.read_text(), t.review.inbox()) == ("x", [])
 
 
-def test_of_two_who_take_over_what_was_not_run_one_runs_it(place, out):
+def test_only_one_of_two_processes_runs_an_interrupted_operation(place, out):
     die_in(place, "begin", "write()")
     with Tract.open(url=place) as one, Tract.open(url=place) as other:
         panels = [(t, offered(t)[1]) for t in (one, other)]

@@ -1,4 +1,4 @@
-"""Findings folded by rule, as every way of showing them begins."""
+"""Findings folded by rule. Every view of findings starts with this."""
 
 from tract_jupyter.analysis import Finding, RiskLevel, Span
 from tract_jupyter.review import by_rule, in_short, lines_text
@@ -22,7 +22,7 @@ def test_nothing_found_is_nothing_to_show():
     assert by_rule([]) == ()
 
 
-def test_how_often_and_where():
+def test_folded_findings_show_their_count_and_lines():
     assert by_rule([finding("TJ101", 3, "high")])[0].where == "line 3"
     assert by_rule([finding("TJ101", line, "high") for line in (8, 3, 3)])[0].where == "×3, lines 3 and 8"
     assert lines_text(range(1, 4)) == "lines 1, 2 and 3"
@@ -39,6 +39,6 @@ def test_reasons_are_distinct_by_level_with_the_same_text_as_one_place():
     assert [(place.text, place.lines) for place in reasons[0].places] == [("a", (5, 7)), ("b", (6,))]
 
 
-def test_a_line_of_text_says_what_counts_and_hides_nothing():
+def test_the_short_line_of_a_rule_shows_the_highest_level_and_escapes_text():
     rule = by_rule([finding("TJ101", 2, "high", reason="\x1b[2Kwhy\u202e"), finding("TJ101", 1, "low")])[0]
     assert in_short(rule) == "high TJ101 ×2, lines 1 and 2: \ufffd[2Kwhy\ufffd"

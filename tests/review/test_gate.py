@@ -1,4 +1,4 @@
-"""One gate: the same row however it was decided, who decided it, and what a locked store or a rollback leaves."""
+"""The gate: equal rows for all channels, the decider, locked stores and rollbacks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ACTIONS = {
 
 @pytest.fixture
 def fire(tract, spec):
-    """Fires an operation with one field."""
+    """Fire an operation with one field."""
     tract.register_operation(spec(fields={"n": {"type": "int", "default": 0}}, actions=ACTIONS))
     tract.reviewer.channel = FakeChannel()
     return lambda n=0, **more: tract.fire("citation_check", {"n": n}, review=True, **more)
@@ -60,9 +60,7 @@ def rows(tract, pending):
      ("turn_down", {})],
 )  # fmt: skip
 @pytest.mark.parametrize("execute_fn", [None, lambda p: p.fields["n"]])
-def test_decided_four_ways_it_is_the_same_row_but_for_channel_and_time(
-    tract, fire, action, arguments, execute_fn
-):
+def test_four_channels_write_the_same_row_except_channel_and_time(tract, fire, action, arguments, execute_fn):
     made, ended = [], []
     for channel, decide in FOUR_WAYS.items():
         pending = fire(execute_fn=execute_fn)
@@ -77,7 +75,7 @@ def test_decided_four_ways_it_is_the_same_row_but_for_channel_and_time(
     assert made[0][:3] == (action, arguments, arguments.get("reason", ""))
 
 
-def test_the_fingerprint_is_that_of_what_was_edited(tract, fire):
+def test_the_recorded_fingerprint_covers_the_edited_fields(tract, fire):
     pending = fire()
     pending.approve(edits={"n": 5})
     (row,) = rows(tract, pending)
@@ -92,7 +90,7 @@ def test_an_action_may_have_arguments_of_the_names_that_an_approval_has(tract, s
     pending = tract.fire("citation_check", review=True)
     tools = {tool["function"]["name"]: tool["function"]["parameters"] for tool in pending.to_tools()}
     assert name in tools["own"]["properties"]
-    assert "properties" not in tools["own"]["properties"][name]  # it has nothing to do with the fields
+    assert "properties" not in tools["own"]["properties"][name]  # it is unrelated to the fields
     pending.own({"n": 5})
     (row,) = rows(tract, pending)
     assert (pending.fields, row.arguments, tract.review.grants.all()) == ({"n": 6}, {name: {"n": 5}}, [])
@@ -106,7 +104,7 @@ def test_edits_that_do_not_fit_decide_nothing(tract, fire, edits):
     assert (pending.status, pending.fields, rows(tract, pending)) == ("pending", {"n": 0}, [])
 
 
-def test_what_has_no_fields_cannot_be_edited(tract, spec):
+def test_a_pending_without_fields_cannot_be_edited(tract, spec):
     with pytest.raises(ParameterError, match="'edits' is unknown"):
         tract.propose_operation(spec()).approve(edits={"spec": "x"})
     tract.register_operation(spec(fields={}))
@@ -117,7 +115,7 @@ def test_what_has_no_fields_cannot_be_edited(tract, spec):
 # --- who decided
 
 
-def test_a_handler(tract, fire):
+def test_a_decision_by_a_handler_is_recorded_with_its_name(tract, fire):
     tract.on("citation_check", lambda p: p.reject("no"), name="guard")
     (row,) = rows(tract, tract.fire("citation_check"))
     assert (row.action, row.channel, row.decided_by, row.reason) == (
@@ -128,12 +126,12 @@ def test_a_handler(tract, fire):
     )
 
 
-def test_nobody_took_it_on(tract, fire):
+def test_a_pending_without_a_handler_is_approved_automatically(tract, fire):
     (row,) = rows(tract, tract.fire("citation_check"))
     assert (row.action, row.channel, row.decided_by) == ("approve", "automatic", "nobody")
 
 
-def test_what_an_actions_code_decides_about_another_is_the_codes_and_not_the_click(tract, fire):
+def test_a_decision_by_code_of_a_clicked_action_is_recorded_as_code(tract, fire):
     pending = fire()
     clicked(pending, "other", {})
     assert last_note(tract) == ""
@@ -142,19 +140,19 @@ def test_what_an_actions_code_decides_about_another_is_the_codes_and_not_the_cli
 
 
 @pytest.mark.parametrize(("channel", "by"), [("handler", "handler:h"), ("dict", "me"), ("model", "model:m")])
-def test_a_handler_or_a_model_is_answerable_for_what_it_sets_off(tract, fire, channel, by):
+def test_nested_decisions_are_attributed_to_the_deciding_handler_or_model(tract, fire, channel, by):
     with deciding(channel, by):
         fire().other()
     assert [event.data["channel"] for event in tract.events("decision")] == [channel] * 2
 
 
-def test_in_what_was_approved_automatically_code_decides_by_itself(tract, fire):
+def test_a_decision_by_code_of_an_automatic_approval_is_recorded_as_code(tract, fire):
     tract.fire("citation_check", execute_fn=lambda p: fire().approve())
     inner, outer = tract.events("decision")
     assert (outer.data["channel"], inner.data["channel"]) == ("automatic", "code")
 
 
-# --- what changed since it was asked
+# --- changes after the request
 
 
 def test_a_tool_that_was_replaced_does_not_run(tract):
@@ -175,7 +173,7 @@ def test_a_tool_that_was_replaced_does_not_run(tract):
     assert any("was changed or removed since" in note for note in tract.reviewer.channel.notes)
 
 
-def test_a_policy_that_denies_by_now(tract):
+def test_an_approved_call_does_not_run_if_permission_was_removed(tract):
     ran = []
     add_writer(tract, ran)
 
@@ -194,10 +192,10 @@ def test_the_tool_of_an_operation_is_another_one_when_its_code_is(tract, fire, s
     assert tract.executor.get("fire_citation_check").definition_hash != before
 
 
-# --- at once, locked, rolled back
+# --- concurrent decisions, locked stores, rollbacks
 
 
-def test_of_two_threads_that_decide_one_pending_one_does(tract, fire):
+def test_a_second_thread_cannot_decide_a_running_pending(tract, fire):
     entered, go_on, ran = threading.Event(), threading.Event(), []
 
     def execute(pending):
@@ -250,7 +248,7 @@ def failing_once(monkeypatch, step):
     monkeypatch.setattr(Ledger, step, fail)
 
 
-def test_locked_just_before_it_was_begun_it_can_be_tried_again(tract, fire, monkeypatch):
+def test_a_locked_store_before_the_start_allows_a_retry(tract, fire, monkeypatch):
     ran = []
     pending = fire(execute_fn=ran.append)
     failing_once(monkeypatch, "begin")
@@ -261,7 +259,7 @@ def test_locked_just_before_it_was_begun_it_can_be_tried_again(tract, fire, monk
     assert (ran, pending.status, tract.review.inbox()) == ([pending], "approved", [])
 
 
-def test_locked_just_after_it_ran_says_that_it_ran(tract, fire, monkeypatch):
+def test_a_locked_store_after_the_run_reports_that_it_ran(tract, fire, monkeypatch):
     ran = []
     pending = fire(execute_fn=ran.append)
     failing_once(monkeypatch, "finish")
@@ -270,7 +268,7 @@ def test_locked_just_after_it_ran_says_that_it_ran(tract, fire, monkeypatch):
     assert (ran, pending.status, len(tract.review.inbox())) == ([pending], "approved", 1)
 
 
-def test_failed_and_not_stored_it_is_not_run_again_as_if_it_had_not_begun(tract, fire, monkeypatch):
+def test_a_failed_operation_with_an_unstored_end_does_not_run_again(tract, fire, monkeypatch):
     ran = []
     pending = fire(execute_fn=lambda p: ran.append(p) or 1 / 0)
     failing_once(monkeypatch, "finish")
@@ -281,7 +279,7 @@ def test_failed_and_not_stored_it_is_not_run_again_as_if_it_had_not_begun(tract,
     assert ran == [pending]
 
 
-def test_put_aside_by_another_process_just_before_it_was_begun_it_does_not_run(on_disk, monkeypatch):
+def test_an_operation_rejected_by_another_process_before_its_start_does_not_run(on_disk, monkeypatch):
     ran = []
     pending = on_disk.fire("citation_check", review=True, execute_fn=ran.append)
     on_disk.reviewer.keep(pending)
@@ -300,7 +298,7 @@ def test_put_aside_by_another_process_just_before_it_was_begun_it_does_not_run(o
     assert [row.action for row in rows(on_disk, pending)] == ["approve", "reject"]
 
 
-def test_whoever_is_second_gives_no_standing_approval(on_disk):
+def test_the_second_of_two_decisions_gives_no_standing_approval(on_disk):
     pending = on_disk.fire("citation_check", review=True)
     on_disk.reviewer.keep(pending)
     with Tract.open(on_disk.location) as other:
@@ -322,7 +320,7 @@ def test_values_that_another_process_changed_are_looked_at_before_they_are_appro
     assert (pending.status, pending.fields) == ("pending", {"n": 1})
 
 
-def test_what_another_process_is_carrying_out_is_left_alone(on_disk):
+def test_a_request_that_another_process_is_running_is_not_changed(on_disk):
     seen = []
     run = ActionDef("run", "", {}, "pending.tract.during()\npending.approve()")
     on_disk.propose_operation(spec_with(on_disk, run)).approve()
@@ -348,7 +346,7 @@ def spec_with(t, action):
 
 @pytest.mark.parametrize("is_shown", [True, False])
 @pytest.mark.parametrize("way", ["approve", "verify", "reject"])
-def test_decided_in_a_batch_that_is_rolled_back_it_is_open_again_and_says_so(tract, fire, way, is_shown):
+def test_a_decision_in_a_rolled_back_batch_reopens_the_pending_with_a_note(tract, fire, way, is_shown):
     pending = fire(execute_fn=lambda p: "ran")
     if is_shown:
         tract.reviewer.keep(pending)
@@ -377,7 +375,7 @@ def test_a_store_error_of_the_action_is_the_actions(tract, fire):
     assert pending.status is PendingStatus.FAILED
 
 
-def test_another_process_sees_what_was_decided_here(on_disk):
+def test_another_process_sees_a_decision_of_this_process(on_disk):
     pending = on_disk.fire("citation_check", review=True)
     on_disk.reviewer.keep(pending)
     with Tract.open(on_disk.location) as other:

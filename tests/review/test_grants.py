@@ -1,4 +1,4 @@
-"""Standing approvals: who may give one, what it covers, how often, for how long."""
+"""Standing approvals: who can give them, what they cover, how often and for how long."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIELDS = {"n": {"type": "Any", "default": 0}, "at": {"type": "str", "default": "
 
 @pytest.fixture
 def t(own_store, spec):
-    """A tract whose operation is asked about."""
+    """A tract with an operation that needs approval."""
     with Tract.open(url=own_store) as t:
         t.register_operation(spec("pending.approve()", fields=FIELDS, unhandled="ask"))
         t.reviewer.channel = FakeChannel()
@@ -32,13 +32,13 @@ def t(own_store, spec):
 
 @pytest.fixture
 def fire(t):
-    """Fires it; tells what became of it."""
+    """Fire the operation and return its pending."""
     return lambda n=0, **more: t.fire("citation_check", {"n": n, **more})
 
 
 @pytest.fixture
 def give(t):
-    """A person's click that lets the like of it happen again."""
+    """Give a standing approval with a click of the user."""
 
     def make(n=0, scope="session", **arguments):
         pending = t.fire("citation_check", {"n": n}, review=True)
@@ -56,7 +56,7 @@ def a_click_is_in_a_panel(monkeypatch):
     monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})
 
 
-def test_the_like_of_it_is_approved_without_asking_and_says_by_which_grant(t, fire, give):
+def test_an_equal_operation_is_approved_by_the_grant_and_records_its_id(t, fire, give):
     grant = give()
     pending = fire()
     assert pending.status is PendingStatus.APPROVED
@@ -75,7 +75,7 @@ def test_volatile_values_do_not_count(fire, give):
     assert fire(1, at="noon").status is PendingStatus.APPROVED
 
 
-def test_a_pattern(t, fire, give):
+def test_a_grant_with_a_pattern_covers_matching_values(t, fire, give):
     give("data/a", pattern={"n": "data/*"})
     values = ["data/b", "data/b/c", "data/../x", "other"]
     assert [fire(n).status.value for n in values] == ["approved", "pending", "pending", "pending"]
@@ -92,7 +92,7 @@ def test_a_pattern(t, fire, give):
         ({"scope": "always", "uses": 0}, "at least 1"),
     ],
 )
-def test_what_is_no_grant_gives_none_and_decides_nothing(t, arguments, words):
+def test_invalid_terms_give_no_grant_and_decide_nothing(t, arguments, words):
     pending = t.fire("citation_check", review=True)
     with pytest.raises(GrantError, match=words):
         pending.approve(**arguments)
@@ -103,13 +103,13 @@ def test_a_proposal_is_asked_about_each_time(t, spec):
     assert t.propose_operation(spec(name="fresh")).subject is None
 
 
-def test_no_more_than_so_many(t, fire, give):
+def test_a_grant_with_a_use_limit_is_used_up(t, fire, give):
     give(uses=2)
     assert [fire().status.value for _ in range(3)] == ["approved", "approved", "pending"]
     assert t.review.grants.all()[0].state == "used up"
 
 
-def test_revoked_at_once(t, fire, give):
+def test_a_revoked_grant_covers_nothing(t, fire, give):
     t.review.grants.revoke(give().grant_id[:6])
     assert fire().status is PendingStatus.PENDING
     with pytest.raises(GrantError, match="already revoked"):
@@ -222,7 +222,7 @@ ELSEWHERE = """
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("scope", "counts"), [("session", "False"), ("always", "True")])
-def test_another_process_honours_only_what_is_for_always(give, own_store, scope, counts):
+def test_another_process_uses_only_grants_with_scope_always(give, own_store, scope, counts):
     give(scope=scope)
     code = textwrap.dedent(ELSEWHERE.format(url=own_store))
     done = subprocess.run(
@@ -262,13 +262,13 @@ def test_two_processes_at_once_never_use_it_more_often_than_it_says(t, give, own
         racer.stdout.close()
 
 
-def test_the_name_of_the_host_may_be_long(t, give, fire, monkeypatch):
+def test_a_grant_works_with_a_long_host_name(t, give, fire, monkeypatch):
     from tract_jupyter.review import grants
 
     monkeypatch.setattr(grants, "this_process", lambda: f"{'h' * 100}:1:ab")
     give()
     ((session,),) = Attacker(t.location).run("SELECT session_id FROM grants")
-    assert len(session) == 64  # PostgreSQL refuses a longer one
+    assert len(session) == 64  # PostgreSQL refuses a longer value
     assert fire().status is PendingStatus.APPROVED
 
 
@@ -294,7 +294,7 @@ def test_a_handler_cannot_give_one(t, fire):
     assert t.review.grants.all() == []
 
 
-def test_a_model_is_not_offered_one(t):
+def test_grant_options_are_not_shown_to_a_model(t):
     pending = t.fire("citation_check", review=True)
     for text in (str(pending.to_tools()), pending.describe_api(), str(pending.to_dict())):
         assert not any(word in text for word in ("scope", "uses", "pattern"))
@@ -315,13 +315,13 @@ def test_an_altered_one_covers_nothing(t, fire, give, own_store, change):
     try:
         Attacker(own_store).set("grants", **change)
     except DataError:
-        assert change == {"most_uses": "many"}  # PostgreSQL knows the types of its columns
+        assert change == {"most_uses": "many"}  # PostgreSQL checks the types of columns
         return
     assert fire(5).status is PendingStatus.PENDING
     assert all(grant.state == "not signed by you" for grant in t.review.grants.all())
 
 
-def test_one_that_cannot_be_read_is_listed_beside_the_others(fire, give, t, own_store):
+def test_an_unreadable_grant_is_listed_and_does_not_affect_other_grants(fire, give, t, own_store):
     give(5)
     Attacker(own_store).set("grants", pattern_json="[" * 100_000 + "]" * 100_000)
     good = give(6)
@@ -333,7 +333,7 @@ def test_one_that_cannot_be_read_is_listed_beside_the_others(fire, give, t, own_
     assert fire(6).status is PendingStatus.APPROVED
 
 
-def test_one_that_was_revoked_stays_so(t, fire, give, own_store):
+def test_a_revoked_grant_cannot_be_restored_in_the_store(t, fire, give, own_store):
     t.review.grants.revoke(give().grant_id)
     Attacker(own_store).set("grants", revoked_at=None)
     assert fire().status is PendingStatus.PENDING
@@ -350,7 +350,7 @@ def test_a_forged_one_covers_nothing(t, fire, own_store):
     assert fire().status is PendingStatus.PENDING
 
 
-def test_one_given_in_the_inbox_is_not_given_again_when_the_approval_is_used(t, fire, own_store):
+def test_using_an_inbox_approval_does_not_give_its_grant_again(t, fire, own_store):
     t.reviewer.keep(t.fire("citation_check", review=True, execute_fn=print))
     with Tract.open(url=own_store) as other:
         remote = RemotePending(t.review.inbox()[0], tract=other)
@@ -360,7 +360,7 @@ def test_one_given_in_the_inbox_is_not_given_again_when_the_approval_is_used(t, 
         True,
         True,
         False,
-    ]  # by the grant; as approved
+    ]  # first by the grant, then by the approval
     assert [grant.state for grant in t.review.grants.all()] == ["used up"]
 
 
@@ -372,16 +372,16 @@ def test_one_given_in_the_inbox_of_another_process_counts_here(t, fire, own_stor
     assert fire().status is PendingStatus.APPROVED
 
 
-# --- for whom
+# --- covered actors
 
 
 def fired_by(t, actor, n=0, **options):
-    """What becomes of an operation that somebody fires."""
+    """Fire an operation as an actor and return its pending."""
     return t.operations.fire("citation_check", {"n": n}, actor=actor, **options)
 
 
 def give_to(t, actor, scope="always", **arguments):
-    """A person's click about what somebody fired, that lets the like of it happen again."""
+    """Give a standing approval with a click of the user, for an operation fired by an actor."""
     pending = fired_by(t, actor, review=True)
     press(t, t.reviewer.show(pending), "approve", scope=scope, **arguments)
     return t.review.grants.all()[-1]
@@ -408,14 +408,14 @@ ASKED = (
         ("anybody", "anybody", set(ASKED)),
     ],
 )
-def test_a_grant_names_who_may_use_it(t, whom, words, covered):
+def test_a_grant_covers_only_the_named_actors(t, whom, words, covered):
     grant = give_to(t, "agent:a", **({} if whom is None else {"whom": whom}))
     assert (grant.whom, grant.state) == (words, "live")
     approved = {actor for actor in ASKED if fired_by(t, actor).status is PendingStatus.APPROVED}
     assert approved == covered
 
 
-def test_what_is_granted_to_a_person_is_not_granted_to_a_model(t, fire, give):
+def test_a_grant_for_the_user_does_not_cover_a_model(t, fire, give):
     give(1)
     assert fire(1).status is PendingStatus.APPROVED
     assert fired_by(t, "agent:a", 1).status is PendingStatus.PENDING
@@ -433,14 +433,14 @@ def test_a_changed_script_is_another_actor(t):
     assert ran == [("a", 0), ("a", 0)]
 
 
-def test_who_is_asked_about_is_told_for_whom_it_would_have_been_approved(t):
+def test_a_request_names_the_actor_that_an_existing_grant_covers(t):
     grant = give_to(t, "agent:a")
     told = f"The standing approval {grant.grant_id[:8]} covers it for agent:a, not for policy:x."
     assert told in fired_by(t, "policy:x").review_request().why
     assert "standing approval" not in fired_by(t, "policy:x", 2).review_request().why
 
 
-def test_a_call_that_is_refused_says_for_whom_it_would_have_been_approved(t):
+def test_a_refused_call_names_the_actor_that_the_grant_covers(t):
     add_writer(t, [])
     assert call(t, lambda ticket: click(ticket, "approve", scope="always")).success
     t.reviewer.channel = FakeChannel(reachable=False)
@@ -453,7 +453,7 @@ def test_a_call_that_is_refused_says_for_whom_it_would_have_been_approved(t):
     ("old", "new"),
     [('"whom":"this"', '"whom":"anybody"'), ('"actor":"agent:a"', '"actor":"agent:b"')],
 )
-def test_whom_it_is_for_is_signed(t, own_store, old, new):
+def test_the_actor_of_a_grant_is_signed(t, own_store, old, new):
     give_to(t, "agent:a")
     Attacker(own_store).rewrite("grants", "pattern_json", old, new)
     assert fired_by(t, "agent:b").status is PendingStatus.PENDING
@@ -461,14 +461,14 @@ def test_whom_it_is_for_is_signed(t, own_store, old, new):
 
 
 @pytest.mark.parametrize("arguments", [{"whom": "anybody"}, {"whom": "children", "scope": "once"}])
-def test_whom_goes_with_a_scope(t, arguments):
+def test_whom_is_refused_without_a_standing_scope(t, arguments):
     pending = t.fire("citation_check", review=True)
     with pytest.raises(GrantError, match="whom belong to a grant"):
         pending.approve(**arguments)
     assert pending.status is PendingStatus.PENDING
 
 
-def test_nothing_is_granted_to_whom_the_store_was_changed_to_name(t, own_store):
+def test_no_grant_is_given_if_the_actor_was_changed_in_the_store(t, own_store):
     t.reviewer.keep(fired_by(t, "agent:a", review=True))
     Attacker(own_store).set("pendings", actor="agent:b")
     with Tract.open(url=own_store) as other:
@@ -478,7 +478,7 @@ def test_nothing_is_granted_to_whom_the_store_was_changed_to_name(t, own_store):
         assert other.review.grants.all() == []
 
 
-def test_an_approval_that_was_left_for_a_cell_is_not_used_by_another_actor(t, own_store):
+def test_an_approval_for_a_cell_is_not_used_by_another_actor(t, own_store):
     t.reviewer.show(fired_by(t, "user", 3, execute_fn=print, review=True))
     with Tract.open(url=own_store) as elsewhere:
         RemotePending(elsewhere.review.inbox()[0], tract=elsewhere).approve()
@@ -489,7 +489,7 @@ def test_an_approval_that_was_left_for_a_cell_is_not_used_by_another_actor(t, ow
     assert t.reviewer.granted(mine) is True
 
 
-# --- what it does not look at
+# --- ignored fields
 
 
 def test_a_grant_says_which_fields_it_does_not_look_at(t, fire, give):
@@ -513,7 +513,7 @@ def counter(t):
     return lambda n=0: t.fire("tally", {"n": n}, review=True)
 
 
-def test_it_stands_for_the_action_that_was_chosen(t, counter):
+def test_a_grant_covers_the_chosen_action_and_its_arguments(t, counter):
     asked = counter()
     press(t, t.reviewer.show(asked), "count", by=5, **{TERMS: {"scope": "session", "uses": 2}})
     assert (asked.status, asked.fields["n"]) == (PendingStatus.APPROVED, 5)

@@ -1,4 +1,4 @@
-"""What a model is told of a pending: the schemas of unions, optionals, literals, lists and nested dicts."""
+"""Description of a pending for a model: schemas of unions, optionals, literals, lists and nested dicts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TYPES = {
 
 
 class Odd(BuiltinPending):
-    """A pending of a test."""
+    """A pending for tests."""
 
     name = "tool_result"
 
@@ -138,7 +138,7 @@ def test_titles_of_built_ins_are_words(tract):
     assert Odd({}, tract=tract, run=lambda fields: None).title == "Tool result"
 
 
-def test_a_policy_s_field_is_described_as_its_own_and_not_as_the_tool_s(tract):
+def test_describe_api_describes_fields_of_a_policy_and_not_of_its_tool(tract):
     text = tract.policies.propose("p", "annotate", {"target_hash": "HEAD", "priority": "skip"}).describe_api()
     assert "`reason: str` = `''`: The reason.\n" in text
     assert "`policy_name: str` = `'p'`: The policy." in text
@@ -161,7 +161,7 @@ def test_a_pending_is_printed_without_control_characters(tract, capsys):
 
 
 @pytest.mark.slow
-def test_what_is_known_of_an_operation_ends_with_it(spec):
+def test_the_class_of_an_operation_is_garbage_collected_with_its_tract(spec):
     with Tract.open() as tract:
         tract.register_operation(spec())
         pending = tract.fire("citation_check", {"urls": []}, review=True)

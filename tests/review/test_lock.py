@@ -1,4 +1,4 @@
-"""Recorded decisions: the file, the queue, and what a run without a person makes of them."""
+"""Recorded decisions: the file, the queue, and their use in headless runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def entry(**changes):
 # --- the file
 
 
-def test_it_is_written_and_read_back(tmp_path):
+def test_a_lock_file_round_trips(tmp_path):
     path = tmp_path / "tract.lock.json"
     entries = [
         entry(arguments={"reason": "zu früh", "b": [1, None]}),
@@ -62,7 +62,7 @@ def test_a_file_that_is_not_there_has_no_entries(tmp_path):
     assert read_lock(tmp_path / "tract.lock.json") == ()
 
 
-def test_its_text_depends_on_the_entries_only_and_a_queue_keeps_its_order():
+def test_the_lock_text_depends_only_on_entries_and_keeps_queue_order():
     first, second = entry(action="a"), entry(action="b")
     other = entry(title="aaa", identity="cd" * 32)
     assert lock_text([first, second, other]) == lock_text([other, first, second])
@@ -84,7 +84,7 @@ def test_its_text_depends_on_the_entries_only_and_a_queue_keeps_its_order():
     ('{"version": 1, "entries": [NaN]}', "NaN is not JSON"),
     ("[" * 200_000, "cannot be read as a lock file"),
 ])  # fmt: skip
-def test_what_is_no_lock_file_is_refused(tmp_path, text, why):
+def test_an_invalid_lock_file_is_refused(tmp_path, text, why):
     path = tmp_path / "tract.lock.json"
     path.write_text(text)
     with pytest.raises(LockFileError, match=why) as caught:
@@ -108,7 +108,7 @@ def test_an_entry_of_another_shape_is_refused(tmp_path, changes, why):
         read_lock(path)
 
 
-def test_bytes_that_are_no_text_and_a_folder_are_refused(tmp_path):
+def test_a_binary_file_and_a_folder_are_refused(tmp_path):
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "folder").mkdir()
     for name in ("bytes", "folder"):
@@ -116,7 +116,7 @@ def test_bytes_that_are_no_text_and_a_folder_are_refused(tmp_path):
             read_lock(tmp_path / name)
 
 
-def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch):
+def test_a_failed_write_leaves_the_lock_file_unchanged(tmp_path, monkeypatch):
     path = tmp_path / "tract.lock.json"
     write_lock(path, [entry()])
     before = path.read_bytes()
@@ -133,7 +133,7 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(tmp_path, monkeypatch):
         write_lock(tmp_path / "nowhere" / "tract.lock.json", [])
 
 
-def test_a_link_stays_a_link(tmp_path):
+def test_writing_through_a_symbolic_link_keeps_the_link(tmp_path):
     (tmp_path / "real").mkdir()
     link = tmp_path / "tract.lock.json"
     link.symlink_to(tmp_path / "real" / "lock.json")
@@ -163,7 +163,7 @@ def test_another_users_signature_does_not_verify(tmp_path):
 # --- merging
 
 
-def test_new_answers_take_the_place_of_those_about_the_same(tmp_path):
+def test_new_entries_replace_entries_of_the_same_identity(tmp_path):
     other, old = entry(identity="cd" * 32), entry(action="reject")
     new = [entry(), entry(action="go")]
     assert merged([old, other], new, project()) == [*new, other]
@@ -175,10 +175,10 @@ def test_recording_the_same_again_changes_nothing():
     assert merged([old], [entry(decided_at="2027-01-01T00:00:00.000000+00:00")], project()) == [old]
 
 
-def test_an_entry_that_does_not_verify_is_replaced_by_what_is_recorded_about_the_same():
+def test_a_new_entry_replaces_an_unverified_entry_of_the_same_identity():
     new = entry()
     assert merged([replace(new, signature="0" * 64)], [new], project()) == [new]
-    stranger = replace(entry(identity="cd" * 32), signature="0" * 64)  # a colleague's
+    stranger = replace(entry(identity="cd" * 32), signature="0" * 64)  # an entry of a colleague
     assert merged([stranger], [new], project()) == [stranger, new]
 
 
@@ -203,13 +203,13 @@ def test_entries_of_one_identity_are_used_one_after_the_other_and_once(lock):
     assert [recorded.take(IDENTITY) for _ in range(3)] == [first, second, None]
 
 
-def test_a_copy_of_an_entry_is_no_second_answer(lock):
+def test_a_copied_entry_is_not_a_second_decision(lock):
     recorded = lock(entry(), entry())
     assert recorded.take(IDENTITY) is not None
     assert recorded.take(IDENTITY) is None
 
 
-def test_what_was_used_stays_used_for_the_process(tmp_path):
+def test_a_used_entry_stays_used_in_the_process(tmp_path):
     path, used = tmp_path / "tract.lock.json", set()
     project(path).keep()
     write_lock(path, [entry()])
@@ -217,21 +217,21 @@ def test_what_was_used_stays_used_for_the_process(tmp_path):
     assert RecordedDecisions(path, Trust(), used).take(IDENTITY) is None
 
 
-def test_an_unusable_secret_is_said(lock, monkeypatch):
+def test_an_unusable_secret_raises_a_trust_error(lock, monkeypatch):
     recorded = lock(entry())
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", "nothing")
     with pytest.raises(TrustError, match="TRACT_JUPYTER_SECRET"):
         recorded.take(IDENTITY)
 
 
-# --- from a run with a person to one without
+# --- from a run with a user to a headless run
 
 
 CODE = "pending.fields['x'] = n\npending.approve()\n"
 
 
 class Runs:
-    """One notebook, run with a person and without, each time on a fresh store."""
+    """One notebook, run with a user and headless, each time on a fresh store."""
 
     def __init__(self, folder, spec):
         self.path = folder / "tract.lock.json"
@@ -259,7 +259,7 @@ class Runs:
         return tract.fire("deploy", fields, review=True, execute_fn=self.ran.append)
 
     def record(self, *answers, x=0, **changes):
-        """With a person, who answers each question in one or more rounds."""
+        """Run with a user who answers each request in one or more rounds."""
         with self.open(FakeChannel(), **changes) as tract:
             for rounds in answers:
                 pending = self.ask(tract, x=x)
@@ -298,7 +298,7 @@ def decisions(tract):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_recorded_decision_settles_what_is_asked(runs, way):
+def test_a_recorded_decision_settles_the_request(runs, way):
     runs.record([press("go", n=3)])
     with runs.headless() as tract:
         pending = runs.ask(tract)
@@ -326,13 +326,13 @@ def test_a_tool_of_an_operation_is_settled_too(runs):
         assert tract.tools.fire_deploy()["fields"]["x"] == 7
 
 
-def test_what_is_asked_twice_needs_two_answers(runs):
+def test_an_entry_settles_only_one_of_several_equal_requests(runs):
     runs.record([press("go", n=1)], [press("go", n=2)])
     with runs.headless() as tract:
         assert [tract.fire("deploy").fields["x"] for _ in range(3)] == [1, 2, 0]
 
 
-def test_what_code_changed_since_it_was_shown_is_looked_up_as_it_is_now(runs):
+def test_a_request_changed_after_display_is_looked_up_with_its_current_values(runs):
     runs.record([press("go", n=3)])
     with runs.headless() as tract:
         pending = runs.ask(tract, x=9)
@@ -352,14 +352,14 @@ def test_rounds_are_replayed(runs):
         assert len(runs.ran) == 1
 
 
-def test_edits_are_found_by_what_was_asked(runs):
+def test_an_approval_with_edits_is_found_by_the_original_values(runs):
     runs.record([press("approve", edits={"x": 4})])
     with runs.headless() as tract:
         pending = runs.ask(tract)
         tract.reviewer.decide_now(pending)
         assert pending.fields["x"] == 4
         with pytest.raises(NobodyToAskError):
-            tract.reviewer.decide_now(runs.ask(tract, x=4))  # nobody was asked about this
+            tract.reviewer.decide_now(runs.ask(tract, x=4))  # the user never saw this request
 
 
 def test_volatile_values_may_differ(runs):
@@ -430,7 +430,7 @@ def test_without_the_secret_it_refuses(runs, data_dir):
         tract.reviewer.decide_now(runs.ask(tract))
 
 
-def test_with_the_secret_of_the_environment_it_does_not(runs, data_dir, monkeypatch):
+def test_a_recorded_decision_counts_with_the_secret_from_the_environment(runs, data_dir, monkeypatch):
     runs.record([press("go", n=3)])
     secret = data_dir / "tract_jupyter" / "secret"
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", secret.read_bytes().hex())
@@ -440,7 +440,7 @@ def test_with_the_secret_of_the_environment_it_does_not(runs, data_dir, monkeypa
         assert len(runs.ran) == 1
 
 
-def test_a_damaged_file_stops_whatever_asks(runs):
+def test_a_damaged_lock_file_raises_for_every_request(runs):
     runs.path.write_text("{")
     with runs.headless() as tract:
         for way in WAYS.values():
@@ -450,7 +450,7 @@ def test_a_damaged_file_stops_whatever_asks(runs):
             assert pending.status == "pending"
 
 
-def test_showing_what_is_not_recorded_leaves_it_open_and_says_why(runs):
+def test_an_unrecorded_request_stays_open_with_a_note(runs):
     with runs.headless() as tract:
         pending = runs.ask(tract)
         tract.reviewer.show(pending)
@@ -482,7 +482,7 @@ def test_an_answer_that_does_not_fit_runs_nothing(runs, changes):
         assert (runs.ran, decisions(tract)) == ([], [])
 
 
-def test_where_recorded_decisions_do_not_count_it_is_asked(runs):
+def test_a_channel_that_ignores_recorded_decisions_asks_the_user(runs):
     runs.record([press("go", n=3)])
     with runs.open(FakeChannel(press("reject"))) as tract:
         tract.reviewer.channel.lock = RecordedDecisions(runs.path, Trust())
@@ -497,7 +497,7 @@ def test_where_recorded_decisions_do_not_count_it_is_asked(runs):
         tract.reviewer.decide_now(runs.ask(tract))
 
 
-def test_code_that_decides_what_was_recorded_of_it_changes_nothing(runs):
+def test_code_that_repeats_a_recorded_decision_changes_nothing(runs):
     runs.record([press("go", n=3)])
     with runs.headless() as tract:
         pending = runs.ask(tract)
@@ -529,7 +529,7 @@ def recordable(tract, **options):
     return recordable_decisions(tract.reviewer.ledger, project(), since=None, **options)
 
 
-def test_code_that_decides_what_was_asked_is_recorded_and_what_was_not_asked_is_not(runs):
+def test_a_decision_by_code_is_recorded_only_if_the_request_was_stored(runs):
     with runs.open(FakeChannel()) as tract:
         runs.ask(tract).approve()
         assert recordable(tract).entries == []
@@ -552,7 +552,7 @@ def test_an_action_s_own_arguments_are_recorded_whatever_their_names(tract, spec
     assert found.arguments == {"pattern": "x", "uses": 3}
 
 
-def test_what_no_person_decided_is_not_recorded(runs):
+def test_a_decision_not_made_by_the_user_is_not_recorded(runs):
     with runs.open(FakeChannel()) as tract:
         for decide in (
             lambda p: p.apply_decision({"action": "approve"}),
@@ -565,7 +565,7 @@ def test_what_no_person_decided_is_not_recorded(runs):
         assert recordable(tract) == ([], 0)
 
 
-def test_what_failed_or_is_not_signed_is_left_out(runs, data_dir):
+def test_failed_and_unsigned_decisions_are_not_recorded(runs, data_dir):
     with runs.open(FakeChannel()) as tract:
         pending = runs.ask(tract)
         tract.reviewer.keep(pending)
@@ -599,7 +599,7 @@ def test_activations_are_recorded_by_the_name_of_the_operation(tract, spec):
     assert {e.title for e in recordable(tract).entries} == {found.title}
 
 
-def test_only_what_was_decided_since_and_what_is_active(tract, spec):
+def test_only_recent_decisions_and_active_operations_are_recorded(tract, spec):
     old = tract.propose_operation(spec(name="old"))
     old.approve()
     tract.propose_operation(spec(name="gone")).reject()
@@ -611,7 +611,7 @@ def test_only_what_was_decided_since_and_what_is_active(tract, spec):
     assert len(recordable_decisions(ledger, project(), since=None, active={old.identity}).entries) == 2
 
 
-def test_what_is_active_now_is_recorded_as_it_was_approved_and_signed(tract, spec):
+def test_an_active_operation_is_recorded_with_its_signed_approval(tract, spec):
     first, second = (tract.propose_operation(spec(name="old"), actor=actor) for actor in ("user", "agent:1"))
     first.approve()
     second.reject("once is enough")

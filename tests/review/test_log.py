@@ -1,4 +1,4 @@
-"""The hook log: durable, bounded, queryable."""
+"""The hook log is durable, bounded and queryable."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_another_process_reads_it(tmp_path, spec):
     assert done.stdout.strip() == "('citation_check', 'guard', 'rejected')"
 
 
-def test_it_can_be_asked_for_parts(t):
+def test_the_hook_log_can_be_filtered(t):
     def fail(pending):
         raise ValueError("no such")
 
@@ -81,7 +81,7 @@ def test_the_oldest_go(t, bound):
     assert kept == fired[-len(kept) :]
 
 
-def test_it_is_bounded_too_where_many_processes_write_a_little(tmp_path, spec, bound):
+def test_the_hook_log_is_bounded_if_many_processes_write_a_little(tmp_path, spec, bound):
     with Tract.open(tmp_path / "t.db") as t:
         t.register_operation(spec(fields={}))
     for _ in range(15):
@@ -108,7 +108,7 @@ def test_one_tract_does_not_push_out_the_log_of_another(tmp_path, spec, bound):
 
 
 class Kept(list):
-    """A database, and the rows in it; every third time it is locked."""
+    """A database and its rows. Every third write finds it locked."""
 
     times = 0
 
@@ -125,14 +125,14 @@ class Kept(list):
 
 @pytest.fixture
 def impatient():
-    """Threads take turns as often as they can."""
+    """Make threads switch as often as possible."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
     sys.setswitchinterval(before)
 
 
-def test_what_another_thread_adds_meanwhile_is_not_lost(impatient):
+def test_entries_added_by_another_thread_during_a_flush_are_not_lost(impatient):
     kept = Kept()
     log = HookLog(kept, kept)
     adding = threading.Thread(
@@ -148,7 +148,7 @@ def test_what_another_thread_adds_meanwhile_is_not_lost(impatient):
     assert [row["pending_id"] for row in kept] == [str(n) for n in range(30_000)]
 
 
-def test_what_could_not_be_written_is_written_the_next_time(t, monkeypatch):
+def test_entries_of_a_failed_write_are_written_the_next_time(t, monkeypatch):
     log = t.hooks.bus.log
     real = log._rows.add
 

@@ -1,4 +1,4 @@
-"""A new channel is one async function: its answers can become standing approvals, and are recorded."""
+"""A new channel is one async function. Its answers can give standing approvals and are recorded."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def own_channels(monkeypatch):
 
 @pytest.fixture
 def chat(tmp_path, monkeypatch):
-    """The module of a channel that a package in one file adds."""
+    """The module of a one-file package that adds a channel."""
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "chat_channel.py").write_text(CHANNEL, encoding="utf-8")
     importlib.invalidate_caches()
@@ -95,7 +95,7 @@ def test_a_decision_over_it_is_recorded(t, chat):
     assert [(entry.action, entry.decided_by, left_out) for entry in entries] == [("reject", "ada", 0)]
 
 
-def test_without_the_decorator_it_decides_once_and_nothing_stands_or_is_recorded(t):
+def test_an_undeclared_channel_gives_no_grants_and_records_nothing(t):
     notes = []
 
     async def robot(request):
@@ -121,7 +121,7 @@ def test_no_channel_takes_the_name_of_a_rule_or_a_model(name):
     assert decision.personal_channels() == before
 
 
-def test_an_answer_that_nobody_waits_for_is_carried_out(t):
+def test_an_answer_is_carried_out_even_if_no_code_waits(t):
     replies = asyncio.Queue()
     seen = []
 
@@ -166,7 +166,7 @@ def test_a_decision_elsewhere_cancels_the_function(t):
     ],
     ids=["nothing", "an error", "an unknown action", "refused each time"],
 )
-def test_without_an_answer_the_waiting_code_is_told_and_the_request_stays_in_the_inbox(t, outcome, told):
+def test_without_an_answer_waiting_code_gets_an_error_and_the_request_stays_open(t, outcome, told):
     asked = []
 
     async def ask(request):
@@ -194,7 +194,7 @@ def test_code_of_an_event_loop_waits_for_it(t):
     assert (made.action, made.decided_by) == ("go", "ada")
 
 
-def test_to_show_a_request_does_not_fail_if_the_function_leaves_it_undecided(t):
+def test_showing_a_request_works_if_the_channel_makes_no_decision(t):
     left = threading.Event()
 
     async def ask(request):
@@ -202,7 +202,7 @@ def test_to_show_a_request_does_not_fail_if_the_function_leaves_it_undecided(t):
 
     class Late(AsyncChannel):
         def panel_may_answer(self, ticket, waited):
-            """Answer once the function has ended, the worst moment."""
+            """Answer after the function has ended, which is the worst moment."""
             assert left.wait(20)
             asyncio.run_coroutine_threadsafe(asyncio.sleep(0), self._loop).result(20)
             return super().panel_may_answer(ticket, waited)

@@ -1,4 +1,4 @@
-"""One inbox for a whole tree of tracts: what a child's calls need is asked at the top, and decided from anywhere."""
+"""One inbox for a tree of tracts: requests of children appear at the top and can be decided anywhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OUTPUT = {"content_type": "output", "text": "z"}
 
 @pytest.fixture
 def top(own_store):
-    """The tract at the top, where nobody can be asked at once."""
+    """The top tract, without a user who is available at once."""
     with Tract.open(url=own_store) as tract:
         tract.user("hello")
         tract.reviewer.channel = FakeChannel(reachable=False)
@@ -25,7 +25,7 @@ def top(own_store):
 
 @pytest.fixture
 def below(top):
-    """A child's child, whose model commits, and waits for leave."""
+    """A grandchild whose model calls commit and waits for approval."""
     child = top.session.spawn(top, purpose="look around")
     tract = top.session.spawn(child, purpose="look closer")
     tract.configure_llm(ScriptedClient(reply(None, call("commit", {"content": OUTPUT})), "Done."))
@@ -35,7 +35,7 @@ def below(top):
 
 @pytest.fixture
 def elsewhere(own_store):
-    """The same store, as another process has it."""
+    """The same store, opened like in another process."""
     with Tract.open(url=own_store) as tract:
         yield tract
 
@@ -61,14 +61,14 @@ def test_a_call_two_levels_down_is_decided_in_another_process(top, below, elsewh
     assert top.review.inbox() == []
 
 
-def test_a_reason_two_levels_down_is_told_to_the_model_that_asked(top, below, elsewhere):
+def test_a_rejection_reason_reaches_the_model_two_levels_down(top, below, elsewhere):
     the_question(elsewhere).reject("not today")
     below.chat(None)
     assert "not today" in next(m["content"] for m in below.compile().to_dicts() if m["role"] == "tool")
     assert texts(top) == ["hello"]
 
 
-def test_a_conversation_that_was_left_goes_on_in_another_process(own_store, top, below, elsewhere):
+def test_an_interrupted_conversation_continues_in_another_process(own_store, top, below, elsewhere):
     name = below.tract_id
     the_question(elsewhere).approve()
     top.close()
@@ -84,11 +84,11 @@ def _decided(tract):
     return {one.pending_id for one in tract.review.decisions()}
 
 
-def test_what_is_asked_of_two_children_is_two_questions(top):
+def test_equal_calls_of_two_children_are_two_requests(top):
     children = [top.session.spawn(top, purpose="look") for _ in range(2)]
     for child in children:
         child.executor.execute("commit", {"content": OUTPUT}, actor="agent")
-        child.executor.execute("commit", {"content": OUTPUT}, actor="agent")  # the same question once more
+        child.executor.execute("commit", {"content": OUTPUT}, actor="agent")  # the same request again
     assert len(top.review.inbox()) == 2
 
 
@@ -102,7 +102,7 @@ print("went on:", made)
 
 
 @pytest.mark.parametrize("answer", ["approve", "reject"])
-def test_a_paused_script_of_a_child_goes_on_in_the_child(own_store, top, answer):
+def test_a_paused_script_of_a_child_continues_in_the_child(own_store, top, answer):
     pytest.importorskip("pydantic_monty")
     child = top.session.spawn(top, purpose="look", granted="self")
     child.scripts.run(SCRIPT, backend="sandbox")
@@ -119,7 +119,7 @@ def test_a_paused_script_of_a_child_goes_on_in_the_child(own_store, top, answer)
         assert "by a script" not in texts(again)
 
 
-def test_a_paused_script_that_was_made_one_of_another_tract_does_not_go_on(own_store, top):
+def test_a_paused_script_reassigned_to_another_tract_does_not_continue(own_store, top):
     pytest.importorskip("pydantic_monty")
     child = top.session.spawn(top, purpose="look")
     child.scripts.run(SCRIPT, backend="sandbox")
@@ -133,7 +133,7 @@ def test_a_paused_script_that_was_made_one_of_another_tract_does_not_go_on(own_s
         assert texts(again) == ["hello"]
 
 
-def test_a_paused_script_whose_tract_is_gone_can_be_turned_down(own_store, top):
+def test_a_paused_script_of_a_deleted_tract_can_be_rejected(own_store, top):
     pytest.importorskip("pydantic_monty")
     agent = top.beside(top.tract_id, "try", "look", granted=get_profile("full"), actor="agent:try")
     agent.scripts.run(SCRIPT, backend="sandbox")

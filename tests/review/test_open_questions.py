@@ -1,4 +1,4 @@
-"""What is open is in the inbox, once, whoever asked for it and however often."""
+"""An open request is in the inbox once, for any caller and any number of calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tract_jupyter.toolkit import Permission
 
 @pytest.fixture
 def fire(tract, spec):
-    """Fires the example operation; keyword arguments are options of `fire`."""
+    """Fire the example operation. Keyword arguments are options of `fire`."""
     tract.register_operation(spec(unhandled="ask"))
 
     def fire(number=1, **options):
@@ -25,7 +25,7 @@ def waiting(tract):
     return [stored.pending_id for stored in tract.review.inbox()]
 
 
-def test_what_code_fires_for_review_is_in_the_inbox_until_it_is_decided(tract, fire):
+def test_an_operation_fired_for_review_is_in_the_inbox_until_it_is_decided(tract, fire):
     pending = fire(review=True)
     assert waiting(tract) == [pending.pending_id]
     assert tract.operations.rebuild(tract.review.inbox()[0]).fields == pending.fields
@@ -33,21 +33,21 @@ def test_what_code_fires_for_review_is_in_the_inbox_until_it_is_decided(tract, f
     assert (pending.status, waiting(tract)) == ("approved", [])
 
 
-def test_a_proposal_of_an_operation_is_too(tract, spec):
+def test_a_proposed_operation_is_in_the_inbox_until_it_is_decided(tract, spec):
     pending = tract.propose_operation(spec())
     assert waiting(tract) == [pending.pending_id]
     pending.approve()
     assert waiting(tract) == []
 
 
-def test_of_a_class_that_was_made_for_a_trial_nothing_is_kept(tract, spec):
+def test_a_pending_of_an_inactive_class_is_not_in_the_inbox(tract, spec):
     made = tract.register_operation(spec(), review=True)
     made(tract=tract, fields={"urls": []})
     assert waiting(tract) == []
 
 
 @pytest.mark.parametrize("review", [False, True])
-def test_asked_again_it_is_the_open_one(tract, fire, review):
+def test_firing_again_returns_the_open_pending(tract, fire, review):
     first = fire(review=review)
     assert fire(review=review) is first
     assert waiting(tract) == [first.pending_id]
@@ -63,13 +63,13 @@ def test_asked_again_it_is_shown_again(tract, fire):
     assert tract.reviewer.channel.forgotten == [first.pending_id]
 
 
-def test_what_a_handler_left_open_is_not_asked_twice(tract, fire):
+def test_an_operation_left_open_by_a_handler_is_requested_only_once(tract, fire):
     tract.on("citation_check", lambda p: None)
     assert fire() is fire()
     assert len(waiting(tract)) == 1
 
 
-def test_what_is_decided_is_asked_anew(tract, fire):
+def test_a_decided_operation_is_requested_again(tract, fire):
     first = fire(review=True)
     first.reject("no")
     second = fire(review=True)
@@ -86,7 +86,7 @@ def test_a_question_that_was_changed_is_another_one(tract, fire):
 @pytest.mark.parametrize(
     "options", [{"execute_fn": print}, {"timeout": 60, "on_timeout": "deny"}], ids=["function", "time"]
 )
-def test_a_function_or_a_time_of_its_own_makes_it_another_one(tract, fire, options):
+def test_a_pending_with_its_own_function_or_timeout_is_not_reused(tract, fire, options):
     assert fire(review=True, **options) is not fire(review=True, **options)
     assert len(waiting(tract)) == 2
 
@@ -103,13 +103,13 @@ def test_a_built_in_operation_that_is_proposed_again_is_the_open_one(tract):
     assert len(waiting(tract)) == 4
 
 
-def test_with_a_function_of_the_caller_s_it_is_another_one(tract):
+def test_a_proposal_with_a_callers_function_is_not_reused(tract):
     tract.user("many words " * 50)
     proposed = [tract.propose_compress(summarizer=lambda *_: "few") for _ in range(2)]
     assert waiting(tract) == [pending.pending_id for pending in proposed]
 
 
-def test_what_is_done_at_once_asks_nobody_and_stays_one_question(tract):
+def test_an_immediate_call_adds_no_request_to_an_open_proposal(tract):
     tract.user("many words " * 50)
     open_one = tract.propose_compress(content="few")
     tract.on("compress", lambda p: p.approve())
@@ -117,13 +117,13 @@ def test_what_is_done_at_once_asks_nobody_and_stays_one_question(tract):
     assert (open_one.status, waiting(tract)) == ("pending", [open_one.pending_id])
 
 
-def test_each_asker_has_a_question_of_his_own(tract, spec):
+def test_requests_of_different_actors_are_separate(tract, spec):
     first = tract.propose_operation(spec())
     assert tract.propose_operation(spec()) is first
     assert tract.propose_operation(spec(), actor="agent:1") is not first
 
 
-def test_a_proposal_of_what_is_active_is_answered_so(tract, spec):
+def test_proposing_an_active_version_is_refused(tract, spec):
     tract.register_operation(spec())
     for actor in ("user", "agent:1"):
         with pytest.raises(SpecError, match="this version of operation .* is already active"):
@@ -131,11 +131,11 @@ def test_a_proposal_of_what_is_active_is_answered_so(tract, spec):
     assert waiting(tract) == []
 
 
-# --- what is called, and left open
+# --- calls that are left open
 
 
 def left_open(act):
-    """The pending that something leaves open."""
+    """Return the pending that a call leaves open."""
     with pytest.raises(UndecidedError) as caught:
         act()
     return caught.value.pending
@@ -153,7 +153,7 @@ CALLS = {
 
 @pytest.fixture
 def colliding(tract):
-    """Two branches that changed the same message."""
+    """A tract with two branches that changed the same message."""
     said = tract.user("many words " * 50).commit_hash
     for branch, text in (("side", "there"), ("main", "here")):
         if branch == "side":
@@ -164,28 +164,28 @@ def colliding(tract):
 
 
 @pytest.mark.parametrize("operation", CALLS)
-def test_what_a_handler_leaves_open_each_time_is_open_once(colliding, operation):
+def test_repeated_calls_left_open_by_a_handler_share_one_request(colliding, operation):
     colliding.on(operation, lambda pending: None)
     first = left_open(lambda: CALLS[operation](colliding))
     assert left_open(lambda: CALLS[operation](colliding)) is first
     assert waiting(colliding) == [first.pending_id]
 
 
-def test_a_policy_s_call_that_a_person_is_asked_about_is_asked_once(tract):
+def test_a_policy_call_that_needs_approval_is_requested_once(tract):
     tract.executor.permission = lambda *_: Permission.ASK
     first = left_open(lambda: CALLS["policy"](tract))
     assert left_open(lambda: CALLS["policy"](tract)) is first
     assert waiting(tract) == [first.pending_id]
 
 
-def test_with_a_function_it_is_asked_each_time(colliding):
+def test_a_call_with_a_callers_function_makes_a_request_each_time(colliding):
     colliding.on("compress", lambda pending: None)
     for _ in range(2):
         left_open(lambda: colliding.compress(summarizer=lambda *_: "few"))
     assert len(waiting(colliding)) == 2
 
 
-def test_where_a_guard_is_not_approved_here_it_is_asked_once_too(tract, fire):
+def test_an_operation_with_a_lost_guard_is_requested_once(tract, fire):
     tract.hooks.save_handler("citation_check", "guard", "pending.pass_through()")
     tract.hooks.saved.revoke("citation_check", "guard")
     first = fire()
@@ -194,7 +194,7 @@ def test_where_a_guard_is_not_approved_here_it_is_asked_once_too(tract, fire):
     assert waiting(tract) == [first.pending_id]
 
 
-# --- of another process
+# --- requests of another process
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ ASKED = {
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_what_another_process_left_in_the_inbox_is_the_open_one(one, other, asked):
+def test_an_open_request_of_another_process_is_reused(one, other, asked):
     first, second = ASKED[asked](one), ASKED[asked](other)
     assert first is not second
     assert waiting(other) == [second.pending_id] == [first.pending_id]
@@ -233,21 +233,21 @@ def test_what_another_process_left_in_the_inbox_is_the_open_one(one, other, aske
     assert (second.status, waiting(other)) == ("rejected", [])
 
 
-def test_what_a_process_waits_for_is_its_own_question(one, other):
+def test_a_request_that_another_process_waits_for_is_not_reused(one, other):
     first = ASKED["fire"](one)
     one.reviewer.ledger.wait(first.pending_id, 60)
     second = ASKED["fire"](other)
     assert sorted(waiting(other)) == sorted([first.pending_id, second.pending_id])
 
 
-def test_what_is_on_display_here_already_is_shown_anew_where_it_is_asked_again(one, other):
+def test_a_repeated_request_replaces_its_earlier_panel(one, other):
     ASKED["compress"](one)
     other.reviewer.channel = channel = FakeChannel()
     in_the_inbox = other.reviewer.show_again(other.operations.rebuild(other.review.inbox()[0]))
     pending = ASKED["compress"](other)
     ticket = other.reviewer.show(pending)
     assert channel.forgotten[-1] == pending.pending_id == in_the_inbox.pending.pending_id
-    click(in_the_inbox, "reject")  # the panel of before counts too
+    click(in_the_inbox, "reject")  # the earlier panel still works
     channel.run_due()
     channel.look()
     assert (ticket.status, waiting(one)) == ("rejected", [])

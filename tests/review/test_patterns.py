@@ -1,4 +1,4 @@
-"""Which values a standing approval covers."""
+"""The values that a standing approval covers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_the_star_alone_covers_anything(value):
         ({"a": 1}, {"a": 1}, True), ({"a": 1}, {"a": 1.0}, False), ("DATA/*", "data/a", False),
     ],
 )  # fmt: skip
-def test_what_is_covered(pattern, value, covered):
+def test_a_pattern_covers_the_expected_values(pattern, value, covered):
     assert allows(pattern, value) is covered
 
 
@@ -68,7 +68,7 @@ REGEX = {"**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 @given(PATTERNS.filter(lambda p: p != "*"), VALUES.filter(lambda v: ".." not in v))
-def test_a_pattern_means_what_its_regular_expression_means(pattern, value):
+def test_a_pattern_matches_like_its_regular_expression(pattern, value):
     parts = re.split(r"(\*\*|\*|\?)", pattern)
     expression = "".join(REGEX.get(part) or re.escape(part) for part in parts)
     assert allows(pattern, value) is bool(re.fullmatch(expression, value, re.DOTALL))
@@ -109,13 +109,13 @@ DISTINCT = [
 
 
 @given(st.sampled_from(DISTINCT), st.sampled_from(DISTINCT))
-def test_exact_values_are_told_apart_by_type(one, other):
+def test_exact_values_are_distinguished_by_type(one, other):
     is_same = type(one) is type(other) and repr(one) == repr(other)
     assert covers({}, {"x": one}, {"x": other}) is is_same
     assert allows([one], other) is is_same
 
 
-def test_what_the_pattern_does_not_name_must_be_equal():
+def test_values_without_a_pattern_must_be_equal():
     approved = {"path": "data/a", "mode": "r"}
     assert covers({"path": "data/*"}, approved, {"path": "data/b", "mode": "r"})
     assert not covers({"path": "data/*"}, approved, {"path": "data/b", "mode": "w"})

@@ -1,4 +1,4 @@
-"""What every pending does: decisions by Python, by dict, by tool call; failing and trying again."""
+"""Common behavior of pendings: decisions by Python, dict and tool call; failures and retries."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tract_jupyter.review import Pending
 
 @pytest.fixture
 def fire(tract, spec):
-    """Fires an operation without fields whose action `verify` has this code."""
+    """Fire an operation without fields. Its action `verify` has the given code."""
 
     def make(code: str = "pending.approve()", **options):
         if "citation_check" in tract.operations.registry.operation_names:
@@ -54,14 +54,14 @@ def test_the_same_decision_four_ways(fire):
         ({"action": "approve", "args": {"x": 1}}, ParameterError, "'x' is unknown. It takes edits"),
     ],
 )
-def test_a_decision_that_is_none_is_refused_and_leaves_it_open(fire, decision, error, words):
+def test_an_invalid_decision_is_refused_and_the_pending_stays_open(fire, decision, error, words):
     pending = fire()
     with pytest.raises(error, match=words):
         pending.apply_decision(decision)
     assert pending.status is PendingStatus.PENDING
 
 
-def test_an_action_that_raises_ends_failed_keeps_the_error_and_can_be_retried(fire):
+def test_an_action_that_raises_is_failed_with_its_error_and_can_be_retried(fire):
     pending = fire("attempts = globals().setdefault('attempts', [])\nattempts.append(1)\n"
                    "if len(attempts) == 1:\n    raise OSError('the net is down')\npending.approve()")  # fmt: skip
     with pytest.raises(OSError, match="net is down") as caught:
@@ -84,7 +84,7 @@ def test_a_failed_one_can_be_rejected(fire):
     assert pending.status is PendingStatus.REJECTED
 
 
-def test_approving_fails_with_what_it_runs_and_can_be_retried(fire):
+def test_an_approval_fails_with_execute_fn_and_can_be_retried(fire):
     outcomes = iter([RuntimeError("first"), "second"])
 
     def execute(pending):
@@ -134,14 +134,14 @@ def test_an_error_with_a_lone_surrogate_can_be_stored(fire):
     assert pending.error.encode() == b"ValueError: \\ud800"
 
 
-def test_an_error_moves_no_cursor_where_the_pending_is_displayed(fire):
+def test_control_characters_of_an_error_are_escaped_in_the_repr(fire):
     pending = fire("raise ValueError('\\x1b[2J gone \\u202e')")
     with pytest.raises(ValueError, match="gone"):
         pending.verify()
     assert "ValueError: \ufffd[2J gone \ufffd" in repr(pending)
 
 
-def test_what_an_action_returns_is_the_result(fire):
+def test_the_return_value_of_an_action_is_the_result(fire):
     pending = fire("return 42")
     assert pending.verify() == 42
     assert (pending.result, pending.status) == (42, "pending")

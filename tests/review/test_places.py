@@ -1,4 +1,4 @@
-"""Routing: places, names, and what the log says of it."""
+"""Routing to handlers: places, names and the hook log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_before_after_and_at(t):
         ({"at": 2}, "places 0 to 1"), ({"at": -1}, "places 0 to 1"), ({"at": True}, "places"), ({"at": "0"}, "places"),
     ],
 )  # fmt: skip
-def test_a_place_that_is_none(t, place, words):
+def test_an_invalid_place_for_a_handler_is_refused(t, place, words):
     t.on("outer", lambda p: None, name="a")
     with pytest.raises(OperationError, match=words):
         t.on("outer", lambda p: None, **place)
@@ -52,23 +52,23 @@ def test_a_name_that_cannot_be_stored_on_every_database(t, name):
         t.on("outer", lambda p: None, name=name)
 
 
-# --- what is logged
+# --- the log
 
 
-def test_what_was_skipped_for_running_already_is_logged(t):
+def test_a_handler_skipped_because_it_is_running_is_logged(t):
     t.on("outer", lambda p: (t.fire("outer") if len(t.hooks.log()) < 5 else None, p.approve()), name="again")
     t.fire("outer")
     assert ("outer", "again", "skipped") in outcomes(t)
 
 
-def test_what_nobody_decided_is_logged_and_waits_in_the_inbox(t):
+def test_an_undecided_operation_is_logged_and_waits_in_the_inbox(t):
     t.on("outer", lambda p: None, name="a")
     pending = t.fire("outer")
     assert outcomes(t) == [("outer", "a", "undecided"), ("outer", "", "unresolved")]
     assert [stored.pending_id for stored in t.review.inbox()] == [pending.pending_id]
 
 
-def test_what_one_left_open_is_not_approved_because_the_next_passed_it_on(t):
+def test_an_operation_left_open_is_not_approved_by_a_later_pass_through(t):
     t.on("outer", lambda p: None, name="waits")
     t.on("outer", lambda p: p.pass_through(), name="passes")
     assert (t.fire("outer").status, len(t.review.inbox())) == ("pending", 1)

@@ -1,4 +1,4 @@
-"""Recorded decisions count in their project and for their notebook, and nowhere else."""
+"""Recorded decisions count only in their project and notebook."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def made_entry(project, notebook="book.ipynb", **changes):
 
 @pytest.fixture
 def recorded(tmp_path):
-    """A project with a notebook, and what was recorded in that."""
+    """A project with a notebook and a decision recorded in the notebook."""
     folder = tmp_path / "mine"
     book(folder / "book.ipynb", "%load_ext tract_jupyter", CELL)
     project = Project.load_or_create(folder / LOCK_FILE, Trust())
@@ -52,7 +52,7 @@ def recorded(tmp_path):
 
 
 def decided(folder, cell=CELL):
-    """Why nothing is decided in a folder; empty if it is."""
+    """Return the reason for no decision in a folder, or an empty text if there is one."""
     recorded = RecordedDecisions(folder / LOCK_FILE, Trust(), cell=lambda: cell)
     if recorded.take(IDENTITY) is not None:
         return ""
@@ -63,14 +63,14 @@ def decided(folder, cell=CELL):
     return recorded.why_not(Asked())
 
 
-def test_it_decides_in_its_notebook(recorded):
+def test_a_recorded_decision_counts_in_its_notebook(recorded):
     assert decided(recorded) == ""
     assert decided(recorded, f"\n{CELL}\n") == ""
-    assert decided(recorded, "") == ""  # where the cell is not known, the notebook is all there is
+    assert decided(recorded, "") == ""  # if the cell is unknown, only the notebook counts
 
 
 @pytest.mark.parametrize("how", ["moved", "copied"])
-def test_a_project_that_is_moved_or_copied_as_a_whole_is_the_same(recorded, tmp_path, how):
+def test_recorded_decisions_count_in_a_moved_or_copied_project(recorded, tmp_path, how):
     there = tmp_path / "elsewhere" / "it"
     (shutil.move if how == "moved" else shutil.copytree)(recorded, there)
     assert decided(there) == ""
@@ -85,7 +85,7 @@ def test_a_lock_file_alone_decides_nothing_beside_other_notebooks(recorded, tmp_
     )
 
 
-def test_neither_does_it_in_another_project(recorded, tmp_path):
+def test_a_recorded_decision_does_not_count_in_another_project(recorded, tmp_path):
     folder = tmp_path / "theirs"
     book(folder / "book.ipynb", CELL)
     Project.load_or_create(folder / LOCK_FILE, Trust()).keep()
@@ -97,7 +97,7 @@ def test_neither_does_it_in_another_project(recorded, tmp_path):
     assert "is not signed with your secret, or was changed" in decided(folder)
 
 
-def test_nor_for_another_notebook_of_its_folder(recorded):
+def test_a_recorded_decision_does_not_count_for_another_notebook(recorded):
     book(recorded / "other.ipynb", "p = %tract_fire deploy   x=3")
     why = "was recorded in the notebook book.ipynb, which does not have the asking cell"
     assert why in decided(recorded, "p = %tract_fire deploy   x=3")
@@ -118,7 +118,7 @@ def test_a_notebook_that_cannot_be_read_has_no_cell(recorded):
         assert "which does not have the asking cell" in decided(recorded)
 
 
-def test_where_the_notebook_was_not_known_it_counts_in_all_of_the_project(recorded, tmp_path):
+def test_a_decision_without_a_notebook_counts_in_the_whole_project(recorded, tmp_path):
     project = Project.of(recorded / LOCK_FILE, Trust())
     write_lock(recorded / LOCK_FILE, [made_entry(project, notebook="")])
     assert decided(recorded, "something else") == ""
@@ -127,7 +127,7 @@ def test_where_the_notebook_was_not_known_it_counts_in_all_of_the_project(record
     assert "this folder lacks" in decided(tmp_path / "theirs")
 
 
-def test_a_link_to_the_file_is_no_copy(recorded, tmp_path):
+def test_a_symbolic_link_to_the_lock_file_counts_like_the_file(recorded, tmp_path):
     (tmp_path / LOCK_FILE).symlink_to(recorded / LOCK_FILE)
     assert decided(tmp_path) == ""
 
@@ -145,7 +145,7 @@ def test_a_damaged_id_is_an_error_and_nothing_is_written(recorded, text):
 def test_an_id_is_made_once(tmp_path):
     lock = tmp_path / LOCK_FILE
     first, second = Project.load_or_create(lock, Trust()), Project.load_or_create(lock, Trust())
-    assert list(tmp_path.iterdir()) == []  # only recording writes it
+    assert list(tmp_path.iterdir()) == []  # only recording writes the file
     first.keep()
     first.keep()
     with pytest.raises(LockFileError, match="another process has just created"):
@@ -156,7 +156,7 @@ def test_an_id_is_made_once(tmp_path):
 def test_an_id_that_cannot_be_written_whole_leaves_nothing_behind(tmp_path):
     project = Project.load_or_create(tmp_path / LOCK_FILE, Trust())
     size = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, size[1]))  # as on a full disk
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, size[1]))  # like a full disk
     try:
         with pytest.raises(LockFileError, match="cannot be written.*nothing was changed"):
             project.keep()

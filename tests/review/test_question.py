@@ -1,4 +1,4 @@
-"""The frozen question: computed once, again when the fields change, and anew where the gate decides."""
+"""The frozen question: computed once, and again when the fields change and when the gate decides."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fired(t):
     return t.fire("deploy", {"n": [1]}, review=True)
 
 
-def test_it_stays_the_same_value_while_the_fields_do(fired):
+def test_the_question_is_cached_while_the_fields_are_unchanged(fired):
     assert fired.question is fired.question
     assert fired.question.fingerprint == fired.fingerprint
     assert fired.question.identity == fired.identity
@@ -40,7 +40,7 @@ def test_a_change_within_a_field_makes_another_one(fired):
     assert fired.question == before
 
 
-def test_what_was_shown_and_changed_within_since_is_not_approved(fired):
+def test_a_nested_field_changed_after_display_prevents_approval(fired):
     shown = fired.question.fingerprint
     fired.fields["n"].append(2)
     with (
@@ -52,7 +52,7 @@ def test_what_was_shown_and_changed_within_since_is_not_approved(fired):
 
 
 def test_the_gate_believes_nothing_that_was_computed_before(fired):
-    """The definition is no field: what is remembered of the question does not tell that it changed."""
+    """The definition is not a field, so the cached question does not show that it changed."""
     shown = fired.question.fingerprint
     fired.spec_hash = "0" * 64
     assert fired.question.fingerprint == shown
@@ -63,8 +63,8 @@ def test_the_gate_believes_nothing_that_was_computed_before(fired):
         fired.approve()
 
 
-def test_what_is_activated_is_read_from_the_text_that_was_approved(t):
-    """A spec that somebody was handed, and changes, is a copy."""
+def test_the_activated_spec_is_read_from_the_approved_text(t):
+    """The property `spec` returns a copy, so changes to it have no effect."""
     pending = t.propose_operation(SPEC)
     shown = pending.question
     pending.spec.actions["go"] = ActionDef("go", "", {}, "pending.reject()")

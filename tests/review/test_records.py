@@ -1,4 +1,4 @@
-"""What the rows of asking say, on SQLite and on PostgreSQL."""
+"""The rows of requests in the ledger, on SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def ask(any_tract, spec):
     return make
 
 
-def test_what_changed_is_told_by_one_query(ledger, ask):
+def test_changed_pendings_are_found_with_one_query(ledger, ask):
     untouched, approved, failed, rejected = map(ask, range(4))
     seen = {pending.pending_id: pending.rounds for pending in (untouched, approved, failed, rejected)}
     approved.approve()
     with pytest.raises(ZeroDivisionError):
         failed.verify()
     rejected.reject("no")
-    assert failed.status.is_open  # but decided about once
+    assert failed.status.is_open  # but it has one decision
     seen["never stored"] = 0
     with counted() as queries:
         changed = ledger.changed(seen)
@@ -47,13 +47,13 @@ def test_an_origin_that_can_be_no_process_has_not_ended(pid):
     assert not has_ended(f"{host}:{pid}:ab")
 
 
-def test_nothing_on_display_asks_nothing(ledger):
+def test_changed_makes_no_query_without_displayed_requests(ledger):
     with counted() as queries:
         assert ledger.changed({}) == []
     assert queries == []
 
 
-def test_of_the_same_identity_one_waits_until_it_is_decided(any_tract, ledger, ask):
+def test_an_equal_request_is_waiting_until_it_is_decided(any_tract, ledger, ask):
     waiting = ask(1)
     again = any_tract.fire("note", {"x": 1}, review=True)
     other = any_tract.fire("note", {"x": 2}, review=True)
@@ -65,7 +65,7 @@ def test_of_the_same_identity_one_waits_until_it_is_decided(any_tract, ledger, a
     assert not ledger.needs_asking(again)
 
 
-def test_what_failed_is_left_to_decide_and_not_asked_about_twice(any_tract, ledger, ask):
+def test_a_failed_request_stays_open_and_is_not_requested_again(any_tract, ledger, ask):
     with pytest.raises(ZeroDivisionError):
         ask(1).verify()
     again = any_tract.fire("note", {"x": 1}, review=True)

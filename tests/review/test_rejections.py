@@ -1,4 +1,4 @@
-"""Why something was turned down reaches the context."""
+"""The reason of a rejection reaches the context."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_reason_is_committed_so_that_the_model_learns_it(tract, pending):
         lambda p: p.execute_tool("reject", {"reason": "no"}),
     ],
 )
-def test_however_it_was_turned_down(tract, pending, decide):
+def test_rejections_by_python_dict_and_tool_call_reach_the_context(tract, pending, decide):
     decide(pending)
     assert context(tract) == [("user", "I rejected 'citation_check': no")]
 
@@ -73,7 +73,7 @@ def test_the_reason_goes_to_the_branch_that_asked(tract, spec):
     assert [text for _, text in context(tract)][1:] == ["the question"]
 
 
-def test_also_from_another_process(own_store, spec):
+def test_a_rejection_in_another_process_reaches_the_asking_branch(own_store, spec):
     with opened(own_store) as asking:
         asking.register_operation(spec(fields={}))
         asking.user("begin")
@@ -88,7 +88,7 @@ def test_also_from_another_process(own_store, spec):
         assert "not so" in str(context(other))
 
 
-def test_of_a_branch_that_is_gone_nothing_is_said(tract, spec):
+def test_a_rejection_for_a_deleted_branch_adds_no_message(tract, spec):
     tract.register_operation(spec(fields={}))
     tract.user("begin")
     tract.branch("topic")
@@ -112,13 +112,13 @@ def test_a_reason_voids_no_other_proposal(tract, spec):
     ]
 
 
-def test_without_a_reason_or_by_approval_nothing_is_said(tract, pending):
+def test_an_approval_or_a_rejection_without_a_reason_adds_no_message(tract, pending):
     pending.reject()
     tract.fire("citation_check", review=True).approve()
     assert context(tract) == []
 
 
-# --- who is not a person: their reasons reach whoever asked, or were told when they were given
+# --- rejections that are not by the user: the reason reaches the caller, or was already reported
 
 
 def by_a_handler(tract, tmp_path):
@@ -162,14 +162,14 @@ def by_nobody(tract, tmp_path):
         (by_nobody, "automatic", "nobody"),
     ],
 )
-def test_only_what_a_person_says_is_told_to_the_context(tract, pending, tmp_path, decide, channel, by):
+def test_only_rejections_by_the_user_reach_the_context(tract, pending, tmp_path, decide, channel, by):
     decided = decide(tract, tmp_path)
     assert (decided.decision.channel, decided.decision.decided_by) == (channel, by)
     assert (decided.status, decided.rejection_reason) == ("rejected", "no")
     assert [text for _, text in context(tract) if "I rejected" in text] == []
 
 
-def test_a_call_is_not_parted_from_its_answer_and_the_reason_told_once(tract):
+def test_a_rejected_call_keeps_its_result_and_gives_the_reason_once(tract):
     tract.user("write it down")
     tract.assistant("", tool_calls=[{"id": "a", "name": "branch", "arguments": {"name": "notes"}}])
     tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="not on a branch"))
@@ -181,7 +181,7 @@ def test_a_call_is_not_parted_from_its_answer_and_the_reason_told_once(tract):
 
 
 @pytest.mark.parametrize(("actor", "said"), [("agent:1", 0), ("user", 1)])
-def test_of_an_operation_that_a_model_called_the_answer_tells_it(tract, spec, actor, said):
+def test_a_rejected_model_call_reports_the_reason_only_in_its_result(tract, spec, actor, said):
     tract.register_operation(spec(fields={}, unhandled="ask"))
     tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="not now"))
     result = tract.executor.execute("fire_citation_check", {}, actor=actor)
@@ -189,7 +189,7 @@ def test_of_an_operation_that_a_model_called_the_answer_tells_it(tract, spec, ac
     assert str(context(tract)).count("not now") == said
 
 
-def test_it_can_be_turned_off(tract, pending):
+def test_reporting_rejections_can_be_turned_off(tract, pending):
     tract.review.tells_rejections = False
     pending.reject("no")
     assert context(tract) == []

@@ -1,4 +1,4 @@
-"""What another process shows of what this one asked: only what was asked, and edits that fit."""
+"""Requests of this process in another process: the display, decisions and valid edits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("no_waiting")
 
 @pytest.fixture
 def ticket(first, ran):
-    """Asked by the first process, which has to carry it out."""
+    """A request of the first process. Only the first process can run it."""
     return first.reviewer.show(
         first.fire("citation_check", review=True, execute_fn=lambda p: ran.append(p.fields["n"]))
     )
@@ -44,7 +44,7 @@ DOUBT = "Another user made this request, or it has changed in the store"
         ("actor", "user", "root"),
     ],
 )
-def test_what_was_changed_is_shown_with_a_warning_and_cannot_be_approved(
+def test_a_request_changed_in_the_store_has_a_warning_and_cannot_be_approved(
     first, second, ticket, ran, own_store, column, old, new
 ):
     Attacker(own_store).rewrite("pendings", column, old, new)
@@ -59,12 +59,12 @@ def test_what_was_changed_is_shown_with_a_warning_and_cannot_be_approved(
     assert ran == [0]
 
 
-def test_what_was_asked_under_another_id_is_not_what_was_asked(first, second, ticket, own_store):
+def test_a_request_with_a_changed_id_has_a_warning(first, second, ticket, own_store):
     Attacker(own_store).set("pendings", pending_id="f" * 16)
     assert DOUBT in in_the_inbox_of(second).request.why
 
 
-def test_what_was_changed_can_be_turned_down_anywhere(first, second, ticket, own_store):
+def test_a_changed_request_can_be_rejected_in_any_process(first, second, ticket, own_store):
     Attacker(own_store).rewrite("pendings", "request_json", "+= 1", "+= 2")
     press(second, in_the_inbox_of(second), "reject", reason="odd")
     first.reviewer.channel.look()
@@ -80,22 +80,20 @@ def test_a_rebuilt_one_says_that_its_values_were_changed(first, second, own_stor
         assert DOUBT in in_the_inbox_of(third).request.why
 
 
-def test_showing_what_was_changed_does_not_vouch_for_it(first, second, ticket, own_store):
+def test_displaying_a_changed_request_does_not_sign_it(first, second, ticket, own_store):
     Attacker(own_store).rewrite("pendings", "fields_json", '{"n":0}', '{"n":666}')
     in_the_inbox_of(second)
     assert DOUBT in in_the_inbox_of(second).request.why
 
 
-def test_showing_what_was_changed_in_the_process_that_asked_does_not_vouch_for_it_either(
-    first, second, own_store
-):
+def test_displaying_a_changed_request_in_the_asking_process_does_not_sign_it(first, second, own_store):
     first.reviewer.keep(first.fire("citation_check", review=True))
     Attacker(own_store).rewrite("pendings", "fields_json", '{"n":0}', '{"n":666}')
     for t in (first, second):
         assert DOUBT in in_the_inbox_of(t).request.why
 
 
-def test_what_is_kept_and_then_given_a_time_is_as_it_was_asked(first, second, ticket, ran):
+def test_a_stored_request_that_gets_a_timeout_later_is_still_trusted(first, second, ticket, ran):
     kept = first.fire("citation_check", {"n": 5}, review=True)
     first.reviewer.keep(kept)
     first.reviewer.timeout, first.reviewer.on_timeout = 60.0, "deny"
@@ -115,7 +113,7 @@ def test_another_user_may_turn_it_down_and_not_approve_it(first, ticket, own_sto
     assert (ran, ticket.pending.rejection_reason) == ([], "not mine")
 
 
-def test_after_a_round_the_others_are_shown_how_things_stand_now(first, second, ticket, ran):
+def test_another_process_shows_the_fields_after_the_last_round(first, second, ticket, ran):
     press(first, ticket, "bump")
     other = in_the_inbox_of(second)
     assert other.request.tables[0].rows[0].value == "1"
@@ -125,13 +123,13 @@ def test_after_a_round_the_others_are_shown_how_things_stand_now(first, second, 
     assert ran == [1]
 
 
-def test_asking_again_elsewhere_does_not_grow_the_reason(first, second, ticket):
+def test_displaying_again_in_another_process_does_not_repeat_the_asker(first, second, ticket):
     for _ in range(3):
         why = in_the_inbox_of(second).request.why
     assert why.count("Asked by ") == 1
 
 
-def test_what_another_process_shows_stays_as_it_was_asked(first, second, monkeypatch):
+def test_displaying_a_request_in_another_process_does_not_change_its_row(first, second, monkeypatch):
     pending = first.fire("citation_check", review=True, execute_fn=print)
     first.reviewer.keep(pending)
     asked = first.reviewer.ledger.get(pending.pending_id)
@@ -142,7 +140,7 @@ def test_what_another_process_shows_stays_as_it_was_asked(first, second, monkeyp
 
 
 @pytest.mark.parametrize("action", ["approve", "reject"])
-def test_a_decision_that_another_thread_notes_at_once_is_no_error(first, monkeypatch, action):
+def test_a_decision_works_if_another_thread_sees_it_at_once(first, monkeypatch, action):
     pending = first.fire("citation_check", review=True)
     first.reviewer.keep(pending)
     ledger = first.review.gate.ledger
@@ -150,7 +148,7 @@ def test_a_decision_that_another_thread_notes_at_once_is_no_error(first, monkeyp
 
     def decide(pending, *arguments, **options):
         is_stored = store(pending, *arguments, **options)
-        watching = threading.Thread(target=first.reviewer.catch_up, args=[pending])  # as code that waits does
+        watching = threading.Thread(target=first.reviewer.catch_up, args=[pending])  # like waiting code
         watching.start()
         watching.join()
         return is_stored
@@ -161,13 +159,13 @@ def test_a_decision_that_another_thread_notes_at_once_is_no_error(first, monkeyp
     assert pending.decision.action == action
 
 
-def test_edits_are_carried_out_where_it_was_asked(first, second, ticket, ran):
+def test_remote_edits_are_carried_out_in_the_asking_process(first, second, ticket, ran):
     press(second, in_the_inbox_of(second), "approve", edits={"n": 5})
     first.reviewer.channel.look()
     assert (ran, ticket.pending.fields, first.review.inbox()) == ([5], {"n": 5}, [])
 
 
-def test_what_changed_where_it_was_asked_is_not_what_was_decided(first, second, ticket, ran):
+def test_a_remote_approval_of_an_outdated_version_does_not_run(first, second, ticket, ran):
     other = in_the_inbox_of(second)
     ticket.pending.fields["n"] = 7  # by code
     press(second, other, "approve")
@@ -176,7 +174,7 @@ def test_what_changed_where_it_was_asked_is_not_what_was_decided(first, second, 
     assert "the decision was about another version" in last_note(first)
 
 
-def test_what_was_removed_where_it_was_asked_does_not_run(first, second, ticket, ran):
+def test_a_remote_approval_of_a_removed_operation_does_not_run(first, second, ticket, ran):
     other = in_the_inbox_of(second)
     first.unregister_operation("citation_check")
     press(second, other, "approve")
@@ -185,7 +183,7 @@ def test_what_was_removed_where_it_was_asked_does_not_run(first, second, ticket,
     assert "was removed since" in last_note(first)
 
 
-def test_edits_that_do_not_fit_are_refused_where_they_are_made(first, second, ticket, ran):
+def test_invalid_remote_edits_are_refused_in_the_deciding_process(first, second, ticket, ran):
     press(second, in_the_inbox_of(second), "approve", edits={"n": "x"})
     assert "Nothing was run" in last_note(second)
     assert first.reviewer.ledger.decisions(ticket.pending.pending_id) == []
@@ -203,7 +201,7 @@ def test_a_gated_call_runs_with_the_arguments_edited_elsewhere(first, second, ra
     assert (row.channel, row.arguments) == ("fake", {"edits": {"path": "b", "n": 2}})
 
 
-# --- for a cell whose kernel has died
+# --- approvals for a cell after its kernel died
 
 
 DEAD = """
@@ -215,7 +213,7 @@ DEAD = """
 
 @pytest.fixture
 def approved(first, second, own_store):
-    """Approved in the inbox, with options, for a process that has ended."""
+    """Approve a request of an ended process in the inbox, with options."""
 
     def make(**arguments):
         subprocess.run(
@@ -228,7 +226,7 @@ def approved(first, second, own_store):
 
 @pytest.fixture
 def again(first, ran):
-    """The cell, run again."""
+    """Run the cell again."""
 
     def make(n=1):
         return first.fire(
@@ -248,14 +246,14 @@ def test_the_approval_counts_when_the_cell_is_run_again_and_once(first, approved
     assert ran == [1]
 
 
-def test_it_counts_with_its_edits(first, approved, again, ran):
+def test_a_remote_approval_with_edits_covers_the_original_values(first, approved, again, ran):
     approved(edits={"n": 5})
-    assert not first.reviewer.granted(again(5))  # asked with other values
+    assert not first.reviewer.granted(again(5))  # the request had other values
     assert first.reviewer.granted(again(1))
     assert ran == [5]
 
 
-def test_it_counts_for_nothing_else(first, approved, again, spec, ran):
+def test_a_remote_approval_does_not_cover_other_values_or_other_code(first, approved, again, spec, ran):
     approved()
     assert not first.reviewer.granted(again(2))
     first.unregister_operation("citation_check")
@@ -289,18 +287,18 @@ def test_a_forged_one_does_not_count(first, approved, again, ran, own_store, cha
     assert ran == []
 
 
-def test_what_any_process_can_run_is_run_from_the_inbox_and_not_by_a_later_cell(first, second):
+def test_a_resumable_request_runs_from_the_inbox_and_not_in_a_later_cell(first, second):
     pending = first.fire("citation_check", review=True)
     first.reviewer.keep(pending)
     first.reviewer.ledger.wait(pending.pending_id, 60)
-    press(second, in_the_inbox_of(second), "approve")  # left to who waits
+    press(second, in_the_inbox_of(second), "approve")  # left to the waiting process
     first.reviewer.ledger.wait(pending.pending_id, 0)
     later = second.operations.registry.require_class("citation_check")(tract=second)
     assert not second.reviewer.granted(later)
     assert [stored.pending_id for stored in second.review.inbox()] == [pending.pending_id]
 
 
-def test_when_whoever_waited_has_ended_it_can_be_carried_out_here(first, second):
+def test_a_request_can_run_here_after_the_waiting_process_ends(first, second):
     pending = first.fire("citation_check", review=True)
     first.reviewer.keep(pending)
     first.reviewer.ledger.wait(pending.pending_id, 60)
@@ -311,7 +309,7 @@ def test_when_whoever_waited_has_ended_it_can_be_carried_out_here(first, second)
     assert (ticket.pending.runs_elsewhere, ticket.pending.fields) == (False, {"n": 1})
 
 
-def test_it_does_not_count_while_whoever_asked_waits_for_it(first, second, again, ran):
+def test_an_approval_is_not_used_elsewhere_while_the_asking_process_waits(first, second, again, ran):
     pending = again()
     first.reviewer.show(pending)
     first.reviewer.ledger.wait(pending.pending_id, 60)
@@ -323,7 +321,7 @@ def test_it_does_not_count_while_whoever_asked_waits_for_it(first, second, again
     assert ran == [1]
 
 
-def test_of_two_cells_that_are_run_again_at_once_it_counts_for_one(
+def test_an_approval_covers_only_one_of_two_cells_rerun_at_once(
     first, second, approved, again, ran, monkeypatch
 ):
     approved()
@@ -342,7 +340,7 @@ def test_of_two_cells_that_are_run_again_at_once_it_counts_for_one(
 
 
 @pytest.mark.parametrize("is_current", [True, False])
-def test_what_a_cell_run_again_took_is_left_alone_by_who_asked(first, second, again, ran, is_current):
+def test_the_asking_process_skips_an_approval_used_by_a_later_cell(first, second, again, ran, is_current):
     pending = again()
     first.reviewer.show(pending)
     press(second, in_the_inbox_of(second), "approve")
@@ -361,7 +359,7 @@ def test_what_a_cell_run_again_took_is_left_alone_by_who_asked(first, second, ag
     assert row.error == "carried out by a later cell"
 
 
-def test_while_it_runs_nobody_else_can_have_it_run_again(first, second, ran):
+def test_a_running_request_cannot_be_approved_again_in_another_process(first, second, ran):
     def execute(_):
         with pytest.raises(DecidedFirstError):
             looked_at.pending.approve()
@@ -376,7 +374,7 @@ def test_while_it_runs_nobody_else_can_have_it_run_again(first, second, ran):
     assert ran == ["once"]
 
 
-def test_a_click_here_wins_over_one_there_that_comes_later(first, second, ticket, ran):
+def test_an_earlier_click_wins_over_a_later_click_in_another_process(first, second, ticket, ran):
     other = in_the_inbox_of(second)
     press(first, ticket, "reject", reason="mine")
     assert click(other, "approve")
@@ -386,7 +384,7 @@ def test_a_click_here_wins_over_one_there_that_comes_later(first, second, ticket
 
 
 @pytest.mark.parametrize("way", ["by the cell run again", "by the process that asked"])
-def test_one_that_was_used_does_not_count_again_when_sql_sets_it_back(
+def test_a_used_approval_reset_by_sql_does_not_count_again(
     first, second, again, approved, ran, own_store, way
 ):
     if way == "by the cell run again":
@@ -403,13 +401,13 @@ def test_one_that_was_used_does_not_count_again_when_sql_sets_it_back(
     assert ran == [1]
 
 
-def test_what_is_about_other_values_than_its_fields_is_decided_as_it_was_asked(first, second, ran):
+def test_a_policy_request_is_decided_remotely_without_edits_or_grants(first, second, ran):
     add_writer(first, ran)
     pending = first.policies.propose("tidy", "write", {"path": "a"})
     ticket = first.reviewer.show(pending)
     first.reviewer.ledger.wait(pending.pending_id, 60)
     there = in_the_inbox_of(second)
-    assert (there.request.fields, there.request.subject) == (None, None)  # no edits from afar, and no grant
+    assert (there.request.fields, there.request.subject) == (None, None)  # no remote edits and no grant
     press(second, there, "approve")
     first.reviewer.channel.look()
     assert (ticket.status, ran) == (PendingStatus.APPROVED, [("a", 0)])

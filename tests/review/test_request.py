@@ -1,4 +1,4 @@
-"""What a person is shown."""
+"""The request that a user sees."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_show_value(value, text):
     assert show_value(value) == text
 
 
-def test_show_value_of_what_cannot_be_shown():
+def test_show_value_of_an_unprintable_value():
     assert show_value(10**5000) == "<int that cannot be shown>"
 
 

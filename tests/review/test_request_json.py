@@ -1,4 +1,4 @@
-"""A request as JSON and back; and what somebody else may have put there."""
+"""Requests as JSON and back, also with data changed by others."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ REQUESTS = st.builds(
 
 
 def stored(request):
-    """As the store gives it back."""
+    """Return the request as the store returns it."""
     return json.loads(canonical_json(request_to_dict(request)))
 
 
 @pytest.mark.slow
 @given(REQUESTS)
-def test_what_is_read_back_is_what_was_shown(request_):
+def test_a_request_round_trips_through_json(request_):
     again = request_from_dict(stored(request_))
     assert stored(again) == stored(request_)
     assert (again.code, again.tables, again.subject) == (request_.code, request_.tables, request_.subject)
@@ -104,13 +104,13 @@ def test_what_is_read_back_is_what_was_shown(request_):
 
 
 def parts(p):
-    """Of a parameter; `1`, `1.0` and `True` are three defaults, and the order of a dict makes no other one."""
+    """Return the parts of a parameter. `1`, `1.0` and `True` differ; the order of a dict does not matter."""
     default = REQUIRED if p.required else canonical_json(p.default)
     return p.name, repr(p.annotation), default, p.description
 
 
 def places(data, at=()):
-    """Every place in a JSON value."""
+    """Yield every position in a JSON value."""
     yield at
     inner = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for key, value in inner:
@@ -141,7 +141,7 @@ def test_a_type_that_only_the_asking_process_knows_is_checked_there():
 
 @pytest.fixture
 def waiting(own_store, spec):
-    """A store in which something waits that only the process that asked can run."""
+    """A store with pending requests that only the asking process can run."""
     with Tract.open(url=own_store) as t:
         t.register_operation(spec(fields={"n": {"type": "int", "default": 0}}))
         t.reviewer.show(t.fire("citation_check", review=True, execute_fn=print))
@@ -155,7 +155,7 @@ HOSTILE = ["", "{", "null", "[]", "3", '"x"', "{}", '{"request": 3}', '{"request
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: text[:12])
-def test_an_unreadable_request_is_said_and_hides_no_other(waiting, text):
+def test_an_unreadable_request_raises_an_error_and_does_not_hide_others(waiting, text):
     attacker = Attacker(waiting)
     (first, *_), *_ = attacker.run("SELECT pending_id FROM pendings ORDER BY created_at")
     attacker.run("UPDATE pendings SET request_json = ? WHERE pending_id = ?", text, first)

@@ -1,4 +1,4 @@
-"""`auto_retry`: made again until it is good, over every kind of pending that can be validated."""
+"""`auto_retry` repeats an action until validation passes, for each kind of pending with `validate`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tract_jupyter.review.builtin import ValidationResult
 
 @pytest.fixture
 def check(tract, spec):
-    """A pending of an operation with `validate` and `retry`; `tries` texts are its drafts."""
+    """A pending of an operation with `validate` and `retry`. The texts in `tries` are its drafts."""
 
     def make(*tries, validate="return None if 'good' in pending.fields['text'] else pending.fields['text']"):
         retry = (
@@ -35,7 +35,7 @@ def check(tract, spec):
     return make
 
 
-def test_it_is_made_again_with_what_was_wrong_until_it_is_good(check):
+def test_auto_retry_repeats_with_the_problem_until_validation_passes(check):
     pending = check("bad 1", "bad 2", "good", "never reached")
     auto_retry(pending)
     assert pending.status == "approved"
@@ -57,14 +57,14 @@ def test_the_rejection_tells_all_that_was_wrong(check):
     assert pending.rejection_reason == "3 attempts, all invalid: (1) bad 1; (2) bad 2; (3) bad 3"
 
 
-def test_what_cannot_be_validated_is_nobody_s_guess(tract):
+def test_auto_retry_refuses_a_pending_without_validate(tract):
     pending = tract.propose_gc()
     with pytest.raises(PendingError, match="offers no 'validate'"):
         auto_retry(pending)
     assert pending.status == "pending"
 
 
-def test_what_cannot_be_made_again_is_looked_at_once(tract, spec):
+def test_auto_retry_rejects_an_invalid_pending_without_retry(tract, spec):
     validate = ActionDef("validate", "", {}, "return 'never good'")
     tract.register_operation(spec(fields={}, actions={"validate": validate}))
     tract.on("citation_check", auto_retry)
@@ -72,7 +72,7 @@ def test_what_cannot_be_made_again_is_looked_at_once(tract, spec):
     assert (pending.status, pending.rejection_reason) == ("rejected", "never good")
 
 
-def test_a_validation_that_does_not_say_what_is_wrong_is_an_error(check):
+def test_an_invalid_return_value_of_validate_is_an_error(check):
     pending = check("x", validate="return 3")
     with pytest.raises(ContentError, match="a validator must return None or True"):
         auto_retry(pending)
@@ -112,7 +112,7 @@ def test_as_a_handler_it_ends_in_a_refusal(tract):
         tract.generate(validator=lambda text: f"{text} is wrong")
 
 
-def test_what_a_validator_says():
+def test_validation_results_are_made_from_validator_return_values():
     assert ValidationResult.of(None)
     assert ValidationResult.of("")
     assert ValidationResult.of("no") == ValidationResult(passed=False, diagnosis="no")

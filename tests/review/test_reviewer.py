@@ -1,4 +1,4 @@
-"""Asking a person: click later, awaited, blocking; rounds; who is first; what is no longer what was shown."""
+"""Requests to the user: later clicks, async and blocking waits, rounds, races, and changes after display."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("no_waiting")
 
 @pytest.fixture
 def ask(tract, spec):
-    """Fires the operation with an action of this code, and puts the person there."""
+    """Fire an operation with the given action code, and set a channel with the given user steps."""
 
     def make(code="pending.approve()", *steps, params=None, channel=None, **options):
         tract.register_operation(
@@ -84,7 +84,7 @@ def test_show_again_moves_it_and_old_and_new_panel_are_one_ticket(tract, ask):
     assert pending.rejection_reason == "no"
 
 
-def test_what_is_decided_cannot_be_asked(tract, ask):
+def test_a_decided_pending_cannot_be_shown_again(tract, ask):
     pending = ask()
     pending.reject()
     for again in (tract.reviewer.show, tract.reviewer.decide_now):
@@ -118,7 +118,7 @@ def test_awaiting_a_pending(tract, ask):
     pending = ask("pending.approve()", pressing("verify"))
 
     async def main():
-        return await pending, await pending  # one that is decided is there at once
+        return await pending, await pending  # the second await returns at once
 
     assert asyncio.run(main()) == (pending, pending)
     assert pending.status is PendingStatus.APPROVED
@@ -147,21 +147,21 @@ def test_a_click_from_another_thread_ends_a_blocking_wait(tract, ask):
 
 
 @pytest.mark.parametrize("code", ["pending.approve()", "pending.reject('no')"])
-def test_who_waits_goes_on_when_code_decides(tract, ask, code):
+def test_waiting_code_continues_after_a_decision_by_code(tract, ask, code):
     pending = ask(code, lambda ticket: pending.verify())
     decision = tract.reviewer.decide_now(pending)
     assert (decision.action, decision.channel) == ("verify", "code")
     assert [status for _, status in tract.reviewer.channel.shown] == ["pending", pending.status.value]
 
 
-def test_who_waits_goes_on_only_when_what_code_decided_has_run(tract, ask):
+def test_waiting_code_continues_only_after_the_code_decision_has_run(tract, ask):
     go_on, looks = threading.Event(), []
     pending = ask("pass", lambda ticket: thread.start(), execute_fn=lambda p: go_on.wait(60))
     thread = threading.Thread(target=pending.approve)
 
     def look(ticket, waited):
         looks.append(pending.status)
-        if looks.count(PendingStatus.APPROVED) > 2:  # decided, and looked at since
+        if looks.count(PendingStatus.APPROVED) > 2:  # decided, and polled again after that
             go_on.set()
         return True
 
@@ -173,14 +173,14 @@ def test_who_waits_goes_on_only_when_what_code_decided_has_run(tract, ask):
     assert (had_ended, pending.result) == (True, True)
 
 
-def test_what_is_on_display_shows_that_code_decided(tract, ask):
+def test_a_displayed_request_shows_a_decision_by_code(tract, ask):
     pending = ask()
     ticket = tract.reviewer.show(pending)
     pending.approve()
     tract.reviewer.channel.look()
     assert ticket.settled.is_set()
     assert [status for _, status in tract.reviewer.channel.shown] == ["pending", "approved"]
-    assert tract.reviewer.channel.looks == []  # there is nothing left to look at
+    assert tract.reviewer.channel.looks == []  # no request is left to poll
 
 
 def test_several_wait_for_one_decision(tract, ask):
@@ -196,7 +196,7 @@ def test_several_wait_for_one_decision(tract, ask):
     assert len(decisions(tract)) == 1
 
 
-# --- who is first
+# --- concurrent answers
 
 
 def test_the_first_answer_wins(tract, ask):
@@ -253,7 +253,7 @@ def test_nothing_can_be_submitted_while_an_answer_is_carried_out(tract, ask):
     assert taken == [False, False, False]
 
 
-def test_an_answer_waits_while_somebody_else_is_at_work_on_it(tract, ask):
+def test_an_answer_is_taken_only_after_the_ticket_is_released(tract, ask):
     ticket = tract.reviewer.show(ask())
     with ticket.hold():
         assert click(ticket, "approve")
@@ -275,7 +275,7 @@ def test_a_stale_round_is_ignored(tract, ask):
     assert click(ticket, "approve") is True
 
 
-def test_an_action_that_was_not_offered_is_no_answer(tract, ask):
+def test_an_action_that_was_not_offered_is_not_accepted(tract, ask):
     ticket = tract.reviewer.show(ask())
     for action in ("get_state", "pass_through", "_fail", "nothing", ""):
         assert click(ticket, action) is False
@@ -292,7 +292,7 @@ def test_arguments_that_do_not_fit_give_a_new_round_with_a_note(tract, ask):
     tract.reviewer.decide_now(pending)
     notes = tract.reviewer.channel.notes
     assert "Nothing was run: verify: 'n' should be a valid integer, got 'x' (str)" in notes[1]
-    assert pending.rejection_reason == "None"  # n may be left out
+    assert pending.rejection_reason == "None"  # n is optional
     assert len(decisions(tract)) == 1
 
 
@@ -318,7 +318,7 @@ def test_an_action_that_leaves_it_open_gives_the_next_round(tract, ask):
     assert [d["fingerprint"] for d in decisions(tract)] == prints
 
 
-def test_what_an_action_prints_is_kept_for_the_panel(tract, ask, capsys):
+def test_printed_output_of_an_action_is_kept_for_the_panel(tract, ask, capsys):
     ticket = tract.reviewer.show(ask("print('hello')\nprint('x' * 30_000)"))
     click(ticket, "verify")
     tract.reviewer.channel.run_due()
@@ -342,7 +342,7 @@ def test_an_action_that_raises_is_failed_and_can_be_retried(tract, ask):
     assert tract.review.inbox() == []
 
 
-def test_a_failed_one_stays_in_the_inbox_with_its_error(tract, ask):
+def test_a_failed_request_stays_in_the_inbox_with_its_error(tract, ask):
     ticket = tract.reviewer.show(ask("raise ValueError('\\ud800')"))
     click(ticket, "verify")
     tract.reviewer.channel.run_due()
@@ -353,7 +353,7 @@ def test_a_failed_one_stays_in_the_inbox_with_its_error(tract, ask):
     assert tract.review.inbox() == []
 
 
-def test_what_approval_runs_may_raise_and_be_retried(tract, ask):
+def test_a_failed_execute_fn_can_be_retried(tract, ask):
     outcomes = iter([1, 0])
     pending = ask(
         "pass", pressing("approve"), pressing("approve"), execute_fn=lambda p: 1 // (1 - next(outcomes))
@@ -385,10 +385,10 @@ def test_interrupted_half_way_is_failed_in_memory_and_in_the_store(tract, ask):
     assert tract.review.inbox() == []
 
 
-# --- not what was shown
+# --- changes after display
 
 
-def test_what_changed_after_it_was_shown_does_not_run(tract, ask):
+def test_a_request_changed_after_display_does_not_run(tract, ask):
     ran = []
     pending = ask(execute_fn=ran.append)
     ticket = tract.reviewer.show(pending)
@@ -400,16 +400,14 @@ def test_what_changed_after_it_was_shown_does_not_run(tract, ask):
     assert "the request has changed since you saw it" in request.note
     assert "99" in request.tables[0].rows[0].value
     assert decisions(tract) == []
-    click(ticket, "approve")  # now that it is what was shown
+    click(ticket, "approve")  # now the display is current
     tract.reviewer.channel.run_due()
     assert ran == [pending]
 
 
 @pytest.mark.parametrize("change", ["replaced", "removed"])
 @pytest.mark.parametrize("action", ["approve", "verify"])
-def test_an_operation_that_was_replaced_or_removed_does_not_run_but_can_be_rejected(
-    tract, ask, spec, change, action
-):
+def test_a_replaced_or_removed_operation_does_not_run_but_can_be_rejected(tract, ask, spec, change, action):
     ran = []
     pending = ask("pending.approve()", execute_fn=ran.append)
     ticket = tract.reviewer.show(pending)
@@ -438,11 +436,11 @@ def test_a_proposal_that_was_changed_after_it_was_shown_is_not_activated(tract, 
     assert tract.operations.registry.operation_names == set()
 
 
-# --- nobody there
+# --- no user available
 
 
-def test_nobody_to_ask_is_said_at_once_and_it_stands_in_the_inbox(tract, spec):
-    tract.register_operation(spec(fields={}))  # the channel of a tract without a notebook is none
+def test_without_a_user_deciding_raises_at_once_and_keeps_the_request(tract, spec):
+    tract.register_operation(spec(fields={}))  # a tract without a notebook has no channel
     pending = tract.fire("citation_check", review=True)
     with pytest.raises(NobodyToAskError, match="inbox"):
         tract.reviewer.decide_now(pending)
@@ -461,7 +459,7 @@ def test_a_panel_that_never_says_ready_gives_way_to_the_prompt(tract, ask):
     assert not channel.prompts
 
 
-def test_no_panel_and_no_input_is_said(tract, ask):
+def test_without_panel_and_input_deciding_raises_and_keeps_the_request(tract, ask):
     channel = FakeChannel(ready=False)
     channel.prompts.append(None)
     pending = ask(channel=channel)
@@ -482,8 +480,8 @@ def test_a_ready_panel_is_not_prompted_for(tract, ask):
 
 
 @pytest.mark.parametrize("wait", [lambda r, p: r.decide_now(p), lambda r, p: asyncio.run(r.decide(p))])
-def test_whoever_sees_it_first_sees_that_it_is_waited_for(tract, ask, wait):
-    """Otherwise another process, that is fast, carries out here what it decides, and not where it was asked."""
+def test_a_displayed_request_is_already_marked_as_waited_for(tract, ask, wait):
+    """Otherwise a fast second process would run the operation itself instead of the asking process."""
     seen = []
 
     def look(ticket):
@@ -495,7 +493,7 @@ def test_whoever_sees_it_first_sees_that_it_is_waited_for(tract, ask, wait):
 
 
 @pytest.mark.parametrize("wait", [lambda r, p: r.decide_now(p), lambda r, p: asyncio.run(r.decide(p))])
-def test_within_a_batch_nobody_is_waited_for(tract, ask, wait):
+def test_waiting_for_a_decision_is_refused_in_a_batch(tract, ask, wait):
     pending = ask()
     with tract.batch(), pytest.raises(UndecidedError, match="blocks other writers"):
         wait(tract.reviewer, pending)
@@ -558,7 +556,7 @@ def test_a_click_just_before_the_interrupt_is_not_lost(tract, ask):
     assert pending.status is PendingStatus.APPROVED
 
 
-def test_who_waits_too_goes_on_only_after_it_was_carried_out(tract, ask):
+def test_all_waiting_threads_continue_only_after_the_operation_ran(tract, ask):
     beats = threading.Semaphore(0)
     went_on = []
 
@@ -566,10 +564,10 @@ def test_who_waits_too_goes_on_only_after_it_was_carried_out(tract, ask):
         with checking(beats.release):
             return tract.reviewer.decide_now(pending)
 
-    def execute(pending):  # the decision is in the store by now
+    def execute(pending):  # the decision is already in the store
         while beats.acquire(blocking=False):
             pass
-        for _ in range(3):  # whoever else waits has looked three times
+        for _ in range(3):  # the other waiting threads have polled three times
             assert beats.acquire(timeout=60)
         went_on.extend(waiting.done() for waiting in both)
 
@@ -639,7 +637,7 @@ def test_an_action_that_rejects_gives_its_reason_to_the_log(tract, ask):
 
 @pytest.fixture
 def two(tmp_path, spec):
-    """Two tracts on one file, as two kernels have them."""
+    """Two tracts on one file, like in two kernels."""
     with Tract.open(tmp_path / "t.db") as first:
         first.register_operation(
             spec(fields={"n": {"type": "int", "default": 0}},
@@ -675,7 +673,7 @@ def test_a_decision_of_another_process_is_noticed(two, out):
     assert first.review.inbox() == second.review.inbox() == []
 
 
-def test_whoever_is_second_runs_nothing_however_often_they_click(two, out):
+def test_clicks_after_another_decision_run_nothing(two, out):
     first, second = two
     pending = first.fire("citation_check", review=True)
     mine = first.reviewer.show(pending)
@@ -698,14 +696,14 @@ def test_a_round_that_was_renumbered_after_the_others_decision_runs_nothing(two,
     other = second.reviewer.show_again(second.operations.rebuild(second.review.inbox()[0]))
     click(other, "write")
     second.reviewer.channel.run_due()
-    click(mine, "reject", reason=3)  # does not fit: a new round
+    click(mine, "reject", reason=3)  # invalid: a new round
     first.reviewer.channel.run_due()
     click(mine, "write")
     first.reviewer.channel.run_due()
     assert out.read_text() == "x"
 
 
-def test_what_the_inbox_rebuilds_runs_exactly_once(two, out):
+def test_a_request_rebuilt_from_the_inbox_runs_exactly_once(two, out):
     first, second = two
     first.reviewer.show(first.fire("citation_check", {"n": 7}, review=True, triggered_by="a test"))
     (stored,) = second.review.inbox()
@@ -717,7 +715,7 @@ def test_what_the_inbox_rebuilds_runs_exactly_once(two, out):
     )
     click(second.reviewer.show_again(rebuilt), "write")
     second.reviewer.channel.run_due()
-    stale = second.operations.rebuild(stored)  # from a listing of the inbox made before
+    stale = second.operations.rebuild(stored)  # from an earlier listing of the inbox
     ticket = second.reviewer.show_again(stale)
     click(ticket, "write")
     second.reviewer.channel.run_due()
@@ -737,11 +735,11 @@ def test_a_proposal_can_be_approved_in_another_process(two, spec):
 
 
 def in_the_inbox_of(t):
-    """The panel that `%tract inbox` shows."""
+    """Return the panel that `%tract inbox` shows."""
     return t.reviewer.show_again(t.operations.rebuild(t.review.inbox()[0]))
 
 
-def test_what_lives_in_the_other_process_is_decided_here_and_carried_out_there(two):
+def test_a_function_of_another_process_is_decided_here_and_runs_there(two):
     first, second = two
     ran = []
     pending = first.fire("citation_check", review=True, execute_fn=lambda p: ran.append(p.fields["n"]))
@@ -760,12 +758,12 @@ def test_what_lives_in_the_other_process_is_decided_here_and_carried_out_there(t
     assert ran == [5]
 
 
-def test_who_waits_carries_out_what_is_decided_elsewhere(two, out):
+def test_the_waiting_process_carries_out_a_decision_of_another_process(two, out):
     first, second = two
     pending = first.fire("citation_check", {"n": 1}, review=True)
 
     def elsewhere(ticket):
-        first.reviewer.ledger.wait(pending.pending_id, 60)  # as it does once it waits
+        first.reviewer.ledger.wait(pending.pending_id, 60)  # as the waiting code does
         click(in_the_inbox_of(second), "write")
         second.reviewer.channel.run_due()
         assert not out.exists()
@@ -776,7 +774,7 @@ def test_who_waits_carries_out_what_is_decided_elsewhere(two, out):
     assert first.review.inbox() == []
 
 
-def test_a_rejection_elsewhere_reaches_who_waits_with_its_reason(two):
+def test_a_rejection_in_another_process_reaches_waiting_code_with_its_reason(two):
     first, second = two
     pending = first.fire("citation_check", review=True, execute_fn=lambda p: None)
 
@@ -793,7 +791,7 @@ def test_a_rejection_elsewhere_reaches_who_waits_with_its_reason(two):
     )
 
 
-def test_it_survives_the_process_that_asked(tmp_path, spec, out):
+def test_a_request_survives_the_end_of_the_asking_process(tmp_path, spec, out):
     with Tract.open(tmp_path / "t.db") as t:
         t.register_operation(spec(fields={}, code=f"open({str(out)!r}, 'a').write('x')\npending.approve()"))
         t.reviewer.show(t.fire("citation_check", review=True))
@@ -805,7 +803,7 @@ def test_it_survives_the_process_that_asked(tmp_path, spec, out):
         assert t.status().waiting == 0
 
 
-def test_what_a_handler_left_open_is_the_same_pending_in_the_inbox_of_its_own_process(two):
+def test_the_inbox_of_the_asking_process_returns_the_original_pending(two):
     first, _ = two
     ran = []
     first.on("citation_check", lambda p: None)
@@ -819,7 +817,7 @@ def test_what_a_handler_left_open_is_the_same_pending_in_the_inbox_of_its_own_pr
 # --- a page that was closed
 
 
-def test_code_that_blocks_the_main_thread_does_not_wait_for_a_closed_page(tract, ask):
+def test_blocking_code_does_not_wait_for_a_closed_page(tract, ask):
     pending = ask()
     tract.reviewer.channel.left = True
     with pytest.raises(

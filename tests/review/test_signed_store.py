@@ -1,4 +1,4 @@
-"""The store of signed things: what a kind declares is enough for it to be signed, quarantined, taken over and revoked."""
+"""The store of signed items: a declared kind can be signed, quarantined, adopted and revoked."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ table = Table(
 
 
 class StoredRule(NamedTuple):
-    """A rule as it lies in the store."""
+    """A stored rule."""
 
     name: str
     text: str
@@ -41,7 +41,7 @@ class RuleRows(SignedRows[StoredRule]):
 
 
 class Rules(ActiveStore[StoredRule, str, str]):
-    """A kind of signed thing: a rule is a text that begins with its name."""
+    """A kind of signed items: a rule is a text that begins with its name."""
 
     kind = noun = signed_as = "rule"
 
@@ -82,7 +82,7 @@ class Rules(ActiveStore[StoredRule, str, str]):
 
 @pytest.fixture
 def opened(tmp_path):
-    """Open the rules again, as this user's or somebody else's process."""
+    """Open the rules again in a process of this user or of another user."""
     with closing(Database(str(tmp_path / "rules.db"))) as database:
         with database.write() as connection:
             table.create(connection)
@@ -106,14 +106,14 @@ def events(rules):
         return [event.event_type for event in EventRows(TRACT).newest(connection, "rule.*", 10)]
 
 
-def test_what_this_user_signed_is_active_in_every_process(opened):
+def test_items_signed_by_this_user_are_active_in_every_process(opened):
     rules = opened()
     rules.add("first of all")
     assert (rules.active, opened().active) == ({"first": "first of all"},) * 2
     assert events(rules) == ["rule.activated"]
 
 
-def test_what_somebody_else_signed_is_quarantined_and_can_be_read_and_taken_over(opened):
+def test_items_signed_by_another_user_are_quarantined_and_can_be_adopted(opened):
     opened("somebody").add("first of all")
     rules = opened()
     assert rules.active == {}
@@ -123,7 +123,7 @@ def test_what_somebody_else_signed_is_quarantined_and_can_be_read_and_taken_over
 
 
 @pytest.mark.parametrize("values", [{"text": "first and last"}, {"signature": ""}, {"signature": "0" * 64}])
-def test_what_was_changed_is_quarantined(opened, values):
+def test_a_changed_item_is_quarantined(opened, values):
     opened().add("first of all")
     rules = opened()
     change(rules, **values)
@@ -139,7 +139,7 @@ def test_a_signed_row_under_another_name_is_quarantined(opened):
     assert opened().quarantined == {"second": "it is stored as 'second' but calls itself 'first'"}
 
 
-def test_what_cannot_be_read_says_so(opened):
+def test_an_unreadable_item_is_quarantined_with_the_reason(opened):
     rules = opened()
     row = rules.sign(StoredRule("first", ""))
     with rules.database.write() as connection:
@@ -150,7 +150,7 @@ def test_what_cannot_be_read_says_so(opened):
         rules.to_review("first")
 
 
-def test_what_is_revoked_stays_for_another_review_and_what_is_removed_is_gone(opened):
+def test_revoked_items_wait_for_review_and_removed_items_are_gone(opened):
     rules = opened()
     rules.add("first of all")
     rules.revoke("first")
@@ -167,7 +167,7 @@ def test_what_is_revoked_stays_for_another_review_and_what_is_removed_is_gone(op
         rules.to_review("first")
 
 
-def test_what_is_rolled_back_leaves_all_as_it_was(opened):
+def test_a_rollback_restores_active_and_quarantined_items(opened):
     rules = opened()
     rules.add("first of all")
 

@@ -1,4 +1,4 @@
-"""Tampering between showing and running, by somebody who can write the database and has not the secret."""
+"""Tampering between display and execution, by an attacker who can write the database without the secret."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def attacker(own_store):
 
 @pytest.fixture
 def shown(first, ran):
-    """What would run in the first process, on display there."""
+    """A displayed request of the first process. Its function runs there."""
     pending = first.fire("citation_check", review=True, execute_fn=lambda p: ran.append(p.fields["n"]))
     return first.reviewer.show(pending)
 
@@ -31,12 +31,12 @@ def finished(**more):
 
 
 def can_still_be_decided(t, ticket, ran, expected=(0,)):
-    """A person who looks again decides, and exactly that runs."""
+    """Check that a new decision of the user runs exactly the displayed operation."""
     press(t, ticket, "approve")
     assert (ticket.status, tuple(ran)) == ("approved", expected)
 
 
-# --- decisions that are none
+# --- invalid decisions
 
 
 @pytest.mark.parametrize("change", [{}, finished()], ids=["handed over", "as carried out elsewhere"])
@@ -87,7 +87,7 @@ def test_a_gated_call_does_not_happen_for_a_status_set_by_sql(first, ran, attack
 
 @pytest.fixture
 def handed_over(first, second, shown):
-    """A genuine approval with an edit, made in the other process for the first one, which has not looked yet."""
+    """A genuine approval with an edit by the second process. The first process has not seen it yet."""
     first.reviewer.ledger.wait(shown.pending.pending_id, 60)
     press(second, in_the_inbox_of(second), "approve", edits={"n": 5})
     return shown
@@ -146,14 +146,14 @@ def test_an_approval_of_another_tract_of_the_store_runs_nothing(own_store, spec,
         for t in (one, other):
             t.register_operation(operation)
         one.reviewer.show(one.fire("citation_check", review=True, execute_fn=print))
-        RemotePending(one.review.inbox()[0], tract=one).approve()  # left to whoever runs the cell again
+        RemotePending(one.review.inbox()[0], tract=one).approve()  # left for a rerun of the cell
         attacker.set("pendings", tract_id="other")
         attacker.set("decisions", tract_id="other")
         assert other.reviewer.granted(other.fire("citation_check", review=True, execute_fn=print)) is False
 
 
 @pytest.mark.parametrize("was", ["an action", "an approval"])
-def test_what_another_process_carried_out_is_not_left_to_this_one_by_sql(first, second, attacker, was):
+def test_sql_cannot_make_this_process_repeat_a_finished_decision(first, second, attacker, was):
     ticket = first.reviewer.show(first.fire("citation_check", review=True))
     press(second, in_the_inbox_of(second), "bump" if was == "an action" else "approve")
     attacker.set("decisions", claimed_by=None, started_at=None, finished_at=None)
@@ -163,7 +163,7 @@ def test_what_another_process_carried_out_is_not_left_to_this_one_by_sql(first, 
 
 
 @pytest.mark.parametrize("change", [{"decided_by": "somebody"}, {"channel": "panel"}], ids=str)
-def test_who_decided_elsewhere_is_who_signed(first, second, attacker, change):
+def test_a_changed_decider_or_channel_of_a_remote_decision_is_refused(first, second, attacker, change):
     ticket = first.reviewer.show(first.fire("citation_check", review=True))
     press(second, in_the_inbox_of(second), "approve")
     attacker.set("decisions", **change)
@@ -172,7 +172,7 @@ def test_who_decided_elsewhere_is_who_signed(first, second, attacker, change):
     assert "without your signature" in last_note(first)
 
 
-def test_what_came_of_another_pending_did_not_come_of_this_one(first, second, attacker):
+def test_the_outcome_of_another_pending_cannot_be_copied(first, second, attacker):
     ticket = first.reviewer.show(first.fire("citation_check", review=True))
     press(second, in_the_inbox_of(second), "bump")
     other = second.fire("citation_check", {"n": 1}, review=True, execute_fn=print)
@@ -213,7 +213,7 @@ def test_a_decision_that_was_carried_out_does_not_count_again(first, shown, ran,
     assert ran == [0]
 
 
-def test_what_another_process_made_of_it_counts_only_as_it_was(first, second, attacker):
+def test_a_changed_outcome_of_another_process_does_not_count(first, second, attacker):
     ticket = first.reviewer.show(first.fire("citation_check", review=True))
     press(second, in_the_inbox_of(second), "bump")
     attacker.set("pendings", status="approved", settled_at=LATER)
@@ -246,9 +246,7 @@ def test_an_error_beside_a_forged_approval_does_not_hide_it(first, shown, ran, a
     can_still_be_decided(first, shown, ran)
 
 
-def test_what_only_one_process_can_run_is_not_approved_elsewhere_without_running(
-    first, second, shown, ran, attacker
-):
+def test_a_function_of_one_process_still_runs_if_sql_marks_it_resumable(first, second, shown, ran, attacker):
     attacker.set("pendings", resumable=True)
     press(second, in_the_inbox_of(second), "approve")
     first.reviewer.channel.look()

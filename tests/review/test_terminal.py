@@ -1,4 +1,4 @@
-"""Deciding at a terminal: asked until an answer fits, or left for later."""
+"""Decisions at a terminal: the prompt repeats until an answer is valid or the user leaves it for later."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tract_jupyter.operations import ActionDef
 
 
 class Typist:
-    """Types these lines, and keeps the questions."""
+    """A prompt that returns these lines and records the questions."""
 
     def __init__(self, *lines):
         self.lines = list(lines)
@@ -44,7 +44,7 @@ def test_a_word_or_its_beginning_decides(tract, pending, capsys):
     assert "pending.fields['urls'] = names * n" in shown
 
 
-def test_it_is_asked_again_until_it_fits_and_until_it_is_decided(pending, capsys):
+def test_the_prompt_repeats_until_the_answer_is_valid_and_decides(pending, capsys):
     typist = Typist("x", "mark", "7", '["a"]', "", "approve")
     assert pending.review(typist) == "approved"
     assert pending.fields["urls"] == ["a", "a"]
@@ -53,12 +53,12 @@ def test_it_is_asked_again_until_it_fits_and_until_it_is_decided(pending, capsys
     assert "'names' should be a valid list" in shown
 
 
-def test_what_an_action_raises_is_shown_and_asked_about_again(pending, capsys):
+def test_an_error_of_an_action_is_shown_and_the_prompt_repeats(pending, capsys):
     assert pending.review(Typist("explode", "reject", "")) == "rejected"
     assert "OSError: boom" in capsys.readouterr().out
 
 
-def test_what_an_action_prints_and_returns_is_seen(pending, capsys):
+def test_output_and_result_of_an_action_are_shown(pending, capsys):
     assert pending.review(Typist("count", "")) == "pending"
     shown = capsys.readouterr().out
     assert shown.index("counting") < shown.index("count: 1")
@@ -85,7 +85,7 @@ def test_an_approval_can_stand_for_these_values(tract, pending, scope):
     assert not tract.reviewer.granted(tract.fire("citation_check", {"urls": ["other"]}, review=True))
 
 
-def test_the_words_say_for_whom_it_stands_and_what_it_does_not_look_at(tract, spec, capsys):
+def test_the_always_option_names_the_actor_and_volatile_fields(tract, spec, capsys):
     fields = {"n": {"type": "int", "default": 3}, "at": {"type": "str", "default": "noon", "volatile": True}}
     tract.register_operation(spec("pending.approve()", fields=fields))
     tract.operations.fire("citation_check", actor="agent:a", review=True).review(Typist("always", ""))
@@ -100,8 +100,8 @@ def test_words_that_make_no_sense_are_not_offered(tract):
     assert typist.questions[0].startswith("exclude / collect / reject?")
 
 
-def test_without_a_prompt_of_its_own_it_is_input_as_it_is_then(pending, monkeypatch):
-    monkeypatch.setattr("builtins.input", Typist("approve"))  # as a kernel does
+def test_the_default_prompt_is_the_current_builtin_input(pending, monkeypatch):
+    monkeypatch.setattr("builtins.input", Typist("approve"))  # like a kernel
     assert pending.review() == "approved"
 
 
@@ -114,7 +114,7 @@ def test_left_for_later_it_waits_in_the_inbox(tract, pending, lines):
     assert pending.review(Typist("approve")) == "approved"
 
 
-def test_what_is_decided_is_not_asked_about(pending):
+def test_a_decided_pending_shows_no_prompt(pending):
     pending.approve()
     typist = Typist("reject")
     assert pending.review(typist) == "approved"
@@ -130,7 +130,7 @@ def test_built_ins_are_reviewed_the_same_way(tract, capsys):
     assert "Tool result" in capsys.readouterr().out
 
 
-def test_what_is_refused_again_and_again_is_asked_a_few_times_only(tract, pending, capsys, monkeypatch):
+def test_the_prompt_ends_after_five_refused_answers(tract, pending, capsys, monkeypatch):
     def refuse():
         raise FingerprintError("not on this branch")
 
@@ -139,4 +139,4 @@ def test_what_is_refused_again_and_again_is_asked_a_few_times_only(tract, pendin
     assert pending.review(lambda question: asked.append(question) or "approve") == "pending"
     assert len(asked) == 5
     assert "5 answers were refused" in capsys.readouterr().out
-    assert pending.review(Typist("reject", "")) == "rejected"  # whoever asks anew is asked
+    assert pending.review(Typist("reject", "")) == "rejected"  # a new review prompts again

@@ -1,4 +1,4 @@
-"""When nobody decides in time. No test sleeps: the reviewer's clock is moved."""
+"""Timeouts of requests. No test sleeps: the tests move the clock of the reviewer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tract_jupyter.review import reviewer as reviewer_module
 
 @pytest.fixture
 def clock(monkeypatch):
-    """The reviewer's clock, whose every tick is ten seconds."""
+    """The clock of the reviewer. Each tick is ten seconds."""
     ticks = iter(range(0, 10**6, 10))
     fake = SimpleNamespace(monotonic=lambda: float(next(ticks)), sleep=lambda _: time.sleep(0))
     monkeypatch.setattr(reviewer_module, "time", fake)
@@ -38,7 +38,7 @@ def t(own_store, spec):
 
 @pytest.fixture
 def fire(t, ran):
-    """Fires an operation that a person has a minute for."""
+    """Fire an operation with a timeout of one minute."""
     return lambda on_timeout, **more: t.fire(
         "citation_check", review=True, timeout=60, on_timeout=on_timeout, execute_fn=ran.append, **more
     )
@@ -52,7 +52,7 @@ def waits(t):
 
 
 def late(pending):
-    """Let the time for a pending be over."""
+    """Make a pending expire."""
     pending.created_at -= timedelta(seconds=61)
     return pending
 
@@ -66,7 +66,7 @@ EXPIRED = ("expire", "timeout", "nobody")
 
 
 @pytest.mark.parametrize("way", ["decide", "decide_now"])
-def test_deny_expires_it_and_that_is_nobodys_no(t, fire, clock, ran, way):
+def test_on_timeout_deny_expires_the_request_without_a_rejection(t, fire, clock, ran, way):
     pending = fire("deny")
     decision = waits(t)[way](pending)
     assert (pending.status, pending.rejection_reason, ran) == (PendingStatus.EXPIRED, "", [])
@@ -78,11 +78,11 @@ def test_deny_expires_it_and_that_is_nobodys_no(t, fire, clock, ran, way):
 
 @pytest.fixture
 def never_polled(monkeypatch):
-    """The time is over before the store is looked at."""
+    """Make the timeout end before the store is polled."""
     monkeypatch.setattr(reviewer_module, "_STORE_POLL_SECONDS", 10**9)
 
 
-def test_decided_elsewhere_just_before_the_time_was_over_it_counts_and_the_record_says_so(
+def test_a_remote_decision_just_before_expiry_counts_and_is_recorded(
     t, fire, clock, ran, own_store, never_polled
 ):
     pending = fire("deny")
@@ -95,7 +95,7 @@ def test_decided_elsewhere_just_before_the_time_was_over_it_counts_and_the_recor
     assert "No decision within" not in last_note(t)
 
 
-def test_what_code_decides_while_the_time_ends_does_not_expire(t, clock):
+def test_a_decision_by_code_that_runs_past_the_timeout_does_not_expire(t, clock):
     entered, go_on, looks = threading.Event(), threading.Event(), []
 
     def execute(pending):
@@ -123,7 +123,7 @@ def test_what_code_decides_while_the_time_ends_does_not_expire(t, clock):
 
 
 @pytest.mark.parametrize("way", ["decide", "decide_now"])
-def test_stop_raises_and_it_stays_decidable(t, fire, clock, ran, way):
+def test_on_timeout_stop_raises_and_the_request_stays_open(t, fire, clock, ran, way):
     pending = fire("stop")
     with pytest.raises(DecisionTimeoutError, match="within 60 s") as caught:
         waits(t)[way](pending)
@@ -134,7 +134,7 @@ def test_stop_raises_and_it_stays_decidable(t, fire, clock, ran, way):
 
 
 @pytest.mark.parametrize("way", ["decide", "decide_now"])
-def test_wait_waits_on(t, fire, clock, ran, way):
+def test_on_timeout_wait_continues_to_wait(t, fire, clock, ran, way):
     pending = fire("wait")
     moments = []
 
@@ -150,7 +150,7 @@ def test_wait_waits_on(t, fire, clock, ran, way):
 
 
 @pytest.mark.parametrize("decide", [lambda p: p.approve(), lambda p: p.apply_decision({"action": "verify"})])
-def test_code_that_comes_too_late(t, fire, ran, decide):
+def test_code_cannot_decide_an_expired_request(t, fire, ran, decide):
     pending = late(fire("deny"))
     with pytest.raises(PendingStateError, match="has expired"):
         decide(pending)
@@ -158,7 +158,7 @@ def test_code_that_comes_too_late(t, fire, ran, decide):
     assert row_of(t, pending) == EXPIRED
 
 
-def test_expired_within_a_batch_that_is_rolled_back_it_is_as_the_store_has_it(t, fire):
+def test_an_expiry_in_a_rolled_back_batch_leaves_the_request_open(t, fire):
     pending = late(fire("deny"))
     t.reviewer.keep(pending)
     with pytest.raises(PendingStateError, match="has expired"), t.batch():
@@ -192,7 +192,7 @@ def test_a_late_click_in_another_process(t, own_store, execute_fn):
     assert (ticket.status, row_of(t, pending)) == (PendingStatus.EXPIRED, EXPIRED)
 
 
-def test_more_time_by_sql_does_not_count_where_it_runs(t, fire, own_store, ran):
+def test_an_expiry_removed_by_sql_still_holds_in_the_asking_process(t, fire, own_store, ran):
     pending = late(fire("deny"))
     t.reviewer.show(pending)
     Attacker(own_store).set("pendings", expires_at=None)
@@ -204,7 +204,7 @@ def test_more_time_by_sql_does_not_count_where_it_runs(t, fire, own_store, ran):
 
 
 @pytest.mark.parametrize("execute_fn", [None, print], ids=["made again", "remote"])
-def test_another_meaning_of_the_time_by_sql_gives_no_more_of_it(t, own_store, execute_fn):
+def test_changing_on_timeout_by_sql_does_not_extend_the_time(t, own_store, execute_fn):
     t.reviewer.show(
         late(t.fire("citation_check", review=True, timeout=60, on_timeout="deny", execute_fn=execute_fn))
     )
@@ -215,7 +215,7 @@ def test_another_meaning_of_the_time_by_sql_gives_no_more_of_it(t, own_store, ex
         assert "has expired" in last_note(other)
 
 
-def test_what_was_approved_elsewhere_in_time_counts_when_it_is_seen_late(t, fire, own_store, ran):
+def test_a_timely_remote_approval_counts_when_it_is_seen_late(t, fire, own_store, ran):
     pending = fire("deny")
     t.reviewer.show(pending)
     with Tract.open(url=own_store) as other:
@@ -230,19 +230,19 @@ def test_what_was_approved_elsewhere_in_time_counts_when_it_is_seen_late(t, fire
     assert ran == [pending]
 
 
-def test_what_was_approved_elsewhere_too_late_does_not_count(t, fire, own_store, ran):
+def test_a_late_remote_approval_does_not_count(t, fire, own_store, ran):
     pending = fire("deny")
     t.reviewer.show(pending)
     with Tract.open(url=own_store) as other:
         other.reviewer.channel = FakeChannel()
-        press(other, in_the_inbox_of(other), "approve")  # by what it knows, in time
+        press(other, in_the_inbox_of(other), "approve")  # in time, as far as this process knows
     late(pending)
     t.reviewer.channel.look()
     assert ran == []
     assert "it had already expired" in last_note(t)
 
 
-def test_what_has_expired_can_be_turned_down_by_a_person(t, fire):
+def test_an_expired_request_can_be_rejected_by_the_user(t, fire):
     pending = late(fire("deny"))
     pending.reject("too late anyway")
     assert pending.status is PendingStatus.REJECTED

@@ -22,7 +22,7 @@ def trust(data_dir):
 
 
 def here(trust):
-    """What signs for some place."""
+    """Return a signer for one place."""
     return trust.for_project("here")
 
 
@@ -53,7 +53,7 @@ POSIX = pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
 
 @POSIX
 @pytest.mark.parametrize("mode", [0o666, 0o644, 0o640, 0o660, 0o604, 0o602, 0o777, 0o610])
-def test_a_secret_that_others_can_access_is_refused_until_its_mode_is_right(trust, mode):
+def test_a_secret_with_an_open_file_mode_is_refused(trust, mode):
     signature = here(trust).sign("kind", "text")
     trust.secret_file.chmod(mode)
     for use in (
@@ -126,7 +126,7 @@ def test_the_secret_signs_nothing_without_a_place():
     assert not {"sign", "verify"} & set(dir(Trust))
 
 
-def test_what_has_no_json_form_was_not_signed(trust):
+def test_a_value_without_a_json_form_does_not_verify(trust):
     here(trust).sign("kind", "text")
     assert not here(trust).verify("kind", ["\ud800", object()], "0" * 64)
 
@@ -152,13 +152,13 @@ def test_a_damaged_secret_is_refused(trust, content):
     assert trust.secret_file.read_bytes() == content
 
 
-def test_a_secret_that_cannot_be_read_is_said(tmp_path):
+def test_an_unreadable_secret_raises_an_error(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(TrustError, match="cannot be read"):
         here(Trust(tmp_path / "folder")).sign("k", "t")
 
 
-def test_a_secret_that_cannot_be_made_is_said(tmp_path):
+def test_a_secret_that_cannot_be_created_raises_an_error(tmp_path):
     (tmp_path / "file").write_text("")
     trust = Trust(tmp_path / "file" / "secret")
     with pytest.raises(TrustError, match="JUPYTER_DATA_DIR|cannot be read"):
@@ -216,7 +216,7 @@ def test_a_file_that_was_named_counts_whatever_the_environment_says(tmp_path, mo
 
 
 @pytest.mark.parametrize("given", ["", "ab" * 31, "ab" * 32 + "c", "xy" * 32, "ab " * 32, "é" * 64])
-def test_an_environment_that_holds_no_secret_is_an_error_that_does_not_show_it(trust, monkeypatch, given):
+def test_an_invalid_secret_in_the_environment_is_refused_without_showing_it(trust, monkeypatch, given):
     signature = here(trust).sign("kind", "text")
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", given)
     for use in (

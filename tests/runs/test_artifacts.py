@@ -30,19 +30,19 @@ def test_the_history_holds_the_current_value_and_no_more_than_asked_for():
 
 
 def test_a_write_without_history_empties_it():
-    """E24: and the next one with history begins anew."""
+    """E24: the next write with history starts a new one."""
     assert after(write(1), write(2, enabled=False))["t"].history == ()
     assert after(write(1), write(2, enabled=False), write(3))["t"].history == (3,)
 
 
 @pytest.mark.parametrize("mode", ["replace", "append"])
 def test_both_write_modes_take_the_old_values_place(mode):
-    """R52, X03: the log is the history; equal values are kept twice."""
+    """R52, X03: the log is the history; equal values are stored twice."""
     one = after(write("x", write_mode=mode), write("x", write_mode=mode))["t"]
     assert (one.value, one.history, one.write_mode) == ("x", ("x", "x"), mode)
 
 
-def test_what_is_known_of_an_artifact_is_that_of_its_last_write():
+def test_metadata_of_an_artifact_comes_from_its_last_write():
     """R52: usage and semantics are independent of each other."""
     one = after(
         write(1, usage="ui_only", semantics="lore/memory"), write(2, semantics="state", format="json")
@@ -51,7 +51,7 @@ def test_what_is_known_of_an_artifact_is_that_of_its_last_write():
 
 
 def test_a_run_only_artifact_hides_a_persisted_one():
-    """R6, R50: they have a history each, and the persisted one is still there."""
+    """R6, R50: each has its own history, and the persisted one still exists."""
     artifacts = Artifacts().upsert(
         [write("kept", persisted=True), write("now"), write("kept 2", persisted=True)]
     )
@@ -59,7 +59,7 @@ def test_a_run_only_artifact_hides_a_persisted_one():
     assert artifacts.persisted["t"].history == ("kept", "kept 2")
 
 
-def test_views_are_sorted_and_nobody_can_change_what_is_kept():
+def test_views_are_sorted_and_are_copies():
     """R29, R62: operations read copies."""
     value = {"a": [1]}
     artifacts = Artifacts().upsert([write(value, "z"), write(2, "a")])
@@ -71,8 +71,8 @@ def test_views_are_sorted_and_nobody_can_change_what_is_kept():
     assert artifacts.view["z"].history == ({"a": [1]},)
 
 
-def test_an_earlier_state_stays_as_it_was():
-    """R62: a write gives another state."""
+def test_an_earlier_state_does_not_change():
+    """R62: a write returns a new state."""
     before = Artifacts().upsert([write(1)])
     before.upsert([write(2), write(3, "u")])
     assert (list(before.view), before.view["t"].value) == (["t"], 1)
@@ -95,7 +95,7 @@ WRITES = st.lists(
 
 @given(WRITES)
 def test_histories_are_the_newest_values_since_one_was_not_kept(writes):
-    """E24: the law, of each tag and persistence."""
+    """E24: this holds for each tag and persistence."""
     artifacts = Artifacts().upsert(writes)
     for kind, found in (("persisted", artifacts.persisted), ("run_only", artifacts.run_only)):
         for tag, one in found.items():
@@ -108,15 +108,15 @@ def test_histories_are_the_newest_values_since_one_was_not_kept(writes):
 
 
 @given(WRITES, st.integers(0, 10))
-def test_writes_in_two_steps_give_what_one_step_gives(writes, cut):
-    """R50: nothing depends on how writes are grouped."""
+def test_writes_in_two_steps_equal_writes_in_one_step(writes, cut):
+    """R50: the grouping of writes does not matter."""
     assert Artifacts().upsert(writes[:cut]).upsert(writes[cut:]) == Artifacts().upsert(writes)
 
 
 # --- sessions
 
 
-def test_a_session_is_told_apart_by_all_of_its_parts():
+def test_the_session_key_depends_on_each_part():
     """R50, E11: the owner, the tract, the branch, the profile and its session."""
     parts = {"tract": "t", "branch": "b", "profile": "p", "session": "s", "owner": "o"}
     keys = {session_key(**{**parts, name: "other"}) for name in parts} | {session_key(**parts)}

@@ -1,4 +1,4 @@
-"""Runs whose question has attachments: they are sent, counted, and kept by whatever rewrites the question."""
+"""Runs whose question has attachments: they are sent, counted, and kept by rewrites of the question."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_preview_counts_and_names_them(asked):
     assert asked.attachment_tokens([one.attachment for one in FILES]) == 4_100
 
 
-def test_what_a_provider_counts_corrects_the_prompt_of_a_run():
+def test_token_counts_of_the_provider_correct_the_estimates_after_a_run():
     usage = {"prompt_tokens": 2_060, "completion_tokens": 1}
     client = ScriptedClient({"choices": [{"message": {"content": "A dot."}}], "usage": usage})
     with Tract.open(model=client) as tract:
@@ -66,7 +66,7 @@ def test_what_a_provider_counts_corrects_the_prompt_of_a_run():
         assert tract.compile().corrected_by.factor == pytest.approx(0.5, rel=0.02)
 
 
-def test_a_reply_that_waits_has_no_bytes_and_can_be_asked_for_again(asked):
+def test_a_waiting_reply_stores_no_attachment_bytes_and_can_be_retried(asked):
     asked.on("generate", lambda pending: None)
     asked.user("Look", attachments=FILES)
     pending = asked.propose_generate()
@@ -77,7 +77,7 @@ def test_a_reply_that_waits_has_no_bytes_and_can_be_asked_for_again(asked):
     assert asked.compile().messages[-1].content == "A dot."
 
 
-def test_a_fork_goes_on_with_them(asked):
+def test_a_fork_sends_the_attachments_again(asked):
     asked.chat("Look", attachments=FILES)
     asked.chat("And?")
     fork = asked.fork(asked.log()[-1].commit_hash)

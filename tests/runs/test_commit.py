@@ -66,7 +66,7 @@ DISK_FULL = OSError("disk full")
 
 
 class BrokenTarget(MemoryTarget):
-    """Raises where it is told to."""
+    """A target whose named methods raise an error."""
 
     def __init__(self, *broken, error=DISK_FULL, **options):
         super().__init__(**options)
@@ -97,7 +97,7 @@ class BrokenTarget(MemoryTarget):
     [
         ([("a", 30, ()), ("b", 10, ("a",))], "ab"),
         ([("b", 10, ()), ("a", 10, ()), ("B", 10, ())], "Bab"),
-        ([("a", 1, ()), ("x", 5, ()), ("y", 0, ("a",))], "ayx"),  # freed late, it overtakes
+        ([("a", 1, ()), ("x", 5, ()), ("y", 0, ("a",))], "ayx"),  # ready late, it still comes first
         ([("a", 2, ("gone",)), ("b", 1, ("a", "gone"))], "ab"),
         ([("a", 2.5, ()), ("b", -1, ())], "ba"),
         ([], ""),
@@ -110,7 +110,7 @@ def test_dependencies_come_first_then_order_then_the_id(nodes, expected):
 
 
 def test_ids_are_compared_by_code_point():
-    """G8: `op10` comes before `op2`, and a letter beyond the first plane after all others."""
+    """G8: `op10` comes before `op2`, and a letter beyond the first plane comes after all others."""
     names = ["\U0001f600", "\uffff", "op2", "op10", "B", "a"]
     assert commit_order([item(name) for name in names]) == ("B", "a", "op10", "op2", "\uffff", "\U0001f600")
 
@@ -135,7 +135,7 @@ def test_operations_without_an_order_are_refused_before_anything_is_applied(queu
 
 
 def test_an_item_is_made_of_an_operation_and_its_result():
-    """E2: what a commit is given."""
+    """E2: the fields of a commit item."""
     operation = Operation.from_dict({
         "definition": {"operationId": "op", "name": "Op", "kind": "template"},
         "config": {"order": 3, "required": True, "dependsOn": ["x"]},
@@ -152,12 +152,12 @@ def test_an_item_is_made_of_an_operation_and_its_result():
     assert texts(commit_now(one).turn) == ["S+", "U"]
 
 
-# --- what is applied
+# --- applied effects
 
 
 @pytest.mark.parametrize("status", ["skipped", "error", "aborted", "waiting"])
-def test_only_what_is_done_has_effects(status):
-    """R37, R59: and nothing of the others is reported."""
+def test_only_operations_with_status_done_have_effects(status):
+    """R37, R59: the report contains nothing about the others."""
     turn, report = commit_now(item("a", system("+"), user("new"), artifact(1), required=True, status=status))
     assert turn == turn_of()
     assert (report.entries, report.order, report.required_error, report.status) == ((), (), False, "done")
@@ -174,19 +174,19 @@ def test_all_kinds_of_effects_are_applied_in_list_order():
 
 
 def test_a_note_is_in_no_prompt():
-    """R41, X05: at neither hook."""
+    """R41, X05: at both hooks."""
     for hook in Hook:
         assert texts(commit_now(item("a", NOTE), hook=hook).turn) == ["S", "U"]
 
 
 def test_each_changed_message_names_its_operation():
-    """R46: for whoever looks at the prompt."""
+    """R46: as information about the prompt."""
     turn = commit_now(item("a", system("+")), item("b", user("new"))).turn
     assert [one.label for one in turn.prompt.messages] == ["a", "b"]
 
 
 def test_a_dependents_effects_come_after_all_of_its_dependency():
-    """R60, E3: though its order is smaller."""
+    """R60, E3: even if its order is smaller."""
     queue = [
         item("b", system("3"), system("4"), order=1, after=["a"]),
         item("a", system("1"), system("2"), order=2),
@@ -195,17 +195,17 @@ def test_a_dependents_effects_come_after_all_of_its_dependency():
 
 
 def test_later_writes_of_one_tag_win_and_all_are_in_its_history():
-    """R58, E16: whatever the input's order; a profile with two writers is refused when it is saved."""
+    """R58, E16: for any order of the input; a profile with two writers is refused when it is saved."""
     queue = [item("late", artifact(2), order=20), item("early", artifact(1), order=10)]
     view = commit_now(*queue).turn.artifacts.view["t"]
     assert (view.value, view.history) == (2, (1, 2))
 
 
-# --- what is refused
+# --- refused effects
 
 
 def test_a_bad_effect_leaves_the_others_of_its_operation():
-    """R41, E6, G21, G22, X06: reported; a required operation fails the run."""
+    """R41, E6, G21, G22, X06: it is reported; a required operation fails the run."""
     bad = [system("1"), reply("no"), {"type": "nothing"}, system("2")]
     for required in (False, True):
         turn, report = commit_now(item("a", *bad, required=required), item("b", system("3"), order=20))
@@ -217,7 +217,7 @@ def test_a_bad_effect_leaves_the_others_of_its_operation():
 
 
 def test_an_optional_operations_error_is_visible_and_fails_nothing():
-    """E7, G22: also beside a required one whose effects are good."""
+    """E7, G22: also beside a required operation with valid effects."""
     report = commit_now(item("a", reply("no")), item("b", system("+"), required=True)).report
     assert not report.required_error
     assert report.entries[0].error.message.startswith(
@@ -225,8 +225,8 @@ def test_an_optional_operations_error_is_visible_and_fails_nothing():
     )
 
 
-def test_nothing_of_an_operation_with_two_tags_is_applied():
-    """R51, G23: its other effects neither; those of other operations are."""
+def test_an_operation_that_writes_two_tags_has_no_effects():
+    """R51, G23: not even its other effects; those of other operations are applied."""
     conflicting = item("a", system("no"), artifact(1, "one"), artifact(2, "two"))
     turn, report = commit_now(conflicting, item("b", system("+"), order=20))
     assert texts(turn)[0] == "S+"
@@ -235,7 +235,7 @@ def test_nothing_of_an_operation_with_two_tags_is_applied():
 
 
 def test_an_operation_with_too_many_effects_is_refused_with_a_short_report():
-    """E5: however many there are."""
+    """E5: for any number."""
     turn, report = commit_now(item("a", *[system("+")] * 10_000, required=True))
     assert texts(turn)[0] == "S"
     assert len(report.entries) == MAX_EFFECTS + 1
@@ -255,7 +255,7 @@ def test_an_operation_with_too_many_effects_is_refused_with_a_short_report():
     ],
 )
 def test_garbage_is_found_before_anything_is_applied(garbage):
-    """E5, R53: it is an error of that effect, whatever it is."""
+    """E5, R53: any value becomes an error of that effect."""
     turn, report = commit_now(item("a", garbage, system("+")))
     assert [code for *_, code in outcomes(report)] == ["validation_error", "applied"]
     assert texts(turn)[0] == "S+"
@@ -265,7 +265,7 @@ def test_garbage_is_found_before_anything_is_applied(garbage):
 
 
 def test_rewrites_follow_each_other():
-    """R49, R60, G30: the second one replaces what the first one made."""
+    """R49, R60, G30: the second rewrite replaces the result of the first."""
     target = MemoryTarget()
     turn, report = commit_now(item("a", user("A")), item("b", user("B"), order=20), target=target)
     assert [(one.before, one.after, one.replaced, one.part) for one in report.rewrites] == [
@@ -275,7 +275,7 @@ def test_rewrites_follow_each_other():
     assert dict(target.parts) == {"user:1": "A", "user:2": "B"}
 
 
-def test_a_rewrite_of_the_second_hook_follows_that_of_the_first():
+def test_a_rewrite_at_the_second_hook_replaces_the_one_of_the_first_hook():
     """G30, R47: one turn, two commits."""
     target = MemoryTarget()
     turn = commit_now(item("a", user("A")), target=target).turn
@@ -283,8 +283,8 @@ def test_a_rewrite_of_the_second_hook_follows_that_of_the_first():
     assert (report.rewrites[0].before, report.rewrites[0].replaced) == ("A", "user:1")
 
 
-def test_what_was_sent_stays_what_was_sent():
-    """R4, R5: a rewrite afterwards changes the turn, not the record of the prompt."""
+def test_a_rewrite_after_the_main_call_does_not_change_the_sent_prompt():
+    """R4, R5: it changes the turn, not the record of the prompt."""
     turn = commit_now(
         item("a", user("new"), reply("better")), hook=Hook.AFTER, turn=turn_of(reply="raw")
     ).turn
@@ -293,7 +293,7 @@ def test_what_was_sent_stays_what_was_sent():
 
 
 def test_a_refused_rewrite_is_that_effects_error():
-    """R49, G21: the text stays, and the next rewrite follows the last one that was kept."""
+    """R49, G21: the text is unchanged, and the next rewrite follows the last accepted one."""
     target = BrokenTarget("bad", error=RunError("no such part"))
     turn, report = commit_now(item("a", user("A"), user("bad"), user("B"), system("+")), target=target)
     assert [code for *_, code in outcomes(report)] == ["applied", "storage_error", "applied", "applied"]
@@ -303,7 +303,7 @@ def test_a_refused_rewrite_is_that_effects_error():
 
 
 def test_without_a_reply_there_is_nothing_to_rewrite():
-    """R48: an empty reply is one."""
+    """R48: an empty reply counts as a reply."""
     assert outcomes(commit_now(item("a", reply("x")), hook=Hook.AFTER).report)[0][2] == "storage_error"
     assert commit_now(item("a", reply("x")), hook=Hook.AFTER, turn=turn_of(reply="")).turn.reply == "x"
 
@@ -312,7 +312,7 @@ def test_without_a_reply_there_is_nothing_to_rewrite():
 
 
 def test_persisted_artifacts_outlive_the_run():
-    """R50, E11: with their history; a run without a session cannot write any."""
+    """R50, E11: with their history; a run without a session cannot write them."""
     first = MemoryTarget(session="s")
     commit_now(item("a", artifact(1, persistence="persisted")), target=first)
     turn = commit_now(item("a", artifact(2, persistence="persisted")), hook=Hook.AFTER, target=first).turn
@@ -323,8 +323,8 @@ def test_persisted_artifacts_outlive_the_run():
     assert turn.artifacts.view == {}
 
 
-def test_what_another_run_persisted_meanwhile_is_not_lost():
-    """R50: a write is added to what stands in the store, not to what was there when the run began."""
+def test_artifacts_persisted_by_another_run_in_the_meantime_are_kept():
+    """R50: a write is added to the stored state, not to the state at the start of the run."""
     target = MemoryTarget(session="s")
     began = turn_of()
     commit_now(item("other", artifact("theirs", persistence="persisted")), target=target)
@@ -339,7 +339,7 @@ def test_what_another_run_persisted_meanwhile_is_not_lost():
 
 @pytest.mark.parametrize("where", ["put", "record"])
 def test_a_failed_transaction_keeps_nothing(where):
-    """E1, E8: all that was in it is a `storage_error`; what was refused before keeps its reason."""
+    """E1, E8: all its effects become a `storage_error`; earlier refusals keep their reason."""
     target = BrokenTarget(where, session="s")
     queue = [
         item("a", system("+"), user("A"), artifact(1, persistence="persisted"), required=True),
@@ -354,14 +354,14 @@ def test_a_failed_transaction_keeps_nothing(where):
 
 
 def test_a_failed_transaction_of_optional_operations_fails_no_run():
-    """E7: it is visible."""
+    """E7: the error is visible."""
     report = commit_now(item("a", user("A"), order=1), target=BrokenTarget("record")).report
     assert outcomes(report) == [("a", 0, "storage_error")]
     assert not report.required_error
 
 
 def test_an_interrupt_passes_and_keeps_nothing():
-    """E1: a process that is stopped leaves no half of a turn."""
+    """E1: a stopped process leaves no partial turn."""
     target = BrokenTarget("record", error=KeyboardInterrupt())
     with pytest.raises(KeyboardInterrupt):
         commit_now(item("a", user("A")), target=target)
@@ -369,7 +369,7 @@ def test_an_interrupt_passes_and_keeps_nothing():
 
 
 def test_an_error_of_the_target_is_bounded_and_readable():
-    """R54: whatever it says."""
+    """R54: for any message."""
     target = BrokenTarget("A", error=ValueError("\ud800" + "x" * 10_000))
     error = commit_now(item("a", user("A")), target=target).report.entries[0].error
     assert len(error.message) <= 2_000
@@ -377,7 +377,7 @@ def test_an_error_of_the_target_is_bounded_and_readable():
 
 
 def test_a_commit_is_applied_once():
-    """R58: a run that is resumed gets the same turn and report, and writes nothing."""
+    """R58: a resumed run gets the same turn and report, and writes nothing."""
     target = MemoryTarget(session="s")
     queue = [
         item(
@@ -392,7 +392,7 @@ def test_a_commit_is_applied_once():
 
 
 def test_another_commit_at_the_same_hook_is_refused():
-    """R58: results that differ from those that were committed."""
+    """R58: results that differ from the committed ones."""
     target = MemoryTarget()
     commit_now(item("a", user("A")), target=target)
     for other in ([item("b", user("A"))], [item("a", user("A"), user("B"))], [item("a", system("+"))], []):
@@ -406,7 +406,7 @@ def test_an_empty_commit_is_one():
     assert commit_now().report == CommitReport(hook=Hook.BEFORE)
 
 
-def test_a_report_is_read_back_as_it_was():
+def test_a_report_is_read_back_unchanged():
     """E8: hook, operation, index, type, status and error of each effect."""
     report = commit_now(item("a", system("+"), reply("no"), user("A"), required=True)).report
     assert CommitReport.from_dict(report.to_dict()) == report

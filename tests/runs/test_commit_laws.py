@@ -1,4 +1,4 @@
-"""What holds for any queue: nothing depends on the order in which operations ended."""
+"""Laws for any queue: the result does not depend on the order in which operations end."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ NAMES = [f"op{n}" for n in range(8)]
 
 @st.composite
 def queues(draw):
-    """Operations that depend on those before them in a hidden order, given in another one."""
+    """Operations that depend on earlier ones in a hidden order, given in another order."""
     names = draw(st.permutations(NAMES))[: draw(st.integers(0, len(NAMES)))]
     items = [
         CommitItem(
@@ -78,8 +78,8 @@ def test_the_input_order_changes_nothing(queue, data, hook, roles):
 
 
 @given(queues(), HOOKS, MESSAGES)
-def test_nothing_that_is_given_is_changed(queue, hook, roles):
-    """R29, R62: neither the effects nor the turn."""
+def test_commit_does_not_modify_its_arguments(queue, hook, roles):
+    """R29, R62: neither the effects nor the turn change."""
     turn = turn_of(roles)
     copies = [repr(one) for one in queue], deepcopy(turn)
     commit(hook, queue, turn, MemoryTarget(session="s"))
@@ -87,8 +87,8 @@ def test_nothing_that_is_given_is_changed(queue, hook, roles):
 
 
 @given(queues())
-def test_the_order_puts_dependencies_first_and_the_smallest_of_what_is_ready(queue):
-    """R60, G9: at each step, nothing that is ready comes before what is taken."""
+def test_the_commit_order_takes_the_smallest_ready_operation_after_its_dependencies(queue):
+    """R60, G9: at each step, the smallest ready operation is taken."""
     done = {one.operation_id: one for one in queue if one.status is OperationStatus.DONE}
     order = commit_order(queue)
     assert sorted(order) == sorted(done)
@@ -104,8 +104,8 @@ def test_the_order_puts_dependencies_first_and_the_smallest_of_what_is_ready(que
 
 
 @given(queues(), HOOKS, MESSAGES)
-def test_each_effect_of_what_is_done_has_one_entry(queue, hook, roles):
-    """R59, E8: applied, or an error with a reason; a required one's error fails the commit."""
+def test_each_effect_of_a_done_operation_has_one_report_entry(queue, hook, roles):
+    """R59, E8: applied, or an error with a reason; an error of a required operation fails the commit."""
     report = commit(hook, queue, turn_of(roles), MemoryTarget(session="s")).report
     done = {one.operation_id: one for one in queue if one.status is OperationStatus.DONE}
     assert [(one.operation_id, one.effect_index) for one in report.entries] == [
@@ -128,7 +128,7 @@ def test_committing_again_changes_nothing(queue, hook, roles):
 
 
 def test_a_long_chain_is_committed_in_order():
-    """R60: no recursion limits how many operations may follow each other."""
+    """R60: recursion does not limit the number of operations."""
     names = [f"op{n}" for n in range(3_000)]
     queue = [
         CommitItem(name, 0, names[max(place - 1, 0) : place], effects=({"type": "nothing"},))

@@ -1,4 +1,4 @@
-"""How the data of runs looks to a person: a line in a terminal, and the names that completion offers."""
+"""Run data for the user: one line in a terminal, and the names offered by completion."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def asked(tract):
 
 
 def test_defaults_are_not_shown():
-    """Only what was chosen."""
+    """Only fields with other values are shown."""
     assert repr(Retry(max_attempts=3)) == str(Retry(max_attempts=3)) == "Retry(max_attempts=3)"
     definition = OperationDefinition(operation_id="a", name="A", kind="template")
     assert repr(definition) == "OperationDefinition(operation_id='a', name='A', kind='template')"
@@ -34,7 +34,7 @@ def test_an_operation_is_a_line():
 
 
 def test_a_run_is_a_line(asked):
-    """And what it came of: a notebook's cell that ends with `t.generate()` shows no prompt."""
+    """With its outcome: the output of a cell that ends with `t.generate()` shows no prompt."""
     sign = run_operation("sign", order=1, text="!", into="tail")
     later = run_operation(
         "later", order=2, text="{{ no }}", into="tail", after="gone", triggers=["regenerate"]
@@ -50,8 +50,8 @@ def test_a_run_is_a_line(asked):
     assert "<OperationRun 'gone': skipped (disabled), " in shown["gone"]
 
 
-def test_a_failed_run_says_where(asked):
-    """The line of the run has the type of failure, that of the operation its code."""
+def test_the_line_of_a_failed_run_shows_the_failure(asked):
+    """The line of the run has the type of failure, the line of the operation its error code."""
     bad = run_operation("bad", "compute", order=1, function="nobody", required=True)
     with pytest.raises(RunFailedError) as failed:
         asked.generate(profile=OperationProfile.of("p", [bad]))
@@ -61,8 +61,8 @@ def test_a_failed_run_says_where(asked):
     assert "'bad': error (validation_error), compute, " in repr(failed.value.run.operations[0])
 
 
-def test_completion_offers_what_is_ours(asked):
-    """Fields and methods of runs, and none of a library."""
+def test_completion_offers_only_names_of_this_package(asked):
+    """Fields and methods of runs, and none of pydantic."""
     run = asked.generate(profile=OperationProfile.of("p")).run
     offered = {name for name in dir(run) if not name.startswith("_")}
     assert {"operations", "status", "to_dict"} <= offered

@@ -46,7 +46,7 @@ def codes(effects, hook=Hook.BEFORE):
 @pytest.mark.parametrize("hook", Hook)
 @pytest.mark.parametrize("kind", WELL_FORMED)
 def test_each_hook_allows_its_effects_and_no_others(kind, hook):
-    """R41, R48, E4: the prompt before, the reply after, the user's message, artifacts and notes at both."""
+    """R41, R48, E4: the prompt before, the reply after; the user's message, artifacts and notes at both."""
     is_allowed = kind not in (ONLY_AFTER if hook is Hook.BEFORE else ONLY_BEFORE)
     error = check_effect({"type": kind, **WELL_FORMED[kind]}, hook)
     assert (error.code if error else None) == (None if is_allowed else ErrorCode.POLICY)
@@ -62,7 +62,7 @@ def test_each_hook_allows_its_effects_and_no_others(kind, hook):
 )  # fmt: skip
 @pytest.mark.parametrize("hook", Hook)
 def test_an_unknown_type_is_a_validation_error(effect, hook):
-    """G24, E5: whatever an operation gives instead of an effect."""
+    """G24, E5: for any other value in place of an effect."""
     error = check_effect(effect, hook)
     assert error.code == ErrorCode.VALIDATION
     assert len(error.message) <= MAX_ERROR_TEXT
@@ -88,7 +88,7 @@ def test_an_unknown_type_is_a_validation_error(effect, hook):
     ],
 )
 def test_a_malformed_effect_is_a_validation_error(effect):
-    """E5: a missing, wrong, superfluous or too long field."""
+    """E5: a missing, wrong, unknown or too long field."""
     assert check_effect(effect, Hook.BEFORE).code == ErrorCode.VALIDATION
 
 
@@ -127,8 +127,8 @@ def itself():
     ],
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
-def test_a_value_without_a_json_form_or_too_large_is_a_validation_error(value):
-    """R52, E5: also tens of megabytes, and what contains itself."""
+def test_a_value_without_json_form_or_too_large_is_a_validation_error(value):
+    """R52, E5: also tens of megabytes, and a value that contains itself."""
     assert check_effect(artifact(value=value), Hook.BEFORE).code == ErrorCode.VALIDATION
     with pytest.raises(ContentError):
         effects_of(ArtifactSpec(tag="t"), value)
@@ -143,8 +143,8 @@ def test_any_other_json_is_a_value(value):
     assert (effect.value, type(effect.value)) == (value, type(value))
 
 
-def test_the_checked_effect_shares_nothing_with_what_was_given():
-    """R58: what an operation does to its value later changes no commit."""
+def test_a_checked_effect_is_independent_of_the_given_value():
+    """R58: later changes of the value by an operation change no commit."""
     value = {"a": [1]}
     effects = [artifact(value=value), ArtifactUpsert(tag="t", value=value)]
     checked = [checked_effect(one, Hook.BEFORE) for one in effects]
@@ -153,20 +153,20 @@ def test_the_checked_effect_shares_nothing_with_what_was_given():
 
 
 def test_an_effect_that_was_made_without_checks_is_checked():
-    """E5: pydantic can be told not to look."""
+    """E5: pydantic allows objects without validation."""
     made = SystemUpdate.model_construct(mode="append", payload="\ud800")
     assert check_effect(made, Hook.BEFORE).code == ErrorCode.VALIDATION
 
 
 @pytest.mark.parametrize("hook", Hook)
 def test_two_tags_of_one_operation_are_a_conflict(hook):
-    """R51, R63, G23: of all its effects together, also where another one is bad."""
+    """R51, R63, G23: for all its effects together, even if another effect is invalid."""
     assert codes([artifact("a"), artifact("b")], hook) == ErrorCode.ARTIFACT_CONFLICT
     assert codes([{"type": "nothing"}, artifact("a"), artifact("b")], hook) == ErrorCode.ARTIFACT_CONFLICT
 
 
 def test_several_effects_of_one_tag_are_fine():
-    """R51: the tag is one."""
+    """R51: there is only one tag."""
     assert codes([artifact("a"), SYSTEM, artifact("a")]) is None
     assert codes([]) is None
 
@@ -177,15 +177,15 @@ def test_there_are_only_so_many_effects():
     assert codes([SYSTEM] * (MAX_EFFECTS + 1)) == ErrorCode.VALIDATION
 
 
-def test_the_first_bad_effect_is_told():
-    """R54, R55: with a stable code and what to do."""
+def test_the_first_invalid_effect_is_reported():
+    """R54, R55: with a stable code and a remedy."""
     assert codes([SYSTEM, {"type": "turn.assistant.replace_text", "text": "x"}, {}]) == ErrorCode.POLICY
     error = check_effects([{"type": "nothing"}], Hook.BEFORE)
     assert "Use one of artifact.upsert, " in error.message
 
 
-def test_checked_values_are_read_back_as_they_are():
-    """R52: a copy."""
+def test_a_checked_value_is_plain_json():
+    """R52: as a copy."""
     value = {"b": 1, "a": ("x",)}
     assert checked_value(value) == {"a": ["x"], "b": 1}
 
@@ -203,7 +203,7 @@ NOTE = {"type": "ui_inline", "anchor": "depth_from_end", "depthFromEnd": -2}
 
 
 def test_the_artifact_comes_first_and_exposures_follow_in_order():
-    """R40, R51: one artifact, whatever else its value becomes."""
+    """R40, R51: exactly one artifact, in addition to the exposures of its value."""
     deep = {**MESSAGE, "anchor": "depth_from_end", "depthFromEnd": -3, "source": "art.t"}
     user, reply = (
         {"type": "turn_rewrite", "target": one} for one in ("current_user_main", "assistant_output_main")
@@ -229,7 +229,7 @@ def test_the_artifact_comes_first_and_exposures_follow_in_order():
         (1.5, "1.5"),
     ],
 )
-def test_a_value_that_is_no_text_is_written_as_json(value, text):
+def test_a_value_that_is_not_text_is_exposed_as_json(value, text):
     """R45: in prompts; the artifact keeps the value itself."""
     write, message = exposed(MESSAGE, value=value)
     assert (write.value, message.content) == (value, text)
@@ -252,7 +252,7 @@ def test_the_usage_is_derived_from_the_exposures(exposures, usage):
 
 
 def test_the_artifact_takes_everything_of_its_specification():
-    """R52, E24: persistence, format, semantics, history and how it is written."""
+    """R52, E24: persistence, format, semantics, history and write mode."""
     settings = {
         "persistence": "persisted", "format": "json", "semantics": "state", "writeMode": "append",
         "history": {"maxItems": 3},
@@ -275,5 +275,5 @@ def test_the_artifact_takes_everything_of_its_specification():
     ],
 )
 def test_a_message_has_one_of_four_roles_and_content(kind, message, code):
-    """R45, G19: it may name its source, and has nothing else."""
+    """R45, G19: it may name its source, and has no other fields."""
     assert codes([{"type": kind, **message}]) == code

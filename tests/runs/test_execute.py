@@ -1,4 +1,4 @@
-"""What follows from what, in virtual time: dependencies, blocked operations, records, events, going on."""
+"""Scheduling in virtual time: dependencies, blocked operations, records, events, resuming."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_nothing_to_do():
 
 
 def test_an_operation_starts_when_all_of_its_dependencies_are_done():
-    """R10, R25, R26: and is given their results, in the order in which it names them."""
+    """R10, R25, R26: it gets their results, in the order of its `dependsOn`."""
     given = {}
 
     def begin(one, results):
@@ -56,8 +56,8 @@ def test_an_operation_starts_when_all_of_its_dependencies_are_done():
     assert workers.ms == 20
 
 
-def test_order_delays_nobody_while_there_are_slots():
-    """G10, R24: and it decides who is next where there are none."""
+def test_order_delays_no_operation_while_slots_are_free():
+    """G10, R24: it decides about the next operation if no slot is free."""
     operations = [operation("a", 1), operation("b", 2), operation("c", 3, dependsOn=["b"])]
     scripts = {"a": Script(50), "b": Script(10), "c": Script(10)}
     executed = run_scripts(operations, scripts, workers=(workers := VirtualWorkers()))
@@ -69,7 +69,7 @@ def test_order_delays_nobody_while_there_are_slots():
 
 @pytest.mark.parametrize(("concurrency", "most"), [(0.5, 1), (1, 1), (2, 2), (2.5, 3), (99, 6), (None, 6)])
 def test_never_more_run_than_may(concurrency, most):
-    """G11: of the run."""
+    """G11: the limit of the run."""
     plan = make_plan(
         [operation(f"o{n}") for n in range(6)], Hook.BEFORE, RunTrigger.GENERATE, concurrency=concurrency
     )
@@ -79,7 +79,7 @@ def test_never_more_run_than_may(concurrency, most):
 
 
 def test_one_by_one():
-    """E10: in (order, id) order, dependencies before all."""
+    """E10: in (order, id) order, after their dependencies."""
     operations = [operation("a", 3), operation("b", 1, dependsOn=["a"]), operation("c", 2)]
     plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, mode=ExecutionMode.SEQUENTIAL)
     executed = run_scripts((), plan=plan, workers=(workers := VirtualWorkers()))
@@ -87,7 +87,7 @@ def test_one_by_one():
 
 
 def test_a_provider_has_a_limit_of_its_own():
-    """G10: who waits for a provider lets the others go first."""
+    """G10: an operation that waits for a provider does not block the others."""
     operations = [
         *(operation(f"slow{n}", n, provider="busy") for n in range(3)),
         operation("other", 9, provider="idle"),
@@ -107,14 +107,14 @@ def test_a_limit_below_one_is_refused():
 
 
 def test_the_workers_capacity_counts_too():
-    """G10: so that order decides who is next, not the workers."""
+    """G10: so that order decides about the next operation, not the workers."""
     operations = [operation("a", 2), operation("b", 1), operation("c", 3)]
     executed = run_scripts(operations, workers=VirtualWorkers(capacity=1))
     assert executed.start_order == ("b", "a", "c")
 
 
 def test_a_blocked_operation_is_settled_at_once():
-    """G12, R61: without waiting for its other dependencies, and all that depends on it, too."""
+    """G12, R61: without waiting for its other dependencies; so are all operations that depend on it."""
     operations = [
         operation("bad"), operation("slow"), operation("join", dependsOn=["bad", "slow"]),
         operation("after", dependsOn=["join"]), operation("must", dependsOn=["after"], required=True),
@@ -131,7 +131,7 @@ def test_a_blocked_operation_is_settled_at_once():
 
 @pytest.mark.parametrize("milliseconds", [(1, 9), (9, 1)])
 def test_blockers_are_named_by_how_they_ended(milliseconds):
-    """R61: whichever was faster; the operation is told once both have ended, and in the order in which it was settled."""
+    """R61: for any speed. The operation is reported after both have ended, in the order of the decisions."""
     operations = [
         operation("bad"),
         operation("worse"),
@@ -145,8 +145,8 @@ def test_blockers_are_named_by_how_they_ended(milliseconds):
     assert told(events)[-2:] == [("finished", "good"), ("skipped", "join")]
 
 
-def test_one_that_was_blocked_before_what_it_depends_on_is_told_too():
-    """R61: whatever the order in which they were settled."""
+def test_a_blocker_that_was_blocked_later_than_its_dependent_is_named_too():
+    """R61: independent of the order in which they were decided."""
     operations = [
         operation("bad"),
         operation("worse"),
@@ -160,8 +160,8 @@ def test_one_that_was_blocked_before_what_it_depends_on_is_told_too():
     assert skip_of(executed, "join").blocked_by == ("worse",)
 
 
-def test_what_a_waiting_operation_may_still_block_is_left_open():
-    """R61: its blockers are known once a person has decided."""
+def test_an_operation_that_a_waiting_one_may_still_block_has_no_result_yet():
+    """R61: its blockers are known after the user's decision."""
     operations = [operation("bad"), operation("asks"), operation("join", dependsOn=["bad", "asks"])]
     executed = run_scripts(operations, {"bad": Script(1, "error"), "asks": Script(2, "waiting")})
     assert executed.waiting == ("asks",)
@@ -173,7 +173,8 @@ def test_what_a_waiting_operation_may_still_block_is_left_open():
 
 @pytest.mark.parametrize("how", ["error", "raise", "skip", "abort_error"])
 def test_only_done_counts(how):
-    """R61, R59: whichever way a dependency ended otherwise, the dependent is skipped, or an error if it is required."""
+    """R61, R59: for any other ending of a dependency, the dependent is skipped, or an error if it
+    is required."""
     operations = [
         operation("a"),
         operation("may", dependsOn=["a"]),
@@ -188,8 +189,8 @@ def test_only_done_counts(how):
     assert "not done: a" in must.error.message
 
 
-def test_missing_dependencies_win_over_failed_ones():
-    """G5, G1: unknown, of another hook, or left out by the plan; sorted."""
+def test_missing_dependencies_are_reported_before_failed_ones():
+    """G5, G1: unknown, of another hook, or not in the plan; sorted."""
     operations = [
         operation("z", enabled=False), operation("after", hooks=["after_main_llm"]),
         operation("a", dependsOn=["ghost"]), operation("b", dependsOn=["z", "a", "after"]),
@@ -206,8 +207,8 @@ def test_missing_dependencies_win_over_failed_ones():
     assert executed.start_order == ("ok",)
 
 
-def test_a_dependency_that_is_not_due_is_told_apart():
-    """G5, R38: if it is the only reason; what is unknown as well is missing."""
+def test_a_dependency_that_is_not_due_has_its_own_reason():
+    """G5, R38: if it is the only reason; with an unknown dependency, the reason is missing."""
     due = {"a": Skip(reason="activation_not_reached")}
     operations = [operation("a"), operation("b", dependsOn=["a"]), operation("c", dependsOn=["a", "ghost"])]
     plan = make_plan(operations, Hook.BEFORE, RunTrigger.GENERATE, activation_skips=due)
@@ -220,14 +221,14 @@ def test_a_dependency_that_is_not_due_is_told_apart():
 
 
 def test_required_and_order_change_no_schedule():
-    """R20, R11: whatever fails, the others run to their end."""
+    """R20, R11: after a failure, the other operations still run."""
     operations = [operation("must", required=True), operation("a"), operation("b", dependsOn=["a"])]
     executed = run_scripts(operations, {"must": Script(1, "error"), "a": Script(10)})
     assert statuses(executed) == {"a": "done", "b": "done", "must": "error"}
 
 
-def test_a_result_says_whose_it_is_and_only_done_has_effects():
-    """R35, R37: `required` is an echo of the configuration, whatever the operation says."""
+def test_a_result_has_the_id_and_required_flag_of_its_operation_and_effects_only_if_done():
+    """R35, R37: `required` is copied from the configuration, not from the result of the operation."""
     effect = {"type": "ui.inline", "role": "system", "content": "x"}
 
     def begin(one, results):
@@ -243,7 +244,7 @@ def test_a_result_says_whose_it_is_and_only_done_has_effects():
 
 
 def test_a_required_operation_that_does_not_run_says_why():
-    """G3, G4: so that the barrier can tell one that was not supposed to run from one whose condition does not hold."""
+    """G3, G4: so the barrier can distinguish an operation that was not planned from an unmet condition."""
     operations = [operation("off", required=True, enabled=False), operation("guarded", required=True),
                   operation("other", required=True, triggers=["regenerate"])]  # fmt: skip
     executed = run_scripts(operations, {"guarded": Script(result="skip")})
@@ -253,8 +254,8 @@ def test_a_required_operation_that_does_not_run_says_why():
     }  # fmt: skip
 
 
-def test_what_is_not_begun_never_started():
-    """R36, R40, G29: a condition that does not hold, an error found before; and its slot is free again."""
+def test_an_operation_that_does_not_begin_has_no_start_time():
+    """R36, R40, G29: an unmet condition, an error found before; its slot is free again."""
     found = {"skip": Skip(reason="condition_false"), "wrong": result("wrong", "error")}
 
     def begin(one, results):
@@ -275,7 +276,7 @@ def test_what_is_not_begun_never_started():
 
 
 def test_each_operation_leaves_one_record():
-    """R56, G29, G2: also the one that never ran."""
+    """R56, G29, G2: even if it never ran."""
     operations = [
         operation("a", 1, required=True, dependsOn=["b"]),
         operation("b", 2),
@@ -301,8 +302,8 @@ def test_results_have_one_order_however_fast_each_was():
     assert [run.operation_id for run in executed.runs] == list(executed.results)
 
 
-def test_an_observer_is_told_all_in_time():
-    """R56, E15: each end exactly once."""
+def test_an_observer_gets_all_events_in_order_of_time():
+    """R56, E15: each ending exactly once."""
     events = []
     operations = [operation("a"), operation("b", dependsOn=["a"]), operation("off", enabled=False)]
     run_scripts(operations, {"a": Script(10, "error")}, notify=events.append)
@@ -313,7 +314,7 @@ def test_an_observer_is_told_all_in_time():
 
 
 def test_an_observer_that_fails_breaks_nothing(caplog):
-    """R53: it is logged."""
+    """R53: the error is logged."""
 
     def notify(event):
         raise RuntimeError("no screen")
@@ -323,8 +324,8 @@ def test_an_observer_that_fails_breaks_nothing(caplog):
     assert "no screen" in caplog.text
 
 
-def test_what_waits_for_a_person_holds_no_worker():
-    """R11: the rest goes on; what depends on it has no result yet."""
+def test_an_operation_that_waits_for_the_user_occupies_no_worker():
+    """R11: other operations continue; its dependents have no result yet."""
     operations = [
         operation("ask"),
         operation("then", dependsOn=["ask"]),
@@ -342,8 +343,8 @@ def test_what_waits_for_a_person_holds_no_worker():
     assert [run.operation_id for run in executed.runs] == ["y", "z"]
 
 
-def test_a_run_that_goes_on_runs_only_what_is_left():
-    """R10: results that are there stand; they are neither run nor told again."""
+def test_a_resumed_run_only_runs_unfinished_operations():
+    """R10: existing results are kept; they are neither computed nor reported again."""
     operations = [operation(key, dependsOn=before) for key, before in
                   {"a": [], "b": ["a"], "bad": [], "c": ["bad"], "ask": [], "d": ["ask"], "off": []}.items()]  # fmt: skip
     prior = {"a": result("a", "done"), "bad": result("bad", "error"), "ask": result("ask", "waiting"),

@@ -1,4 +1,4 @@
-"""A conversation goes on from one of its steps in another way, beside what it was."""
+"""Forks: a conversation continues differently from one of its steps, beside the original."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_another_model_answers_the_same(talk, script, done):
     assert (fork.name, fork.text, fork.model, fork.outcome) == ("fork-1", "Cloudy.", "scripted-2", "answer")
     assert (fork.steps, fork.calls, fork.report.tokens) == (1, 0, 12)
     assert client.asked[0][1]["model"] == "scripted-2"
-    # the same commits, and nothing done again; the conversation itself stays where it is
+    # the same commits, and no repeated calls; the original conversation is unchanged
     assert hashes(talk, "fork-1")[:-1] == before[:5]
     assert fork.base == before[4]
     assert (talk.current_branch, talk.head) == ("main", head)
@@ -111,20 +111,20 @@ def test_another_client_is_asked_only_there(talk, script):
     assert talk.chat("Still there?").text == "Mine."
 
 
-def test_another_prompt_takes_the_place_of_what_was_said(talk, script):
+def test_a_new_prompt_replaces_the_users_message(talk, script):
     script("Fine.")
     fork = talk.fork(commit_of(talk, "Thanks"), prompt="Really?", name="doubt")
     assert texts(talk, "doubt")[-3:] == [("assistant", "Sunny."), ("user", "Really?"), ("assistant", "Fine.")]
     assert fork.changed == "prompt 'Really?'"
 
 
-def test_a_prompt_at_a_reply_goes_on_after_it(talk, script):
+def test_a_prompt_at_a_reply_is_added_after_the_reply(talk, script):
     script("Fine.")
     talk.fork(commit_of(talk, "Sunny."), prompt="Sure?")
     assert texts(talk, "fork-1")[-3:] == [("assistant", "Sunny."), ("user", "Sure?"), ("assistant", "Fine.")]
 
 
-def test_the_very_first_message_may_be_another(tract):
+def test_the_first_message_can_be_replaced(tract):
     tract.configure_llm(ScriptedClient("Hello.", "Salve."))
     tract.chat("Hi")
     first = tract.log(limit=10)[-1].commit_hash
@@ -146,7 +146,7 @@ def test_calls_of_a_fork_are_made(talk, script, done):
     assert (fork.steps, fork.calls, fork.report.tokens, done[2:]) == (2, 1, 24, ["Bari"])
 
 
-def test_operations_of_a_run_may_be_others(talk, script):
+def test_a_fork_can_use_another_profile(talk, script):
     client = script("Arr.")
     pirate = OperationProfile.of(
         "pirate", [run_operation("p", "template", order=1, text="Be a pirate.", into="system")]
@@ -185,11 +185,11 @@ def test_forks_stand_side_by_side(talk, script):
         table["other"]
 
 
-def test_there_are_none_at_first(tract):
+def test_without_forks_the_list_shows_a_hint(tract):
     assert str(tract.forks()) == "there are no forks; tract.fork(COMMIT, model=...) makes one"
 
 
-def test_what_does_not_go_together(talk, script):
+def test_invalid_arguments_of_fork_are_refused_and_change_nothing(talk, script):
     script()
     branches = talk.list_branches()
     with pytest.raises(CommitNotFoundError):

@@ -1,4 +1,4 @@
-"""A fork beside its original: what goes on there meanwhile stays as it is, and the fork asks, or leaves nothing."""
+"""A fork beside its original: concurrent work is not affected, and a failed fork leaves no branch."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def talk(tract):
 
 @pytest.fixture
 def other():
-    """A model that remembers what it is sent."""
+    """A model that records its messages."""
 
     def ask(messages, **_):
         ask.sent.append([str(one["content"]) for one in messages])
@@ -54,7 +54,7 @@ def on(tract, branch, look):
 
 
 class Slow:
-    """A model that replies once it is let."""
+    """A model that replies after a signal."""
 
     def __init__(self, text):
         self.text, self.asked, self.go = text, threading.Event(), threading.Event()
@@ -66,7 +66,7 @@ class Slow:
 
 
 def in_thread(call):
-    """Call in a thread; returns what waits for its result."""
+    """Call in a thread; return a function that waits for the result."""
     came = []
     thread = threading.Thread(target=lambda: came.append(call()))
     thread.start()
@@ -78,7 +78,7 @@ def in_thread(call):
     return result
 
 
-def test_while_a_fork_goes_on_everybody_else_stays_where_they_are(talk, tmp_path):
+def test_a_running_fork_does_not_move_head_of_the_tract(talk, tmp_path):
     slow, before = Slow("fork"), hashes(talk)
     fork = in_thread(lambda: talk.fork(before[1], model=slow))
     assert slow.asked.wait(WAIT)
@@ -106,7 +106,7 @@ def test_two_forks_at_once(talk):
 
 
 def acting(tract, between):
-    """A model whose two calls write; `between` is called within the first one."""
+    """A model with two writing calls; `between` is called during the first one."""
 
     @tract.tool
     def write(number: int) -> str:
@@ -122,7 +122,7 @@ def acting(tract, between):
 
 
 @pytest.mark.parametrize("how", ["fork", "switch", "switch in another notebook"])
-def test_a_turn_stays_on_the_branch_where_it_began(tmp_path, how):
+def test_a_turn_remains_on_the_branch_where_it_began(tmp_path, how):
     with Tract.open(tmp_path / "t.db") as t, Tract.open(tmp_path / "t.db") as elsewhere:
         t.models.use(lambda messages, **_: "hello")
         t.chat("Hi")
@@ -146,7 +146,7 @@ def test_a_turn_stays_on_the_branch_where_it_began(tmp_path, how):
         assert [text for _, text in on(t, "side", said)] == ["Hi", "hello"]
 
 
-def test_where_the_model_moves_head_its_tools_go_along_and_it_is_told(tract):
+def test_a_model_that_moves_head_gets_a_note_and_its_tools_use_the_new_branch(tract):
     tract.models.use(
         ScriptedClient(
             reply(None, call("branch", {"name": "try"}, "c1")),
@@ -165,7 +165,7 @@ def test_where_the_model_moves_head_its_tools_go_along_and_it_is_told(tract):
 
 
 @pytest.mark.parametrize("given", [{}, {"prompt": "forget it"}])
-def test_the_question_of_the_original_stays_open(tract, given):
+def test_a_fork_keeps_the_requests_of_the_original_open(tract, given):
     @tract.tool
     def write(number: int) -> str:
         """Write."""
@@ -217,7 +217,7 @@ def test_without_a_prompt_it_always_asks(talk, other, last, sent):
     assert other.sent == [["Be kind.", *sent]]
 
 
-def test_what_nobody_could_reply_to_is_refused(talk, other):
+def test_a_fork_without_a_message_to_reply_to_is_refused(talk, other):
     with pytest.raises(ContentError, match="there is no message that a model could reply to"):
         talk.fork(talk.log()[-1].commit_hash)
     talk.compress(content="short")
@@ -256,7 +256,7 @@ def interrupted(messages, **_):
         ({"model": interrupted, "prompt": "x", "tools": "self"}, KeyboardInterrupt),
     ],
 )
-def test_what_was_interrupted_or_came_to_nothing_leaves_no_branch(talk, given, error):
+def test_an_interrupted_or_failed_fork_leaves_no_branch(talk, given, error):
     before = hashes(talk)
     with pytest.raises(error) as caught:
         talk.fork(**given)
@@ -264,7 +264,7 @@ def test_what_was_interrupted_or_came_to_nothing_leaves_no_branch(talk, given, e
     assert not getattr(caught.value, "__notes__", ())
 
 
-def test_a_turn_of_a_fork_that_is_interrupted_after_a_reply_stays(tract):
+def test_a_fork_interrupted_after_a_reply_keeps_its_branch(tract):
     client = acting(tract, lambda: None)
     tract.models.use(client)
     tract.chat("go")
@@ -281,7 +281,7 @@ def test_a_turn_of_a_fork_that_is_interrupted_after_a_reply_stays(tract):
     assert on(tract, "fork-1", said)[-1] == ("tool", "wrote 2")
 
 
-def test_a_model_that_is_a_function_and_raises_is_a_row_of_the_table(talk):
+def test_a_model_function_that_raises_is_an_error_row_in_the_table_of_forks(talk):
     def broken(messages, **_):
         raise ValueError("no weights")
 
@@ -294,7 +294,7 @@ def test_a_model_that_is_a_function_and_raises_is_a_row_of_the_table(talk):
     assert talk.chat(None).text == "base: and?"
 
 
-def test_head_stays_within_a_fork(talk):
+def test_head_cannot_be_moved_within_a_fork(talk):
     before = hashes(talk)
     with pytest.raises(BranchError, match="a fork stays on its own branch"):
         talk.fork(model=lambda messages, **_: talk.switch("main"))

@@ -1,4 +1,4 @@
-"""One process at a time works on a run."""
+"""Only one process at a time works on a run."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def hold(database, process, until=LATER):
         ROWS.put(connection, StoredLease(RUN, process, until))
 
 
-def test_it_is_held_until_the_end(database):
-    """R13: nobody makes the main call of a run twice."""
+def test_a_lease_is_held_until_the_end_of_its_block(database):
+    """R13: the main call of a run is never made twice."""
     assert not is_held(database, ROWS, RUN)
     with Lease(database, ROWS, RUN) as lease:
         assert is_held(database, ROWS, RUN)
@@ -62,8 +62,8 @@ def test_a_lease_that_was_not_released_ends_with_its_object(database):
         assert is_held(database, ROWS, RUN)
 
 
-def test_what_another_process_runs_is_left_to_it(database):
-    """R13: the process is named."""
+def test_a_run_of_another_process_is_refused(database):
+    """R13: the error names the process."""
     hold(database, f"{HOST}:{os.getppid()}:ab")
     with (
         pytest.raises(RunError, match=f"process {os.getppid()} on .*wait for its end"),
@@ -80,35 +80,35 @@ def ended_process():
 
 @pytest.mark.parametrize("until", [LATER, LONG_AGO, "?"])
 def test_a_process_that_ended_holds_nothing(database, until):
-    """R13: after a crash the run is taken up at once."""
+    """R13: after a crash the run can be resumed immediately."""
     hold(database, ended_process(), until)
     with Lease(database, ROWS, RUN):
         pass
-    hold(database, f"{HOST}:{os.getpid()}:another", until)  # the number of a process before
+    hold(database, f"{HOST}:{os.getpid()}:another", until)  # an earlier process with the same number
     with Lease(database, ROWS, RUN):
         pass
 
 
 @pytest.mark.parametrize(("until", "is_free"), [(LATER, False), (LONG_AGO, True), ("", True)])
 def test_of_another_host_the_time_counts(database, until, is_free):
-    """R13: nobody here knows whether its process has ended."""
+    """R13: it is unknown whether a process of another host has ended."""
     hold(database, "elsewhere:1:ab", until)
     assert is_held(database, ROWS, RUN) is not is_free
 
 
-def test_who_lost_it_does_not_go_on(database, monkeypatch):
-    """R13: whoever slept too long is told, and takes nothing away from the other one."""
+def test_renewing_a_lost_lease_is_an_error(database, monkeypatch):
+    """R13: a process that slept too long gets an error, and does not take the lease from its new holder."""
     with Lease(database, ROWS, RUN) as lease:
         hold(database, "elsewhere:1:ab")
-        lease.renew()  # not looked at yet
+        lease.renew()  # not checked yet
         monkeypatch.setattr("time.monotonic", lambda: float("inf"))
         with pytest.raises(RunError, match="process 1 on elsewhere has taken over run"):
             lease.renew()
     assert is_held(database, ROWS, RUN)
 
 
-def test_it_is_renewed_in_time(database, monkeypatch):
-    """R13: a long main call keeps its run."""
+def test_a_lease_is_renewed_in_time(database, monkeypatch):
+    """R13: a long main call keeps the lease."""
     with Lease(database, ROWS, RUN) as lease:
         with database.write() as connection:
             connection.execute(text(f"UPDATE run_leases SET held_until = '{LONG_AGO}'"))
@@ -119,7 +119,7 @@ def test_it_is_renewed_in_time(database, monkeypatch):
 
 
 def test_a_thread_renews_it_while_its_holder_is_busy(database, monkeypatch):
-    """R13: a model that takes minutes to answer does not cost the run its process."""
+    """R13: a slow model does not cost the process its lease."""
     monkeypatch.setattr("tract_jupyter.loop.open_turns._BETWEEN", 0.01)
     with Lease(database, ROWS, RUN):
         hold(database, this_process(), LONG_AGO)
@@ -133,7 +133,7 @@ def test_a_thread_renews_it_while_its_holder_is_busy(database, monkeypatch):
 
 
 def test_an_interrupt_gives_it_back(database, monkeypatch):
-    """R13: or never takes it; nobody has to wait for a process that does not work on the run."""
+    """R13: or prevents taking it; no process waits for one that does not work on the run."""
     write = Database.write
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The log of a run: numbered from 1, stored together, read again as it was."""
+"""The log of a run: numbered from 1, stored together, read back unchanged."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def fill(log, told):
     return [log.add(data) for data in told]
 
 
-def test_what_was_added_comes_back(database, rows, log):
+def test_added_events_are_read_back_unchanged(database, rows, log):
     """E15: each event has its number, from 1."""
     added = fill(log, [*before(), *after(), whole()[-1].data])
     assert [one.seq for one in added] == list(range(1, len(added) + 1))
@@ -63,7 +63,7 @@ def test_what_was_added_comes_back(database, rows, log):
 
 
 def test_nothing_is_stored_before_the_flush_and_nothing_twice(database, rows, log):
-    """R59: a result with its effects is stored before it is committed, with all that came before it."""
+    """R59: a result with its effects is stored before the commit, with all earlier events."""
     fill(log, before())
     with pytest.raises(UnknownRunError, match="This tract has no run"):
         load(database, rows, RUN)
@@ -82,8 +82,8 @@ def test_the_number_of_statements_does_not_depend_on_the_number_of_events(log):
     assert statements == []
 
 
-def test_a_run_goes_on_where_its_log_ended(database, rows, log):
-    """E15: numbers go on too."""
+def test_a_resumed_log_continues_after_its_last_event(database, rows, log):
+    """E15: the numbers continue, too."""
     fill(log, before())
     log.flush()
     resumed = RunLog(database, rows, RUN, load(database, rows, RUN))
@@ -93,7 +93,7 @@ def test_a_run_goes_on_where_its_log_ended(database, rows, log):
 
 
 def test_two_processes_cannot_both_write_it(database, rows, log):
-    """R13: the second one is refused, and changes nothing."""
+    """R13: the second process is refused, and changes nothing."""
     fill(log, before()[:2])
     log.flush()
     other = RunLog(database, rows, RUN, load(database, rows, RUN))
@@ -105,8 +105,8 @@ def test_two_processes_cannot_both_write_it(database, rows, log):
     assert len(load(database, rows, RUN)) == 3
 
 
-def test_what_was_rolled_back_is_stored_with_the_next_flush(database, rows, log):
-    """R59: nothing of the log is lost with a transaction that fails."""
+def test_events_of_a_rolled_back_transaction_are_stored_with_the_next_flush(database, rows, log):
+    """R59: a failed transaction loses no event of the log."""
     log.add(before()[0])
     log.flush()
     log.add(PhaseChanged(phase=RunPhase.COMMIT_BEFORE))
@@ -121,8 +121,8 @@ def test_what_was_rolled_back_is_stored_with_the_next_flush(database, rows, log)
     ]  # fmt: skip
 
 
-def test_whoever_watches_sees_events_at_once_and_cannot_break_the_run(database, rows):
-    """R53: what an observer raises is dropped."""
+def test_a_watcher_sees_events_at_once_and_its_errors_are_ignored(database, rows):
+    """R53: an exception of an observer is dropped."""
     seen = []
 
     def watch(one):
@@ -139,7 +139,7 @@ def progress(data, hook=BEFORE):
 
 
 def test_progress_is_bounded(log):
-    """R57: what an operation tells of its progress is small, and not endless."""
+    """R57: progress reports of an operation are limited in size and number."""
     fill(log, before())
     long = {"percent": 1.5, "tokens": 3, "text": "x" * MAX_PROGRESS, "rate": float("inf")}
     assert log.add(progress(long)).data.data == {"percent": 1.5, "tokens": 3, "leftOut": True}
@@ -152,16 +152,16 @@ def test_progress_is_bounded(log):
 
 
 @pytest.mark.parametrize("value", ["\ud800", {"n": float("nan")}, object()])
-def test_what_has_no_json_form_is_refused_and_leaves_no_gap(log, value):
-    """R54: the caller makes an error of it."""
+def test_an_event_without_json_form_is_refused_and_leaves_no_gap(log, value):
+    """R54: the caller turns it into an error."""
     log.add(before()[0])
     with pytest.raises(ContentError):
         log.add(MainFinished(reply=MainReply(usage={"value": value})))
     assert log.add(MainFinished(reply=MainReply())).seq == 2
 
 
-def test_a_snapshot_keeps_what_it_was_given(log):
-    """R57: changing it afterwards changes nothing that is stored."""
+def test_a_later_change_of_the_given_data_does_not_change_a_stored_event(log):
+    """R57: the stored data is a copy."""
     settings = {"model": "m"}
     first = log.add(RunStarted(trigger="generate", settings=settings))
     log.flush()
@@ -174,7 +174,7 @@ def test_a_snapshot_keeps_what_it_was_given(log):
 
 
 def test_the_newest_run_comes_first(database, rows):
-    """R15: with its first and its last event, in one statement however many there are."""
+    """R15: with its first and last event, in one statement for any number of runs."""
     for number in range(4):
         log = RunLog(database, rows, f"{number:032}")
         fill(log, before())
@@ -214,7 +214,7 @@ def change(database, statement, **values):
     ],
 )
 def test_a_damaged_event_is_recognised(database, rows, log, column, value, message):
-    """R57: it gives an error that says so, never another run."""
+    """R57: it is an error, and never another run."""
     fill(log, before())
     log.flush()
     change(database, f"UPDATE run_events SET {column} = :value WHERE seq = 2", value=value)
@@ -242,8 +242,8 @@ def test_a_run_of_a_newer_version_is_not_guessed_at(database, rows, log):
 
 
 @pytest.mark.parametrize("field", ["event_type", "data_json"])
-def test_what_a_damaged_event_holds_cannot_steer_a_terminal(database, rows, log, field):
-    """R15: whoever wrote the store chose these texts."""
+def test_control_characters_in_a_damaged_event_do_not_reach_the_terminal(database, rows, log, field):
+    """R15: these texts come from an untrusted writer of the store."""
     fill(log, before()[:1])
     log.flush()
     hostile = {"event_type": "\x1b[2J", "data_json": json.dumps({"trigger": "generate", "\x1b[2J": 1})}[field]
@@ -256,7 +256,7 @@ def test_what_a_damaged_event_holds_cannot_steer_a_terminal(database, rows, log,
 
 
 class Interrupted(PhaseChanged):
-    """An event during whose serialization an interrupt arrives."""
+    """An event that is interrupted during its serialization."""
 
     @model_serializer(mode="plain")
     def _interrupt(self):

@@ -1,4 +1,4 @@
-"""Operations that say that they are a part of each run: at their hook, through the gate, once a person has approved them."""
+"""Operations that are part of each run: at their hook, through the gate, after the user's approval."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def talk(tract):
 
 
 def ran(response):
-    """The operations of a run that were there, with what came of them."""
+    """The operations of a run with their status."""
     return {} if response.run is None else {one.operation_id: one.status for one in response.run.operations}
 
 
-def test_it_is_part_of_the_spec(hooked):
+def test_fires_on_is_part_of_the_operation_spec(hooked):
     one = hooked(required=True)
     assert spec_from_dict(spec_to_dict(one)) == one
     assert spec_to_dict(one)["fires_on"] == {
         "hook": "before_main_llm", "action": "verify", "required": True, "fields": URLS
     }  # fmt: skip
-    assert FiringCondition(tokens=5).to_dict() == {"moment": "commit", "tokens": 5}  # as it was approved
+    assert FiringCondition(tokens=5).to_dict() == {"moment": "commit", "tokens": 5}  # as approved
 
 
 MISTAKES = {
@@ -75,7 +75,7 @@ def test_the_action_must_be_there_and_take_no_values(tract, hooked):
         tract.propose_operation(replace(taking, actions={"verify": verify}))
 
 
-def test_a_person_reads_where_it_runs(tract, hooked):
+def test_the_request_shows_when_the_operation_fires(tract, hooked):
     request = tract.propose_operation(hooked(required=True)).review_request()
     said = "before the model's call of each run, with the action 'verify'; the run fails without approval; with urls="
     assert f"It fires by itself: {said}" in request.why
@@ -84,17 +84,17 @@ def test_a_person_reads_where_it_runs(tract, hooked):
 
 
 @pytest.mark.parametrize("hook", ["before_main_llm", "after_main_llm"])
-def test_it_runs_at_its_hook(talk, hooked, hook):
+def test_an_active_operation_runs_at_its_hook(talk, hooked, hook):
     talk.register_operation(hooked(hook=hook))
     response = talk.chat("hello")
     (one,) = response.run.operations
     assert (one.operation_id, one.hook, one.status) == ("own:citation_check", hook, "done")
     (decided,) = talk.review.ledger.decisions(one.outputs_summary["pendingId"])
     assert (decided.action, decided.channel) == ("verify", "automatic")  # through the gate
-    assert list(talk.policies.list()) == []  # it is no policy
+    assert list(talk.policies.list()) == []  # it is not a policy
 
 
-def test_beside_a_profile_it_is_one_of_its_operations(talk, hooked):
+def test_the_operation_runs_together_with_those_of_the_active_profile(talk, hooked):
     talk.register_operation(hooked())
     profile = OperationProfile.of("guide", [run_operation("style", order=1, text="Short.", into="system")])
     talk.profiles.save(profile, activate=True)
@@ -104,7 +104,7 @@ def test_beside_a_profile_it_is_one_of_its_operations(talk, hooked):
     assert talk.runs.replay(response.run.run_id).root_hash == response.run.root_hash
 
 
-def test_what_was_not_approved_or_is_not_active_any_more_does_not(talk, hooked):
+def test_a_proposed_rejected_or_revoked_operation_does_not_run(talk, hooked):
     pending = talk.propose_operation(hooked())
     assert talk.chat("one").run is None
     pending.reject("no")
@@ -114,7 +114,7 @@ def test_what_was_not_approved_or_is_not_active_any_more_does_not(talk, hooked):
     assert talk.chat("three").run is None
 
 
-def test_a_models_is_reviewed_whatever_the_ceiling(tract, hooked):
+def test_an_operation_proposed_by_a_model_is_reviewed_at_every_ceiling(tract, hooked):
     tract.autonomy.ceiling = "autonomous"
     spec = hooked()
     inside = replace(spec.actions["verify"], isolation="sandbox")
@@ -122,7 +122,7 @@ def test_a_models_is_reviewed_whatever_the_ceiling(tract, hooked):
     assert pending.status is PendingStatus.PENDING
 
 
-def test_required_and_rejected_the_model_is_not_asked(talk, hooked):
+def test_a_rejected_required_operation_prevents_the_request(talk, hooked):
     client = ScriptedClient("One.")
     talk.configure_llm(client)
     talk.register_operation(hooked("pending.reject('no source')", required=True))
@@ -131,7 +131,7 @@ def test_required_and_rejected_the_model_is_not_asked(talk, hooked):
     assert client.asked == []
 
 
-def test_a_handler_comes_first_and_a_person_is_asked_where_it_says_so(talk, hooked):
+def test_a_handler_decides_first_and_the_user_decides_if_unhandled_is_ask(talk, hooked):
     talk.register_operation(hooked(unhandled="ask"))
     with pytest.raises(UndecidedError):
         talk.chat("hello")
@@ -139,7 +139,7 @@ def test_a_handler_comes_first_and_a_person_is_asked_where_it_says_so(talk, hook
     talk.on("citation_check", lambda pending: pending.reject("no"))
     talk.operations.rebuild(stored).approve()
     assert ran(talk.generate())["own:citation_check"] == "done"
-    assert ran(talk.chat("again"))["own:citation_check"] == "skipped"  # as the handler says
+    assert ran(talk.chat("again"))["own:citation_check"] == "skipped"  # as decided by the handler
 
 
 def test_an_action_that_raises_or_leaves_it_open(talk, hooked):
@@ -151,14 +151,14 @@ def test_an_action_that_raises_or_leaves_it_open(talk, hooked):
     assert len(talk.review.inbox()) == 1
 
 
-def test_a_cell_says_it_and_no_policy_takes_it(tract):
+def test_a_cell_can_declare_the_hook_and_a_policy_refuses_it(tract):
     text = "fires_on = {'hook': 'after_main_llm'}\n"
     assert parse_cell("x", text, "python").spec.fires_on == FiringCondition(hook="after_main_llm")
     with pytest.raises(ContentError, match="omit the hook"):
         tract.policies.add("operation", name="mine", operation="x", condition={"hook": "after_main_llm"})
 
 
-def test_it_is_there_again_in_another_process(own_store, hooked):
+def test_the_operation_is_active_in_another_process(own_store, hooked):
     with Tract.open(url=own_store) as tract:
         tract.register_operation(hooked())
         tract_id = tract.tract_id

@@ -1,4 +1,4 @@
-"""Whatever an operation does, a result comes of it."""
+"""Every behavior of an operation gives a result."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from tract_jupyter.runs.kinds import OperationFailed, OperationOutput, Skipped, 
 
 
 def performed(made, operation=None, **context):
-    """The result of an operation that gives this, or raises it."""
+    """The result of an operation that returns or raises the value."""
 
     def run(_):
         if isinstance(made, BaseException):
@@ -59,7 +59,7 @@ class HostileError(Exception):
     (OperationFailed("provider_error", "m"), "provider_error"), (OperationFailed("my_own", "m"), "my_own"),
 ])  # fmt: skip
 def test_no_exception_leaves_an_operation(error, code):
-    """R53, R55: whatever is raised is an error with a stable code; not even SystemExit gets out."""
+    """R53, R55: any exception becomes an error with a stable code; even SystemExit does not escape."""
     result = performed(error)
     assert (result.status, result.error.code, result.effects) == (OperationStatus.ERROR, code, ())
     assert result.required
@@ -71,7 +71,7 @@ def test_no_exception_leaves_an_operation(error, code):
     OperationFailed("", ""), OperationFailed("c", "m", {"no JSON": object(), "nan": float("nan")}),
 ])  # fmt: skip
 def test_errors_are_bounded_and_safe(error):
-    """R54: message, code and details have limits, and can be written and shown."""
+    """R54: message, code and details have limits, and can be stored and displayed."""
     told = performed(error).error
     assert len(told.message) <= MAX_ERROR_TEXT
     assert 1 <= len(told.code) <= 64
@@ -81,7 +81,7 @@ def test_errors_are_bounded_and_safe(error):
 
 
 def test_errors_tell_no_secrets():
-    """R54, R57: what looks like a key is masked, in messages, details and debug."""
+    """R54, R57: key-like texts are masked in messages, details and debug."""
     key = "sk-proj-abcdefghijklmnopqrstuvwxyz"
     failed = performed(OperationFailed("c", f"with {key}", {"header": [f"Bearer {key}"]}))
     done = performed(
@@ -105,14 +105,14 @@ def test_errors_tell_no_secrets():
     (OperationOutput(value={1: 2}), "validation_error"), (OperationOutput(value=b"x"), "validation_error"), (OperationOutput(value=[0] * 10**6), "validation_error"),
 ])  # fmt: skip
 def test_garbage_is_an_error_before_anything_is_applied(made, code):
-    """R51, R53, G23, G24: wrong types, 50 MB, no numbers, two tags, unknown effects: refused as a whole."""
+    """R51, R53, G23, G24: wrong types, 50 MB, NaN, two tags, unknown effects: refused as a whole."""
     result = performed(made)
     assert (result.error.code if result.error else None) == code
     assert (result.effects == ()) == (code is not None)
 
 
 def test_a_value_that_contains_itself_is_refused():
-    """R53: even what cannot be written at all is an error like any other."""
+    """R53: even a value that cannot be serialized becomes a normal error."""
     circle = []
     circle.append(circle)
     assert performed(OperationOutput(value=circle)).error.code == "validation_error"
@@ -134,7 +134,7 @@ def test_one_operation_one_tag():
     ("artifact", "told"), [("other", r"declares art\.other. .*tag='state'"), (None, "declares no artifact")]
 )
 def test_a_tag_that_is_not_declared_is_not_written(artifact, told):
-    """E16: whoever reads a profile sees all that it may write; nothing of the operation counts."""
+    """E16: a profile shows all tags that it may write; all effects of the operation are refused."""
     result = performed(
         OperationOutput(effects=[PROMPT, upsert("state")]), operation_of("any", artifact=artifact)
     )
@@ -143,8 +143,8 @@ def test_a_tag_that_is_not_declared_is_not_written(artifact, told):
 
 
 @pytest.mark.parametrize("persistence", ["persisted", "run_only"])
-def test_what_is_declared_for_one_run_is_not_kept(persistence):
-    """R6, E16: nor the other way round."""
+def test_an_effect_with_another_persistence_than_declared_is_refused(persistence):
+    """R6, E16: in both directions."""
     other = "run_only" if persistence == "persisted" else "persisted"
     operation = operation_of("any")
     spec = operation.config.artifact.model_copy(update={"persistence": Persistence(other)})
@@ -157,8 +157,8 @@ def test_what_is_declared_for_one_run_is_not_kept(persistence):
 
 
 @pytest.mark.parametrize("hook", Hook)
-def test_what_the_hook_forbids_is_the_commits_business(hook):
-    """R33, G22: it is well-formed, so the operation is done; the commit reports the policy."""
+def test_effects_that_the_hook_forbids_are_left_to_the_commit(hook):
+    """R33, G22: they are well-formed, so the operation is done; the commit reports the policy error."""
     effects = [PROMPT, {"type": "turn.assistant.replace_text", "text": "t"}]
     assert [one.type for one in performed(OperationOutput(effects=effects), hook=hook).effects] == [
         one["type"] for one in effects
@@ -166,7 +166,7 @@ def test_what_the_hook_forbids_is_the_commits_business(hook):
 
 
 def test_a_value_becomes_the_artifact_and_its_exposures():
-    """R50, X04: the artifact first, then its exposures; without an artifact nothing is written."""
+    """R50, X04: the artifact first, then its exposures; nothing is written without an artifact."""
     operation = operation_of("any", exposures=[{"type": "prompt_message", "role": "system"}])
     written, shown = performed(OperationOutput(value={"x": True}), operation).effects
     assert (written.type, written.value) == ("artifact.upsert", {"x": True})
@@ -174,20 +174,20 @@ def test_a_value_becomes_the_artifact_and_its_exposures():
     assert performed(OperationOutput(value="x"), operation_of("any", artifact=None)).effects == ()
 
 
-def test_skipped_is_no_error():
-    """R36, R37, R40: a deliberate non-execution; it has a reason and no effects."""
+def test_a_skipped_operation_is_not_an_error():
+    """R36, R37, R40: skipping is deliberate; it has a reason and no effects."""
     result = performed(Skipped("condition_false", {"source": "g"}))
     assert (result.status, result.error, result.effects) == (OperationStatus.SKIPPED, None, ())
     assert (result.skip.reason, result.skip.condition) == ("condition_false", {"source": "g"})
 
 
-def test_waiting_names_what_is_to_be_decided():
+def test_a_waiting_operation_names_its_pending():
     result = performed(Waits("pending-1"))
     assert (result.status, result.waits_for) == (OperationStatus.WAITING, "pending-1")
 
 
-def test_aborted_is_no_error():
-    """R32, G25: an operation that stops as it was told to, or raises anything after the signal, is aborted."""
+def test_an_aborted_operation_is_not_an_error():
+    """R32, G25: an operation that stops on request, or raises any exception after the signal, is aborted."""
     assert performed(Stopped()).status is OperationStatus.ABORTED
     abort = StopSignal()
     abort.set()
@@ -197,7 +197,7 @@ def test_aborted_is_no_error():
 
 
 def test_debug_and_summaries_are_bounded():
-    """R35, R56: what explains has limits; what is too long is left out, and said so."""
+    """R35, R56: debug data has limits; too long data is left out, with a note."""
     result = performed(
         OperationOutput(
             value="x",

@@ -1,4 +1,4 @@
-"""The operations of a hook: what each is given, its conditions, and what comes of all of them."""
+"""The operations of a hook: their contexts, conditions, and results."""
 
 import json
 
@@ -30,7 +30,7 @@ MESSAGES = [{"role": "system", "content": "sys"}, {"role": "user", "content": "h
 
 
 class AtOnce(VirtualWorkers):
-    """Runs real jobs, one after the other."""
+    """Run real jobs in sequence."""
 
     def submit(self, key, job, abort):
         with stopped_by(abort):
@@ -39,7 +39,7 @@ class AtOnce(VirtualWorkers):
 
 
 class Noting:
-    """A kind whose value is its parameter `value`; it notes its contexts, and may give effects of its own."""
+    """A kind whose value is its parameter `value`; it records its contexts, and may have its own effects."""
 
     name = "noting"
 
@@ -73,7 +73,7 @@ def template(key, text, order=1, needs=(), **more):
 
 
 def run(*operations, hook=Hook.BEFORE, turn=None, services=None, workers=None, base=None, **options):
-    """The phase, and the contexts of the operations that note theirs."""
+    """The phase, and the contexts of the recording operations."""
     kind = Noting()
     kinds = KindRegistry(["template", "guard", "llm"], {"noting": kind})
     base = base or context_of(hook=hook)
@@ -103,7 +103,8 @@ def values(executed):
 
 
 def test_the_context_is_complete():
-    """R29, R30, R33, R34: the run's ids, the draft, artifacts, policy, seed and clock; nothing has to come from elsewhere."""
+    """R29, R30, R33, R34: the run's ids, the draft, artifacts, policy, seed and clock; all inputs
+    are in the context."""
     base = context_of(
         run_id="run-7",
         tract_id="t",
@@ -133,7 +134,7 @@ def test_the_context_is_complete():
 
 
 def test_after_the_main_call_the_reply_is_there():
-    """R30, R33: the fresh reply is the last message, and the policy is the other hook's."""
+    """R30, R33: the new reply is the last message, and the policy is that of the other hook."""
     turn = Turn(Prompt.of(MESSAGES), "hello", None, "the reply")
     _, contexts = run(noting("a", hooks=["after_main_llm"]), hook=Hook.AFTER, turn=turn)
     assert contexts["a"].reply == contexts["a"].messages[-1].content == "the reply"
@@ -142,15 +143,15 @@ def test_after_the_main_call_the_reply_is_there():
     assert "prompt.system_update" not in contexts["a"].allowed_effects
 
 
-def test_before_the_main_call_there_is_no_reply():
-    """R30: of a reply that is made anew, nothing is seen before."""
+def test_before_the_main_call_the_context_has_no_reply():
+    """R30: the old reply of a regenerated turn is not visible."""
     _, contexts = run(noting("a"), turn=Turn(Prompt.of(MESSAGES), "hello", None, "an older one"))
     assert contexts["a"].reply is None
     assert len(contexts["a"].messages) == 2
 
 
 def test_only_direct_dependencies_are_seen():
-    """G20, R26, R31, R62: a sibling's effects, and those of a dependency's dependency, are not."""
+    """G20, R26, R31, R62: effects of siblings and of indirect dependencies are not visible."""
     executed, contexts = run(
         template("a", "A", 1), template("b", "B", 2, ["a"]), template("side", "S", 1), noting("c", 3, ["b"]), noting("d", 3, ["a", "b"]),
     )  # fmt: skip
@@ -161,12 +162,12 @@ def test_only_direct_dependencies_are_seen():
 
 
 def test_effects_of_dependencies_are_replayed_in_commit_order():
-    """G20: neither the order of `dependsOn` nor that of finishing counts, but the order in which they will be committed."""
+    """G20: the order is that of the later commit, not of `dependsOn` or of the endings."""
     part = [{"type": "prompt_part", "mode": "append"}]
     late = template("late", "L", 1, ["middle"], exposures=part)
     middle = template("middle", "M", 2, ["early"], exposures=part)
     early = template("early", "E", 9, exposures=part)
-    # `late` has the smaller order, yet is committed after what it depends on, directly or not
+    # `late` has the smaller order, but is committed after its direct and indirect dependencies
     executed, contexts = run(late, middle, early, noting("x", 20, ["late", "early"]))
     assert contexts["x"].messages[0].content == "sysEL"
     assert list(contexts["x"].by_operation) == ["early", "late"]
@@ -174,7 +175,7 @@ def test_effects_of_dependencies_are_replayed_in_commit_order():
 
 
 def test_a_rewritten_user_message_is_seen_by_dependents():
-    """R30, G20: what a dependency rewrote is seen as it will be."""
+    """R30, G20: a dependency's rewrite is visible with its new text."""
     rewrite = noting("r", effects=[{"type": "turn.user.replace_text", "text": "CLEAN"}])
     executed, _ = run(
         rewrite,
@@ -185,7 +186,7 @@ def test_a_rewritten_user_message_is_seen_by_dependents():
 
 
 def test_a_rewritten_reply_is_seen_by_dependents():
-    """R30, R48: afterwards the reply is the one that a dependency wrote."""
+    """R30, R48: afterwards the reply is the one written by a dependency."""
     hooks = {"hooks": ["after_main_llm"]}
     rewrite = noting("r", effects=[{"type": "turn.assistant.replace_text", "text": "NEW"}], **hooks)
     _, contexts = run(
@@ -197,8 +198,8 @@ def test_a_rewritten_reply_is_seen_by_dependents():
     assert contexts["x"].reply == contexts["x"].messages[-1].content == "NEW"
 
 
-def test_what_the_hook_forbids_is_seen_by_nobody():
-    """R33, R41: an effect that will be refused by the commit is not replayed either."""
+def test_an_effect_that_the_hook_forbids_is_not_visible_to_dependents():
+    """R33, R41: an effect that the commit will refuse is not replayed either."""
     bad = noting(
         "bad",
         effects=[
@@ -213,7 +214,7 @@ def test_what_the_hook_forbids_is_seen_by_nobody():
 
 
 def test_artifacts_of_dependencies_hide_persisted_ones_and_keep_their_history():
-    """R31, R50: run-local data is read through a dependency; by its id too, if the artifact has one (X09)."""
+    """R31, R50: data of this run is read through a dependency; also by artifact id, if there is one (X09)."""
     turn = Turn.of(
         Prompt.of(MESSAGES),
         artifacts=Artifacts(
@@ -232,8 +233,8 @@ def test_artifacts_of_dependencies_hide_persisted_ones_and_keep_their_history():
     assert contexts["c"].artifacts["w"].value == "old"
 
 
-def test_nobody_can_change_what_others_are_given():
-    """R29: the context is read-only; a value that is changed within an operation is changed for nobody else."""
+def test_an_operation_cannot_change_the_context_of_another():
+    """R29: the context is read-only; a value changed by one operation is unchanged for all others."""
     turn = Turn.of(Prompt.of(MESSAGES), artifacts=Artifacts({"w": ArtifactView(tag="w", value=[1])}))
     _, contexts = run(noting("a"), noting("b"), turn=turn)
     contexts["a"].artifacts["w"].value.append(2)
@@ -254,7 +255,7 @@ def guard(answer):
     (True, "zz", True, "null"), (True, "zz", False, "null"),
 ])  # fmt: skip
 def test_conditions_ask_a_guard(answer, output, wanted, actual):
-    """R40, E23: the guard is done either way; whoever depends on its answer runs, or is skipped and says why."""
+    """R40, E23: the guard is done in both cases; its dependents run, or are skipped with a reason."""
     executed, contexts = run(
         guard(answer), noting("c", 2, ["g"], runConditions=[{"source": "g", "output": output, "is": wanted}])
     )
@@ -271,16 +272,16 @@ def test_conditions_ask_a_guard(answer, output, wanted, actual):
         assert (result.skip.reason, result.skip.condition) == ("condition_false", expected)
 
 
-def test_the_first_condition_that_fails_is_told_and_dependents_are_blocked():
-    """E23, R38, R61: all conditions have to hold; a skip blocks what depends on it."""
+def test_the_first_unmet_condition_is_reported_and_dependents_are_blocked():
+    """E23, R38, R61: all conditions must hold; a skip blocks the dependents."""
     conditions = [{"source": "g", "output": "x", "is": True}, {"source": "g", "output": "y", "is": True}]
     executed, _ = run(guard(True), noting("c", 2, ["g"], runConditions=conditions), noting("d", 3, ["c"]))
     assert executed.results["c"].skip.condition["output"] == "y"
     assert executed.results["d"].skip.blocked_by == ("c",)
 
 
-def test_conditions_on_what_did_not_say_anything():
-    """E23: a source that is no dependency, failed, or wrote no flat map has said nothing."""
+def test_a_condition_without_a_value_of_its_source_is_unmet():
+    """E23: a source that is not a dependency, that failed, or that wrote no flat map has no value."""
     operation = noting("c", runConditions=[{"source": "g", "output": "x", "is": False}])
     for results in ({}, {"g": OperationResult(operation_id="g", status=OperationStatus.ERROR)},
                     {"g": OperationResult(operation_id="g", status=OperationStatus.DONE)}):  # fmt: skip
@@ -289,15 +290,15 @@ def test_conditions_on_what_did_not_say_anything():
 
 
 def test_unknown_kinds_are_skipped_when_it_is_planned():
-    """X07, R16: nothing of an unknown kind runs; whoever depends on it has a missing dependency."""
+    """X07, R16: operations of an unknown kind do not run; their dependents have a missing dependency."""
     executed, contexts = run(operation_of("quantum", {}, "q"), noting("a", 2, ["q"]), noting("b", 3))
     assert executed.results["q"].skip.reason == "unsupported_kind"
     assert (executed.results["a"].skip.dep, executed.results["a"].skip.blocked_by) == ("missing", ("q",))
     assert set(contexts) == {"b"}
 
 
-def test_what_cannot_be_prepared_fails_alone():
-    """R53, R27: a kind that raises while it prepares is an error of that operation."""
+def test_a_failing_preparation_is_an_error_of_that_operation_alone():
+    """R53, R27: an exception during preparation is an error of that operation."""
     executed, _ = run(
         noting("bad", broken=True), operation_of("llm", {"prompt": ""}, "l", "l"), noting("good")
     )
@@ -312,7 +313,8 @@ def test_operations_that_cannot_be_planned_are_refused():
 
 
 def test_attempts_of_a_model_are_carried_out_by_the_engine():
-    """E25, R56: `retry` of the parameters; the record counts attempts and has the summaries of the last one."""
+    """E25, R56: `retry` in the parameters; the record counts attempts and has the summaries of the
+    last one."""
     model = ScriptedClient(RuntimeError("boom"), RuntimeError("429"), "third")
     asking = operation_of("llm", {"prompt": "p", "retry": {"maxAttempts": 3}}, "l", "l")
     executed, _ = run(asking, services=Services(llm=model))
@@ -332,7 +334,7 @@ def test_bad_output_is_asked_for_once():
 
 
 def test_every_execution_leaves_a_record_without_texts():
-    """R56, R57, R17: name, kind, times, and how it ended; no operation needs steps."""
+    """R56, R57, R17: name, kind, times, and the ending; no operation needs steps."""
     executed, _ = run(template("a", "{{ lastUserMessage }} and a secret plan"), template("b", "{{ nope", 2))
     done, failed = executed.runs
     assert (done.kind, done.name, done.outputs_summary) == ("template", "a", {"characters": 23})
@@ -349,7 +351,7 @@ def test_world_state_and_its_diff_are_two_operations():
 
 
 def test_threads_give_the_same_as_one_after_the_other():
-    """R58, R62: what comes of it depends on neither speed nor place."""
+    """R58, R62: the result depends on neither speed nor place."""
     operations = [
         template(f"o{n}", "{{ art.o0.value }}" + str(n), n, [] if n == 0 else ["o0"]) for n in range(12)
     ]

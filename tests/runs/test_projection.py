@@ -1,4 +1,4 @@
-"""A run is what its events tell; a log may end anywhere."""
+"""A run is the projection of its events; a log may end at any event."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_run_that_ended():
 
 
 def test_each_operation_leaves_a_log():
-    """R56, G29: what ran, when, how long, how often and why it failed; what never ran has no times."""
+    """R56, G29: name, times, duration, attempts and error; an operation that never ran has no times."""
     world, guarded, asked, polish, late = project(whole()).operations
     assert (world.operation_id, world.name, world.kind, world.hook, world.trigger) == (
         "world", "World", "template", BEFORE, "generate",
@@ -76,7 +76,7 @@ def test_each_operation_leaves_a_log():
 
 
 def test_every_operation_of_a_run_that_ended_early_is_listed():
-    """E13: those that were cut off are aborted, those that had not begun are skipped."""
+    """E13: running operations are aborted, unstarted operations are skipped."""
     listed = {(one.operation_id, one.status, one.skipped_reason) for one in project(aborted()).operations}
     assert listed == {
         ("world", "aborted", None), ("asked", "aborted", None), ("guarded", "skipped", SKIPPED_BY_ABORT),
@@ -86,7 +86,7 @@ def test_every_operation_of_a_run_that_ended_early_is_listed():
 
 @pytest.mark.parametrize("length", range(1, len(whole()) + 1))
 def test_a_log_that_was_cut_off_anywhere(length):
-    """R15: until its end is told, a run is running or waiting, and what had ended stays ended."""
+    """R15: without an end event, a run is running or waiting, and ended operations keep their end."""
     events = whole()[:length]
     run, left = project(events), RunHistory.of(events)
     assert (run.status in {RunStatus.RUNNING, RunStatus.WAITING}) is (length < len(whole()))
@@ -100,7 +100,7 @@ def test_a_log_that_was_cut_off_anywhere(length):
 
 @given(st.data())
 def test_events_may_come_late_twice_and_in_any_order(data):
-    """E15: clients sort and de-duplicate by run and number."""
+    """E15: clients sort and de-duplicate events by run and number."""
     told = before()
     told = [told[0], *data.draw(st.lists(st.sampled_from(told[1:]), max_size=12))]
     events = numbered(told)
@@ -112,7 +112,7 @@ def test_events_may_come_late_twice_and_in_any_order(data):
 
 
 def test_a_run_that_waits_for_a_person():
-    """R15: it waits as long as nothing else runs, and what is asked is known after a restart too."""
+    """R15: it waits if no other operation runs; its requests are known after a restart, too."""
     told = before()
     waiting = project(numbered(told[:9]))
     assert waiting.status == RunStatus.WAITING
@@ -123,11 +123,11 @@ def test_a_run_that_waits_for_a_person():
         left = RunHistory.of(numbered(events))
         assert (left.pendings(BEFORE), left.pendings(AFTER)) == ({"asked": "p" * 32}, {})
     assert project(numbered(told[:10])).status == RunStatus.RUNNING
-    assert project(numbered([*told[:8], told[2], told[8]])).status == RunStatus.RUNNING  # another one runs
+    assert project(numbered([*told[:8], told[2], told[8]])).status == RunStatus.RUNNING  # another runs
 
 
-def test_what_a_resume_needs():
-    """R13: results, commits and whether the main call was made, so that none is made twice."""
+def test_a_run_history_has_the_state_that_a_resume_needs():
+    """R13: results, commits and the main call, so that nothing is repeated."""
     left = RunHistory.of(numbered(before()))
     assert left.results(BEFORE)["world"].effects
     assert left.results(AFTER) == {}

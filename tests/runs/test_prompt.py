@@ -42,11 +42,11 @@ def at_depth(depth, content="X", role="system"):
     return InsertAtDepth(depth_from_end=depth, role=role, content=content)
 
 
-# --- the current user's message
+# --- the current user message
 
 
-def test_the_real_users_message_stays_the_anchor():
-    """R42, G13, G17: a synthetic message of the user moves no anchor; the later insert stands closer to it."""
+def test_a_synthetic_user_message_does_not_become_the_anchor():
+    """R42, G13, G17: a synthetic user message moves no anchor; a later insert is closer to the anchor."""
     prompt = prompt_of("s:S", "u:old", "a:A", "u:U")
     prompt = prompt.apply(after_user("synthetic", "user"), "a").apply(after_user("note"), "b")
     assert shown(prompt) == ["s:S", "u:old", "a:A", "u:U", "s:note", "u:synthetic"]
@@ -54,13 +54,13 @@ def test_the_real_users_message_stays_the_anchor():
 
 
 def test_a_user_message_at_the_tail_does_not_become_the_current_one():
-    """G17: the current message is known by its key, also after a message of the user behind it."""
+    """G17: the current message is identified by its key, even if another user message follows it."""
     prompt = prompt_of("u:U").apply(at_depth(0, "later", "user"), "a").apply(after_user("note"), "b")
     assert shown(prompt) == ["u:U", "s:note", "u:later"]
 
 
 def test_the_caller_says_which_message_is_the_users():
-    """G17: an earlier message may be the current one, where a tool's answer in the user's name follows it."""
+    """G17: an earlier message can be the current one, if a tool's result in the user's name follows it."""
     messages = [RunMessage(role="user", content=text, key=text) for text in ("mine", "answer")]
     prompt = Prompt.of(messages, "mine").apply(after_user("note"), "a")
     assert shown(prompt) == ["u:mine", "s:note", "u:answer"]
@@ -70,14 +70,14 @@ def test_the_caller_says_which_message_is_the_users():
     "effects", [[after_user("1"), after_user("2")], [at_depth(0, "1"), at_depth(0, "2")]]
 )
 def test_without_a_users_message_inserts_go_to_the_tail(effects):
-    """G14, G18: and keep their order there."""
+    """G14, G18: they keep their order."""
     prompt = prompt_of("s:S", "a:A").apply_all([("a", effects[0]), ("b", effects[1])])
     assert shown(prompt) == ["s:S", "a:A", "s:1", "s:2"]
     assert prompt.user is None
 
 
-def test_a_rewrite_changes_the_users_message_where_it_stands():
-    """R49: the prompt says what the turn says from now on; other messages of the user stay."""
+def test_a_rewrite_changes_the_current_user_message_in_place():
+    """R49: the prompt has the new text of the turn; other user messages are unchanged."""
     prompt = prompt_of("u:old", "a:A", "u:U").apply(UserReplaceText(text="new"), "op")
     assert shown(prompt) == ["u:old", "a:A", "u:new"]
     assert prompt.user.label == "op"
@@ -85,7 +85,7 @@ def test_a_rewrite_changes_the_users_message_where_it_stands():
 
 
 def test_a_rewrite_without_a_users_message_changes_nothing():
-    """G18: there is nothing to change."""
+    """G18: there is no message to change."""
     assert shown(prompt_of("s:S").apply(UserReplaceText(text="new"), "op")) == ["s:S"]
 
 
@@ -94,21 +94,21 @@ def test_a_rewrite_without_a_users_message_changes_nothing():
 
 @pytest.mark.parametrize(("mode", "expected"), [("prepend", "PS1"), ("append", "S1P"), ("replace", "P")])
 def test_the_first_system_message_is_changed_in_place(mode, expected):
-    """R43, G16: with several, the first one."""
+    """R43, G16: the first of several."""
     prompt = prompt_of("u:U", "s:S1", "s:S2").apply(system(mode, "P"), "op")
     assert shown(prompt) == ["u:U", f"s:{expected}", "s:S2"]
 
 
 @pytest.mark.parametrize("mode", ["prepend", "append", "replace"])
 def test_a_missing_system_message_is_made_at_the_start(mode):
-    """G16: and the next change edits that one."""
+    """G16: and the next change edits it."""
     prompt = prompt_of("u:U").apply(system(mode, "P"), "a").apply(system("append", "+"), "b")
     assert shown(prompt) == ["s:P+", "u:U"]
     assert prompt.messages[0].pieces == (MessagePiece(text="P", label="a"), MessagePiece(text="+", label="b"))
 
 
-def test_it_can_be_seen_which_operation_each_part_of_a_system_message_comes_from():
-    """R43, R46: pieces in the order of the text, those of before without a label."""
+def test_each_piece_of_a_system_message_has_the_label_of_its_operation():
+    """R43, R46: pieces in the order of the text; the original text has no label."""
     prompt = prompt_of("s:S", "u:U")
     prompt = prompt.apply(system("append", "after"), "a").apply(system("prepend", "before"), "b")
     first = prompt.messages[0]
@@ -120,7 +120,7 @@ def test_it_can_be_seen_which_operation_each_part_of_a_system_message_comes_from
 
 
 def test_pieces_are_kept_when_another_system_message_becomes_the_first():
-    """G16: a system message right behind a user's that stands before the first one."""
+    """G16: a system message inserted after a user message that precedes the first system message."""
     effects = [("a", system("append", "1")), ("b", after_user("NEW")), ("c", system("append", "2"))]
     prompt = prompt_of("u:U", "s:S").apply_all(effects)
     assert shown(prompt) == ["u:U", "s:NEW2", "s:S1"]
@@ -134,18 +134,18 @@ def test_pieces_are_kept_when_another_system_message_becomes_the_first():
     ("depth", "place"), [(0, 4), (-1, 3), (1, 3), (-2, 2), (-3, 1), (-4, 1), (-999, 1), (10**20, 1)]
 )
 def test_depth_counts_from_the_end(depth, place):
-    """R44, G15: its sign is ignored, and nothing comes before the first system message."""
+    """R44, G15: its sign is ignored, and no insert precedes the first system message."""
     prompt = prompt_of("s:S", "u:U", "a:A", "u:V").apply(at_depth(depth), "op")
     assert [one.content for one in prompt.messages].index("X") == place
 
 
 @pytest.mark.parametrize("depth", [-1, -5])
 def test_without_a_system_message_depth_may_reach_the_start(depth):
-    """G15: the clamp is index 0."""
+    """G15: it is limited to index 0."""
     assert shown(prompt_of("u:U").apply(at_depth(depth, role="user"), "op")) == ["u:X", "u:U"]
 
 
-def test_depth_is_counted_in_the_draft_as_it_is():
+def test_depth_is_counted_in_the_current_draft():
     """G14: two inserts at one depth keep their order."""
     prompt = prompt_of("s:S", "u:U", "a:A").apply_all([("a", at_depth(-1, "1")), ("b", at_depth(-1, "2"))])
     assert shown(prompt) == ["s:S", "u:U", "s:1", "s:2", "a:A"]
@@ -155,7 +155,7 @@ def test_depth_is_counted_in_the_draft_as_it_is():
 
 
 def test_inserted_messages_have_keys_and_labels_of_their_own():
-    """G17: no two messages have one key, whatever names operations have."""
+    """G17: keys are unique, for any names of operations."""
     base = Prompt.of([RunMessage(role="user", content="U", key="op#1")])
     prompt = base.apply(after_user("1"), "op").apply(after_user("2"), "op")
     assert len({one.key for one in prompt.messages}) == 3
@@ -171,13 +171,13 @@ def test_two_messages_with_one_key_are_refused(keys):
 
 
 def test_an_unknown_user_key_is_refused():
-    """G17: the anchor must be there."""
+    """G17: the anchor must exist."""
     with pytest.raises(RunError, match="No message of the prompt has the user message's key 'x'"):
         Prompt.of([{"role": "user", "content": "U"}], "x")
 
 
 def test_an_empty_prompt_takes_every_effect():
-    """G16, G18: nothing to anchor at is no error."""
+    """G16, G18: a missing anchor is not an error."""
     effects = [("a", after_user("1")), ("b", at_depth(-3, "2")), ("c", system("append", "3"))]
     assert len(Prompt().apply_all(effects).messages) == 2
 
@@ -192,8 +192,8 @@ PROMPTS = st.lists(st.sampled_from(["s:S", "u:U", "a:A"]), max_size=5).map(lambd
 
 
 @given(PROMPTS, st.lists(EFFECTS, max_size=8))
-def test_effects_one_by_one_give_what_all_at_once_give(prompt, effects):
-    """R46: and the prompt they are applied to is not changed; the user's message keeps its key."""
+def test_applying_effects_one_by_one_equals_applying_them_together(prompt, effects):
+    """R46: the original prompt is not changed; the user message keeps its key."""
     before = prompt.messages
     labelled = [(f"op{place % 3}", effect) for place, effect in enumerate(effects)]
     one_by_one = prompt
@@ -212,11 +212,11 @@ def test_effects_one_by_one_give_what_all_at_once_give(prompt, effects):
     )
 
 
-# --- what a provider is sent
+# --- messages for the provider
 
 
 def test_a_provider_is_sent_trimmed_texts_and_no_empty_messages():
-    """R46: pieces, keys and labels stay here."""
+    """R46: pieces, keys and labels are not sent."""
     prompt = prompt_of("s:  S \n", "u: ", "u:U")
     assert prompt.provider_messages() == [
         {"role": "system", "content": "S"},
@@ -224,8 +224,8 @@ def test_a_provider_is_sent_trimmed_texts_and_no_empty_messages():
     ]
 
 
-def test_what_else_belongs_to_a_message_is_sent_with_it():
-    """R46: calls of tools and their answers stay, also without a text."""
+def test_other_fields_of_a_message_are_sent():
+    """R46: tool calls and their results are kept, even without a text."""
     call = {"role": "assistant", "content": None, "tool_calls": [{"id": "c"}]}
     answer = {"role": "tool", "content": "", "tool_call_id": "c"}
     sent = Prompt.of([call, answer, {"role": "user", "content": "U", "name": "Ada"}]).provider_messages()
@@ -236,14 +236,14 @@ def test_what_else_belongs_to_a_message_is_sent_with_it():
 
 @pytest.mark.parametrize(("role", "expected"), [("developer", "system"), ("user", "user"), ("tool", "tool")])
 def test_developer_becomes_system_for_a_provider(role, expected):
-    """G19: other roles stay as they are."""
+    """G19: other roles are unchanged."""
     assert provider_role(role) == expected
     sent = Prompt.of([{"role": role, "content": "x"}]).provider_messages()
     assert sent == [{"role": expected, "content": "x"}]
 
 
-def test_the_digest_is_that_of_what_is_sent():
-    """R46: equal messages give equal digests, whoever made them."""
+def test_the_digest_is_the_hash_of_the_sent_messages():
+    """R46: equal messages have equal digests, independent of their operations."""
     sent = '[{"role":"system","content":"S"},{"role":"user","content":"\u00dc"}]'
     assert prompt_of("s:S ", "u:\u00dc").digest == hashlib.sha256(sent.encode()).hexdigest()
     assert (

@@ -1,4 +1,4 @@
-"""Attempts: which errors are tried again, when, and what that holds."""
+"""Attempts: which errors are retried, when, and the limits."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def tried(script, *, workers=None, limits=None, abort=None, notify=None, **retry
 
 
 @pytest.mark.parametrize("code", ["timeout", "provider_error", "rate_limited"])
-def test_what_may_pass_is_tried_again(code):
-    """E25, R53: for every kind of operation; the last error counts."""
+def test_temporary_errors_are_retried(code):
+    """E25, R53: for every kind of operation; the last error is the result."""
     result, run, ms = tried(failing(code, times=2), maxAttempts=3)
     assert (result.status, run.attempts, ms, run.duration_ms) == ("done", 3, 30, 30)
     result, run, _ = tried(failing(code), maxAttempts=3)
@@ -42,22 +42,22 @@ def test_what_may_pass_is_tried_again(code):
 
 
 @pytest.mark.parametrize("code", ["output_parse_error", "validation_error", "operation_error"])
-def test_what_will_not_pass_is_not(code):
-    """E25: unless it is named; then nothing else is."""
+def test_permanent_errors_are_not_retried_unless_named(code):
+    """E25: if errors are named, only these are retried."""
     assert tried(failing(code), maxAttempts=3)[1].attempts == 1
     assert tried(failing(code, times=1), maxAttempts=3, retryOn=[code])[0].is_done
     assert tried(failing("timeout"), maxAttempts=3, retryOn=[code])[1].attempts == 1
 
 
-def test_once_unless_told():
-    """E25: and skips and aborts are no errors."""
+def test_there_is_one_attempt_by_default_and_for_skips_and_aborts():
+    """E25: skips and aborts are not errors."""
     assert tried(failing())[1].attempts == 1
     assert tried(Script(1, "skip"), maxAttempts=3)[1].attempts == 1
     assert tried(Script(1, "abort_error"), maxAttempts=3)[1].attempts == 1
 
 
 def test_a_timeout_is_of_each_attempt():
-    """E14, E25: the second one has all of its time."""
+    """E14, E25: the second attempt has the full time."""
     script = Script([100, 8], "done")
     executed = run_scripts([operation("a", timeoutMs=10, retry={"maxAttempts": 2})], {"a": script})
     assert statuses(executed) == {"a": "done"}
@@ -73,7 +73,7 @@ def test_the_wait_grows():
 
 
 def test_a_provider_that_asks_for_more_time_gets_it():
-    """E25: unless that is longer than an hour, or no number."""
+    """E25: unless it is longer than an hour, or not a number."""
 
     def after(ms):
         return tried(failing(times=1, ms=0, details={"retryAfterMs": ms}), maxAttempts=2, backoffMs=50)  # fmt: skip
@@ -84,7 +84,7 @@ def test_a_provider_that_asks_for_more_time_gets_it():
 
 
 def test_the_wait_holds_no_slot():
-    """G10: meanwhile others run; afterwards its order counts again."""
+    """G10: other operations run in the meantime; afterwards its order counts again."""
     plan = make_plan([operation("a", 1, retry={"maxAttempts": 2, "backoffMs": 5}), operation("b", 2), operation("c", 3)],
                      Hook.BEFORE, RunTrigger.GENERATE, concurrency=1)  # fmt: skip
     events = []
@@ -102,8 +102,8 @@ def test_the_wait_holds_no_slot():
     assert ends == ["b", "a", "c"]
 
 
-def test_an_observer_is_told_of_each_attempt():
-    """R56: with its error, and when the next one is."""
+def test_an_observer_sees_each_attempt():
+    """R56: with its error, and the delay before the next attempt."""
     events = []
     tried(failing(times=1), maxAttempts=2, backoffMs=5, notify=events.append)
     started, attempt, finished = events
@@ -113,8 +113,8 @@ def test_an_observer_is_told_of_each_attempt():
     assert attempt.error.code == "provider_error"
 
 
-def test_what_could_only_begin_after_the_end_is_not_waited_for():
-    """E14: the error is told at once."""
+def test_a_retry_that_would_start_after_the_deadline_is_not_made():
+    """E14: the error is reported immediately."""
     for options in ({"limits": Limits(timeout_ms=100)}, {"abort": StopSignal(deadline=0.1)}):
         result, _, ms = tried(failing(), maxAttempts=2, backoffMs=95, **options)
         assert (result.error.code, ms) == ("provider_error", 10)
@@ -134,7 +134,7 @@ def test_the_jitter_is_bounded_and_the_same_each_time(seed, jitter, attempt, bac
 
 
 def test_each_operation_and_attempt_draws_its_own():
-    """R58: so that those that failed together do not come back together."""
+    """R58: so that operations that failed together do not retry together."""
     retry = Retry(max_attempts=10, backoff_ms=1_000, jitter=1)
     other = RESULT.model_copy(update={"operation_id": "b"})
     draws = {

@@ -1,4 +1,4 @@
-"""The root hash covers what a replay must give again, and nothing else."""
+"""The root hash covers everything that a replay must reproduce, and nothing else."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def replaced(told, index, **changes):
     return whole([*told[:index], told[index].model_copy(update=changes), *told[index + 1 :]])
 
 
-def test_it_is_the_same_wherever_and_whenever_it_ran():
-    """R58: no time, id or usage counts."""
+def test_the_root_hash_does_not_depend_on_times_ids_attempts_or_usage():
+    """R58: these differ between a run and its replay."""
     assert root_hash(whole(run_id="b" * 32, start=START + timedelta(days=9))) == ROOT
     told = [*before("d" * 64), *after("e" * 64)]
     assert root_hash(whole(told)) == ROOT
@@ -50,7 +50,7 @@ def test_it_is_the_same_wherever_and_whenever_it_ran():
 
 
 def test_the_order_in_which_operations_ended_does_not_count():
-    """R58, R60: execution is parallel, what is committed is not."""
+    """R58, R60: execution is parallel, the commit order is fixed."""
     told = [*before(), *after()]
     swapped = [*told[:6], told[7], told[6], *told[8:]]
     assert root_hash(whole(swapped)) == ROOT
@@ -71,7 +71,7 @@ def test_the_order_in_which_operations_ended_does_not_count():
     ],
 )  # fmt: skip
 def test_everything_that_a_replay_must_give_again_counts(index, changes, part):
-    """R58: the trigger, operations, prompts, results, commits, artifacts and the reply."""
+    """R58: trigger, operations, prompts, results, commits, artifacts and reply."""
     other = replaced([*before(), *after()], index, **changes)
     assert root_hash(other) != ROOT
     assert part in differences(whole(), other)
@@ -88,7 +88,7 @@ def test_error_codes_count_and_their_texts_do_not():
 
 
 def test_how_it_ended_counts():
-    """E12: the status, and what it failed at."""
+    """E12: the status, and the type of failure."""
     told = numbered([*before(), *after()])
     assert root_hash(told, RunFinished(status=RunStatus.DONE)) == ROOT
     failed = RunFinished(status=RunStatus.FAILED, failed_type="after_main_llm")
@@ -103,7 +103,8 @@ def listed(*operations):
 
 @given(st.permutations(["a", "b", "c"]), st.permutations(["a", "b"]), st.randoms())
 def test_the_order_in_which_operations_are_listed_does_not_count(names, depends_on, random):
-    """R24, R60: `order`, dependencies and ids say what comes first; nor does that of a dependency's name in its list."""
+    """R24, R60: `order`, dependencies and ids define the order; the order within `dependsOn` does
+    not count either."""
     conditions = [{"source": one, "output": key} for one in "ab" for key in ("yes", "no")]
     known = {
         name: {"dependsOn": ["a", "b"], "runConditions": conditions} if name == "c" else {} for name in "abc"
@@ -116,7 +117,7 @@ def test_the_order_in_which_operations_are_listed_does_not_count(names, depends_
 
 
 def test_blockers_count():
-    """R61: of an optional operation and of a required one."""
+    """R61: of an optional and of a required operation."""
     told = [*before(), *after()]
 
     def hash_with(result):
@@ -137,12 +138,12 @@ def test_blockers_count():
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_different_artifacts_have_different_hashes(one, other):
-    """R58: equal if and only if the same was written."""
+    """R58: equal if and only if the written values are equal."""
     hashes = {root_hash(whole([*before(world=world), *after()])) for world in (one, other)}
     assert len(hashes) == len({one, other})
 
 
 def test_a_second_end_of_an_operation_takes_the_place_of_the_first():
-    """R59: what counts is how it ended last."""
+    """R59: the last end counts."""
     told = [*before()[:7], finished(BEFORE, done("world")), *before()[7:], *after()]
     assert root_hash(whole(told)) != ROOT

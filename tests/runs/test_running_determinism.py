@@ -1,4 +1,4 @@
-"""However long operations take, a run comes out the same; and a replay gives it again."""
+"""The result of a run does not depend on the speed of its operations; and a replay reproduces it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REPLY = {"type": "turn_rewrite", "target": "assistant_output_main"}
 
 
 class Shuffled:
-    """Workers that end what runs at once in a random order."""
+    """Workers that end concurrent operations in a random order."""
 
     capacity = None
 
@@ -49,11 +49,11 @@ class Shuffled:
         return [(key, result)]
 
     def wake(self):
-        """Nobody sleeps here."""
+        """Do nothing: no thread waits here."""
 
 
 def work(context, arguments):
-    """Tell all that an operation sees; or fail."""
+    """Return the visible context of an operation; or fail."""
     if arguments.get("fails"):
         raise ValueError("it fails")
     told = sorted((name, one.value) for name, one in context.artifacts.items())
@@ -61,9 +61,9 @@ def work(context, arguments):
 
 
 def unsteady(context, arguments):
-    """The same after a while, without looking at a clock."""
+    """Return the same value after a while, without reading a clock."""
     for _ in range(random.randrange(9)):
-        threading.Event().wait(0)  # lets other threads on
+        threading.Event().wait(0)  # yields to other threads
     return work(context, arguments)
 
 
@@ -88,7 +88,7 @@ def profiles(draw):
 
 
 def outcome(profile, work=work, **options):
-    """All that a run gives, in a store of its own."""
+    """The whole result of a run, in a store of its own."""
     with Tract.open() as tract:
         tract.configure_llm(ScriptedClient("On the mat."))
         tract.functions.register("work")(work)
@@ -117,13 +117,14 @@ def outcome(profile, work=work, **options):
     profile=profiles(), seeds=st.tuples(st.integers(0, 99), st.integers(0, 99)), concurrency=st.integers(1, 3)
 )
 def test_the_order_in_which_operations_end_changes_nothing(profile, seeds, concurrency):
-    """R58, R60, G8, G9, G20: in two stores, all at once or a few: equal commits, prompts, artifacts, root hashes."""
+    """R58, R60, G8, G9, G20: in two stores, with all or a few at once: equal commits, prompts,
+    artifacts, root hashes."""
     one, other = map(Shuffled, seeds)
     assert outcome(profile, workers=one) == outcome(profile, workers=other, concurrency=concurrency)
 
 
 def test_threads_change_nothing_either():
-    """R58: many operations that depend on each other, on real threads, however these are scheduled."""
+    """R58: many dependent operations on real threads, in any schedule."""
     names = [f"n{number}" for number in range(30)]
     profile = OperationProfile.of("p", [
         compute(name, "work", order=place % 4, after=[f"n{place // 2}"] if place > 1 else [],
@@ -134,7 +135,7 @@ def test_threads_change_nothing_either():
 
 
 def test_a_hit_of_rag_counts_with_its_commit(any_tract):
-    """R58: what an operation gave is covered as it is, so another store has another root; a replay has the same."""
+    """R58: results are covered as they are, so another store has another root; a replay has the same root."""
     search = run_operation("past", "rag", order=1, query="cat", tag="past")
 
     def root(tract):
@@ -156,7 +157,7 @@ def test_a_hit_of_rag_counts_with_its_commit(any_tract):
 
 @pytest.fixture
 def recorded(any_tract):
-    """A tract with a run of each sort of effect."""
+    """A tract with a run that has each kind of effect."""
     any_tract.configure_llm(ScriptedClient("On the mat."))
     any_tract.user("Where is it?")
     any_tract.generate(profile=OperationProfile.of("p", [
@@ -168,7 +169,7 @@ def recorded(any_tract):
 
 
 def test_a_replay_gives_the_same_and_does_nothing(recorded):
-    """R13, R58, E8: equal reports and root hash, without a call, a commit or an event."""
+    """R13, R58, E8: equal reports and root hash, without a request, a commit or an event."""
     run = recorded.runs()[0]
     before = (recorded.log(), recorded.runs.events(run.run_id), len(recorded.llm.asked))
     replay = recorded.runs.replay(run.run_id)
@@ -190,8 +191,8 @@ TAMPERED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("what", TAMPERED)
-def test_an_event_that_was_changed_is_found_and_told(recorded, what):
-    """R15, R57: by `verify`, and by the replay."""
+def test_a_changed_event_is_found_by_verify_and_replay(recorded, what):
+    """R15, R57: the error names the run."""
     run = recorded.runs()[0]
     event, old, new = TAMPERED[what]
     with recorded._repository.database.write() as connection:
@@ -209,8 +210,8 @@ def test_an_event_that_was_changed_is_found_and_told(recorded, what):
 
 
 @pytest.mark.parametrize("kept", [0, 5])
-def test_an_event_that_is_missing_is_found_and_told(recorded, kept):
-    """R15: the end of a log may be missing, as after a crash, and nothing else."""
+def test_a_missing_event_is_found_by_verify_and_replay(recorded, kept):
+    """R15: only the end of a log may be missing, as after a crash."""
     run = recorded.runs()[0]
     with recorded._repository.database.write() as connection:
         connection.execute(text("DELETE FROM run_events WHERE seq = :seq"), {"seq": kept + 1})
@@ -219,8 +220,8 @@ def test_an_event_that_is_missing_is_found_and_told(recorded, kept):
         recorded.runs.replay(run.run_id)
 
 
-def test_what_cannot_be_replayed_says_so(tract):
-    """E12, E14: a run that was aborted has no end to compare with."""
+def test_replaying_an_aborted_run_is_an_error(tract):
+    """E12, E14: an aborted run has no end to compare with."""
     tract.configure_llm(ScriptedClient())
     tract.user("Where is it?")
 
@@ -235,7 +236,7 @@ def test_what_cannot_be_replayed_says_so(tract):
 
 
 def test_a_run_that_could_not_be_planned_is_replayed_too(tract):
-    """G6: it failed before anything ran, and fails so again."""
+    """G6: it failed before any operation ran, and the replay fails in the same way."""
     tract.configure_llm(ScriptedClient())
     tract.user("Where is it?")
     circle = OperationProfile.of(

@@ -1,4 +1,4 @@
-"""Operations and clients that misbehave: the run says so, and the tract stays whole."""
+"""Misbehaving operations and clients: the run reports them, and the tract remains valid."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def asked(tract):
 
 
 def run_with(tract, function, *, run=None, **config):
-    """A run with one operation that calls a function; returns the run, however it ended."""
+    """A run with one operation that calls a function; return the run, also if it failed."""
     tract.functions.register("it")(function)
     profile = OperationProfile.of("p", [compute("it", **config)])
     try:
@@ -77,7 +77,7 @@ FAULTS = {
 @pytest.mark.parametrize("required", [False, True])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_an_operation_that_misbehaves_is_an_error_with_a_code(asked, fault, required):
-    """R12, R20, R51, R53, R54, G23: whatever an operation does, only a required one stops the run."""
+    """R12, R20, R51, R53, R54, G23: only a required operation stops the run, for any behavior."""
     function, code = FAULTS[fault]
     run = run_with(asked, function, required=required, artifact={"tag": "it", "exposures": [EXPOSURE]})
     assert errors(run) == {"it": code}
@@ -93,7 +93,7 @@ EXPOSURE = {"type": "prompt_message", "role": "system", "anchor": "after_last_us
 
 @pytest.mark.parametrize("required", [False, True])
 def test_an_effect_that_the_hook_forbids_is_refused_by_the_commit(asked, required):
-    """G22, R48: of an optional operation it is reported, of a required one it ends the run."""
+    """G22, R48: for an optional operation it is reported; for a required one the run fails."""
     run = run_with(asked, effects(AFTER_USER, FORBIDDEN), required=required)
     entry, other = run.reports[0]["entries"]
     assert (entry["status"], other["status"], other["error"]["code"]) == ("applied", "error", "policy_error")
@@ -103,7 +103,7 @@ def test_an_effect_that_the_hook_forbids_is_refused_by_the_commit(asked, require
 
 @pytest.mark.parametrize("required", [False, True])
 def test_an_operation_that_hangs_is_too_late(asked, required):
-    """R32, E14: after its time it is told to stop; the run waits only as long as the grace lasts."""
+    """R32, E14: after its timeout it gets the stop signal; the run waits only for the grace period."""
     end = Event()
     options = RunOptions(limits=Limits(grace_ms=1))
     try:
@@ -114,14 +114,14 @@ def test_an_operation_that_hangs_is_too_late(asked, required):
     assert run.status == ("failed" if required else "done")
 
 
-def test_one_that_hears_the_signal_stops_in_time(asked):
-    """E14: an operation that is too late is `timeout`, though it stopped as it was told to."""
+def test_an_operation_that_obeys_the_timeout_signal_still_has_a_timeout_error(asked):
+    """E14: a late operation is a `timeout`, even if it stopped on request."""
     assert errors(run_with(asked, until_told_to_stop, timeout_ms=1)) == {"it": "timeout"}
 
 
 @pytest.mark.parametrize("cooperates", [True, False])
-def test_an_aborted_run_commits_nothing_and_asks_nobody(asked, cooperates):
-    """G26, G28: also where an operation ignores the signal and ends as done."""
+def test_an_aborted_run_commits_nothing_and_sends_no_request(asked, cooperates):
+    """G26, G28: even if an operation ignores the signal and ends as done."""
     abort = StopSignal()
 
     def function(context, arguments):
@@ -136,14 +136,14 @@ def test_an_aborted_run_commits_nothing_and_asks_nobody(asked, cooperates):
 
 
 def test_the_time_of_a_run_counts_beside_the_callers_signal(asked):
-    """E14: two reasons to stop, and neither hides the other; the caller's signal stays the caller's."""
+    """E14: both reasons to stop work, and the caller's signal is not set by the run."""
     abort = StopSignal()
     run = run_with(asked, until_told_to_stop, run=RunOptions(abort=abort, timeout=0.001))
     assert (run.status, abort.is_set()) == ("aborted", False)
 
 
-def test_an_abort_during_the_main_call_keeps_the_reply_and_runs_nothing_after_it(asked):
-    """E14, R21: what came is there and can be seen; the required operation after it did not run."""
+def test_an_abort_during_the_main_call_keeps_the_reply_and_skips_later_operations(asked):
+    """E14, R21: the reply is stored and visible; the required operation after it did not run."""
     abort = StopSignal()
     answer = asked.llm.chat
     asked.llm.chat = lambda messages, **options: (abort.set(), answer(messages, **options))[1]
@@ -177,7 +177,7 @@ class Raising:
     ],
 )
 def test_a_client_that_gives_no_reply_fails_the_run(tract, client, code):
-    """R13, E12: what came before is kept, and why it failed is told."""
+    """R13, E12: earlier results are kept, and the error has its code."""
     tract.user("Where is it?")
     tract.configure_llm(client)
     with pytest.raises(RunFailedError, match="the main call failed") as caught:
@@ -191,8 +191,8 @@ def test_a_client_that_gives_no_reply_fails_the_run(tract, client, code):
     assert tract.runs.replay(run.run_id).root_hash == run.root_hash
 
 
-def test_ctrl_c_in_the_main_call_comes_through_and_the_run_is_aborted(tract):
-    """E14: what is after it does not run."""
+def test_ctrl_c_in_the_main_call_is_raised_and_aborts_the_run(tract):
+    """E14: later operations do not run."""
     tract.user("Where is it?")
     tract.configure_llm(Raising(KeyboardInterrupt()))
     with pytest.raises(KeyboardInterrupt):
@@ -203,8 +203,8 @@ def test_ctrl_c_in_the_main_call_comes_through_and_the_run_is_aborted(tract):
     assert tract.verify() == []
 
 
-def test_ctrl_c_while_operations_run_comes_through_and_they_are_told_to_stop(asked):
-    """E14, G27: the run is recorded as aborted, and nothing of it is committed."""
+def test_ctrl_c_during_operations_is_raised_and_stops_them(asked):
+    """E14, G27: the run is recorded as aborted, without commits."""
     stopped = Event()
 
     def function(context, arguments):
@@ -227,7 +227,7 @@ def test_ctrl_c_while_operations_run_comes_through_and_they_are_told_to_stop(ask
 
 
 def test_a_validator_has_the_model_try_again(asked):
-    """R13: that is one main call, with as many attempts as it takes."""
+    """R13: this is one main call, with several attempts."""
     asked.llm.replies = ["It is tall.", "Ten metres."]
     response = asked.generate(profile=story(), validator=needs_metres)
     assert (response.run.status, len(asked.llm.asked)) == ("done", 2)
@@ -243,15 +243,15 @@ def test_a_validator_that_rejects_all_fails_the_run(asked):
 
 
 def test_a_handler_that_rejects_the_reply_fails_the_run(asked):
-    """R13, E12: a veto is a veto in a run too."""
+    """R13, E12: a veto works in a run, too."""
     asked.on("generate", lambda pending: pending.reject("not now"))
     with pytest.raises(RunFailedError, match="not now"):
         asked.generate(profile=story())
     assert said(asked) == [("user", "Where is the cat?")]
 
 
-def test_a_reply_that_is_left_open_waits_in_the_inbox_and_can_be_approved_there(asked):
-    """R13, E12: it was paid for, and is not lost with the run."""
+def test_a_reply_left_open_by_a_handler_can_be_approved_in_the_inbox(asked):
+    """R13, E12: the paid reply is not lost with the run."""
     asked.on("generate", lambda pending: None)
     with pytest.raises(RunFailedError) as caught:
         asked.generate(profile=story())
@@ -276,11 +276,11 @@ def test_a_budget_that_refuses_the_reply_fails_the_run(any_store):
     assert tract.verify() == []
 
 
-# --- where there is nothing to run on
+# --- a run that cannot begin
 
 
-def test_where_no_run_can_begin_none_is_recorded(tract):
-    """R9: nothing is counted or noted, and no operation runs."""
+def test_a_run_that_cannot_begin_is_not_recorded(tract):
+    """R9: no counter or record changes, and no operation runs."""
     tract.configure_llm(ScriptedClient())
     for trigger in ("generate", "regenerate"):
         with pytest.raises(ContentError, match="The context is empty"):
@@ -298,8 +298,8 @@ def test_where_no_run_can_begin_none_is_recorded(tract):
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_a_branch_that_is_switched_meanwhile_gets_nothing(asked, when):
-    """R5, R47: a run writes to the branch that it began on."""
+def test_a_run_writes_to_its_own_branch_after_a_switch(asked, when):
+    """R5, R47: the branch on which it began."""
     asked.branch("side", switch=False)
     asked.functions.register("it")(lambda c, a: str(asked.switch("side")))
     profile = OperationProfile.of("p", [compute("it", hooks=[f"{when}_main_llm"]),
@@ -314,7 +314,7 @@ def test_a_branch_that_is_switched_meanwhile_gets_nothing(asked, when):
 
 
 def test_another_variant_takes_the_place_of_the_reply(asked):
-    """R9, R49: the operations run for it too, and all of it is replayed."""
+    """R9, R49: its operations run again, and all of it can be replayed."""
     asked.generate(profile=story())
     before = asked.log()
     response = asked.generate(profile=story(), trigger="regenerate")

@@ -1,4 +1,4 @@
-"""What a profile may say has an effect, or is refused when it is saved."""
+"""Every field of a profile has an effect, or is refused when it is saved."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def refused(**fields):
 # --- debug
 
 
-def test_what_is_left_for_debugging_is_kept_only_if_it_is_wanted(asked):
-    """R28, R35: what each operation was given, filled in; bounded, without what looks like a key."""
+def test_debug_data_is_recorded_only_if_debug_is_enabled(asked):
+    """R28, R35: the rendered inputs of each operation; limited, with key-like texts masked."""
 
     def profile(**more):
         asked.models.add("aux", ScriptedClient("A summary."), replace=True)
@@ -70,7 +70,7 @@ def test_what_is_left_for_debugging_is_kept_only_if_it_is_wanted(asked):
     (Limits(log_characters=40), None, False),
 ])  # fmt: skip
 def test_logs_and_quotations_have_limits(asked, limits, text, log):
-    """R33: of the run, told to operations as their policy."""
+    """R33: the limits of the run, given to operations as their policy."""
     asked.models.add("aux", ScriptedClient("y" * 5_000), replace=True)
     seen = []
     asked.functions.register("look")(lambda context, _: seen.append(context))
@@ -100,7 +100,7 @@ def test_limits_are_whole_numbers(given):
 
 
 def test_notes_are_shown_beside_the_run_and_never_sent(asked):
-    """X05, R52: an inline exposure, and an artifact that is for the person."""
+    """X05, R52: an inline exposure, and an artifact for the user."""
     profile = OperationProfile.of("p", [
         run_operation("a", order=1, text="A thought.", into=INLINE, title="Thought"),
         run_operation("b", order=2, text="Seen.", tag="b", usage="ui_only", when="after"),
@@ -123,7 +123,7 @@ def test_notes_are_shown_beside_the_run_and_never_sent(asked):
     assert asked.runs.get(run.run_id).notes == run.notes
 
 
-# --- what is refused
+# --- refused fields
 
 
 @pytest.mark.parametrize(("fields", "rule", "told"), [
@@ -140,8 +140,8 @@ def test_notes_are_shown_beside_the_run_and_never_sent(asked):
     ({"capabilities": ["prompt"], "tag": "t"}, "capability_missing", "its artifact makes artifact.upsert"),
     ({"capabilities": ["artifact"], "into": "system"}, "capability_missing", "makes prompt.system_update"),
 ])  # fmt: skip
-def test_what_would_have_no_effect_is_refused(fields, rule, told):
-    """With a sentence that says what has one."""
+def test_a_field_without_effect_is_refused(fields, rule, told):
+    """The error explains which fields have an effect."""
     found = refused(**fields)
     assert [one for one, _ in found] == [rule]
     assert told in found[0][1]
@@ -151,8 +151,8 @@ def test_what_would_have_no_effect_is_refused(fields, rule, told):
     {"type": "turn.assistant_variant.patch", "patch": {}}, {"type": "turn.assistant_blocks.update", "blocks": []},
     {"type": "turn.user_variant.upsert_and_select", "text": "x"}, {"type": "prompt.insert_after_last_user"},
 ])  # fmt: skip
-def test_effects_that_only_documents_name_are_errors_that_say_what_there_is(asked, effect):
-    """R49, G24: also where a function gives them."""
+def test_an_unsupported_effect_type_is_an_error(asked, effect):
+    """R49, G24: also if a function returns it."""
     asked.functions.register("give")(effects(effect))
     run = asked.generate(profile=OperationProfile.of("p", [compute("give")])).run
     assert errors(run) == {"give": "validation_error"}
@@ -165,7 +165,7 @@ def test_effects_that_only_documents_name_are_errors_that_say_what_there_is(aske
     (["artifact"], "policy_error"), (["prompt"], "policy_error"),
 ])  # fmt: skip
 def test_an_operation_has_no_other_effects_than_it_declares(asked, capabilities, error):
-    """R16, R33: whatever its function gives."""
+    """R16, R33: for any result of its function."""
     update = {"type": "prompt.system_update", "mode": "append", "payload": "x"}
     asked.functions.register("act")(effects(update, upsert("t")))
     fields = {"tag": "t"} if "prompt" not in capabilities or "artifact" in capabilities else {}
@@ -176,7 +176,7 @@ def test_an_operation_has_no_other_effects_than_it_declares(asked, capabilities,
 
 
 def test_a_function_cannot_append_either(asked):
-    """What is refused in a profile is refused of its function."""
+    """Effects refused in a profile are refused from a function, too."""
     asked.functions.register("act")(effects({**upsert("t"), "writeMode": "append"}))
     run = asked.generate(profile=OperationProfile.of("p", [compute("act", tag="t")])).run
     assert errors(run) == {"act": "validation_error"}

@@ -1,4 +1,4 @@
-"""A store that somebody else wrote, or changed: its runs are shown, and nothing of them is carried out."""
+"""A store written or changed by another program: its runs are shown, but nothing of them is executed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHANGED = {
 
 @pytest.fixture
 def waiting(tract, spec):
-    """A tract whose run waits, with functions that tell when they are called."""
+    """A tract whose run waits, with functions that record their calls."""
     tract.configure_llm(ScriptedClient("On the mat."))
     tract.register_operation(spec(unhandled="ask"))
     tract.user("Where is it?")
@@ -64,8 +64,8 @@ def refuses(tract):
 
 
 @pytest.mark.parametrize("what", CHANGED)
-def test_a_run_whose_beginning_was_changed_is_not_resumed(waiting, what):
-    """R13, R27: what it goes by is this user's, or nothing of it is executed."""
+def test_a_run_with_a_changed_start_event_is_not_resumed(waiting, what):
+    """R13, R27: its data must be signed by this user, or nothing is executed."""
     for pending in waiting.review.inbox():
         waiting.operations.rebuild(pending).approve()
     statement, old, new = CHANGED[what]
@@ -74,13 +74,13 @@ def test_a_run_whose_beginning_was_changed_is_not_resumed(waiting, what):
 
 
 def test_a_run_of_another_user_is_not_resumed(waiting, data_dir):
-    """R13: the same store under another secret."""
+    """R13: the same store with another secret."""
     (data_dir / "tract_jupyter" / "secret").write_bytes(b"another user's, of 32 bytes or more")
     refuses(waiting)
 
 
 def test_a_run_that_cannot_be_signed_does_not_begin(tract, data_dir):
-    """R13: nothing is noted, counted or asked."""
+    """R13: nothing is recorded, counted or requested."""
     data_dir.write_text("no folder")
     tract.configure_llm(ScriptedClient("On the mat."))
     tract.user("Where is it?")
@@ -90,7 +90,7 @@ def test_a_run_that_cannot_be_signed_does_not_begin(tract, data_dir):
 
 
 def test_a_replay_executes_nothing_that_has_no_result(tract):
-    """R13: a run that was made up may say that it ended, without saying how its operations did."""
+    """R13: a forged run may have an end without results of its operations."""
     tract.configure_llm(ScriptedClient("On the mat."))
     tract.user("Where is it?")
     called = []
@@ -108,8 +108,8 @@ def test_a_replay_executes_nothing_that_has_no_result(tract):
     assert called == [1]
 
 
-def test_what_runs_remember_is_what_they_wrote(tmp_path):
-    """X01, E24: it is found by its hash, so that a counter or an artifact which somebody has changed is told, not used."""
+def test_a_changed_counter_in_the_store_is_reported_and_not_used(tmp_path):
+    """X01, E24: states are found by their hash, so a changed counter or artifact is an error."""
     every = {"everyNTurns": 3, "everyNContextTokens": 10**6}
     profile = OperationProfile.of(
         "p", [run_operation("rare", order=1, text="x", into="tail", activation=every)]
@@ -129,8 +129,8 @@ def test_what_runs_remember_is_what_they_wrote(tmp_path):
     "kept",
     ["{}", '{"reply":{"text":"Believe me."},"replyCommit":"deadbeef"}', '{"reply":{"text":"Believe me."}}'],
 )
-def test_a_reply_that_was_never_committed_is_none(waiting, kept):
-    """R13: the note of a reply comes with its commit; the run does not go on with one that somebody wrote alone."""
+def test_a_recorded_reply_without_its_commit_is_not_used(waiting, kept):
+    """R13: a reply is recorded with its commit; a run does not continue with a forged record."""
     for pending in waiting.review.inbox():
         waiting.operations.rebuild(pending).approve()
     (run,) = waiting.runs()
@@ -153,7 +153,7 @@ def test_a_reply_that_was_never_committed_is_none(waiting, kept):
         "created_at = '2020-01-01T00:00:00.000000' WHERE run_id = :run AND seq = (SELECT max(seq) FROM run_events WHERE run_id = :run)",
     ],
 )
-def test_a_damaged_run_keeps_nobody_from_seeing_the_others(waiting, damage):
+def test_a_damaged_run_does_not_hide_the_other_runs(waiting, damage):
     (damaged,) = waiting.runs()
     waiting.generate(profile=OperationProfile.of("p", [run_operation("a", order=1, text="x")]))
     change(waiting, f"UPDATE run_events SET {damage}", run=damaged.run_id)

@@ -1,4 +1,4 @@
-"""What runs remember belongs to the commit that it was remembered at: undo, reset, checkout and branches find their own."""
+"""The state of runs belongs to its commit: undo, reset, checkout and branches find their own state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DIARY = OperationProfile.of("diary", [
 
 
 class Obliging(ScriptedClient):
-    """Says how often it was asked, as long as `fails` does not count."""
+    """Reply with the number of requests, except for requests counted in `fails`."""
 
     fails = 0
 
@@ -41,7 +41,8 @@ def talk(tract):
 
 
 def remembered(tract, question="What else?", **options):
-    """Say something, and tell what the operations knew of the turns before: both artifacts, and whether it was the third."""
+    """Send a message; return both artifacts of earlier turns as the operations saw them, and
+    whether it was the third turn."""
     run = tract.chat(question, **options).run
     before = next(one.content for one in run.prompt if set(one.content) == {"+"})
     after = tract._parts.engine.artifacts.load(tract.runs.events(run.run_id)[0].data.session_key)[
@@ -50,7 +51,7 @@ def remembered(tract, question="What else?", **options):
     return before, after, any(one.content == "now" for one in run.prompt)
 
 
-def test_undo_takes_back_what_was_remembered(talk):
+def test_undo_also_undoes_the_run_state(talk):
     assert [remembered(talk) for _ in range(2)] == [("+", "#", False), ("++", "##", False)]
     talk.undo()
     talk.undo()
@@ -68,7 +69,7 @@ def test_a_reply_that_is_taken_back_was_no_turn(talk):
     assert remembered(talk) == ("+++", "###", True)
 
 
-def test_reset_and_checkout_find_what_belongs_to_their_commit(talk):
+def test_reset_and_checkout_use_the_run_state_of_their_commit(talk):
     remembered(talk)
     first = talk.head
     assert [remembered(talk), remembered(talk)] == [("++", "##", False), ("+++", "###", True)]
@@ -82,7 +83,7 @@ def test_reset_and_checkout_find_what_belongs_to_their_commit(talk):
     assert remembered(talk) == ("++", "##", False)
 
 
-def test_a_branch_begins_with_what_was_remembered_where_it_began_and_goes_its_own_way(talk):
+def test_a_new_branch_starts_with_the_run_state_of_its_commit_and_then_has_its_own(talk):
     remembered(talk)
     talk.branch("side")
     assert [remembered(talk), remembered(talk)] == [("++", "##", False), ("+++", "###", True)]
@@ -93,7 +94,7 @@ def test_a_branch_begins_with_what_was_remembered_where_it_began_and_goes_its_ow
 
 
 def test_a_rewritten_history_remembers_as_much(talk):
-    """After a compression, and within it: each copy of a commit remembers what the commit did."""
+    """After a compression, and within it: each copy of a commit has the state of the original."""
     for _ in range(3):
         remembered(talk)
     oldest = talk.log(limit=None)[-2:]
@@ -109,7 +110,7 @@ def test_a_rewritten_history_remembers_as_much(talk):
     assert remembered(talk) == ("++++", "####", False)
 
 
-def test_a_rebase_takes_what_a_branch_remembers_with_it(talk):
+def test_a_rebase_keeps_the_run_state_of_the_branch(talk):
     remembered(talk)
     talk.branch("side")
     remembered(talk)
@@ -132,7 +133,7 @@ def test_another_session_of_a_profile_begins_with_nothing(talk):
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_a_turn_that_failed_and_was_tried_again_is_one(talk, times):
-    """Neither its artifacts nor its counters remember the attempts that failed."""
+    """Neither its artifacts nor its counters include the failed attempts."""
     assert remembered(talk) == ("+", "#", False)
     talk.llm.fails = times
     for _ in range(times):
@@ -142,7 +143,7 @@ def test_a_turn_that_failed_and_was_tried_again_is_one(talk, times):
     assert remembered(talk) == ("+++", "###", True)
 
 
-def test_what_is_remembered_outlives_the_process(tmp_path):
+def test_run_state_survives_a_restart(tmp_path):
     def opened():
         tract = Tract.open(tmp_path / "t.db")
         tract.configure_llm(Obliging())
@@ -161,7 +162,7 @@ def test_what_is_remembered_outlives_the_process(tmp_path):
 
 
 def test_events_name_artifacts_and_do_not_repeat_them(talk):
-    """However many runs see an artifact and its history, each of its values is stored once."""
+    """Each value of an artifact is stored once, for any number of runs that read it."""
     talk.functions.register("note")(lambda context, _: context.run_id * 40)
     profile = OperationProfile.of(
         "notes", [compute("note", artifact={"tag": "note", "persistence": "persisted"})]
@@ -192,7 +193,7 @@ def test_events_name_artifacts_and_do_not_repeat_them(talk):
         "UPDATE commits SET run_state = (SELECT name FROM run_objects WHERE body_json = '\"#\"' LIMIT 1)",
     ],
 )
-def test_verify_tells_that_what_is_remembered_is_damaged(talk, statement):
+def test_verify_reports_damaged_run_state(talk, statement):
     remembered(talk)
     assert talk.verify() == []
     with talk._repository.database.write() as connection:
@@ -203,7 +204,7 @@ def test_verify_tells_that_what_is_remembered_is_damaged(talk, statement):
     assert all("damaged in the store" in one.problem for one in told)
 
 
-# --- rewrites of the user's message
+# --- rewrites of the user message
 
 POLITE = run_operation("polite", order=1, text="{{ lastUserMessage }} please", into="message")
 CAPITALS = run_operation(
@@ -213,7 +214,7 @@ CAPITALS = run_operation(
 
 @pytest.mark.parametrize("operations", [[POLITE], [POLITE, CAPITALS]], ids=["one", "two"])
 def test_a_rewrite_starts_from_the_original(talk, operations):
-    """However often the turn is made anew, and after an attempt that failed."""
+    """For any number of regenerations, and after a failed attempt."""
     profile = OperationProfile.of("p", operations)
     wanted = "go on PLEASE".upper() if len(operations) > 1 else "go on please"
     talk.user("go on")
@@ -230,7 +231,7 @@ def test_a_rewrite_starts_from_the_original(talk, operations):
     assert talk.runs.replay(run.run_id).root_hash == run.root_hash
 
 
-def test_what_a_person_has_edited_since_is_the_original(talk):
+def test_after_a_users_edit_the_edited_text_is_the_original(talk):
     profile = OperationProfile.of("p", [POLITE])
     question = talk.user("go on").commit_hash
     talk.generate(profile=profile)
@@ -239,7 +240,7 @@ def test_what_a_person_has_edited_since_is_the_original(talk):
     assert said(talk)[0] == ("user", "go back please")
 
 
-def test_a_rewrite_of_somebody_who_does_not_run_again_stays(talk):
+def test_a_rewrite_is_kept_if_its_operation_does_not_run_again(talk):
     once = OperationProfile.of("p", [
         run_operation("polite", order=1, text="{{ lastUserMessage }} please", into="message", triggers=["generate"])
     ])  # fmt: skip
@@ -249,7 +250,7 @@ def test_a_rewrite_of_somebody_who_does_not_run_again_stays(talk):
     assert run.prompt[-1].content == said(talk)[0][1] == "go on please"
 
 
-def test_the_context_says_what_was_sent_where_the_rewrite_failed_this_time(talk):
+def test_if_a_rewrite_fails_on_regenerate_the_context_has_the_sent_original(talk):
     fails = []
     talk.functions.register("polite")(
         lambda context, _: fails.pop() if fails else context.messages[-1].content + "!"

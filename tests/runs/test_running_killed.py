@@ -1,4 +1,4 @@
-"""kill -9 at every point of a run: another process goes on with it, and it comes out as if nothing had happened."""
+"""kill -9 at every point of a run: another process resumes it, with the same result as without the kill."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from tract_jupyter.runs.profile import OperationProfile, run_operation
 from tract_jupyter.storage import Database
 
 SERVER = get_context("forkserver")
-SERVER.set_forkserver_preload(["tests.runs.test_running_killed"])  # importing it takes longer than a run
+SERVER.set_forkserver_preload(["tests.runs.test_running_killed"])  # the import takes longer than a run
 STEPS = [7, pytest.param(1, marks=pytest.mark.slow)]
 """At every so many points; at each of them it takes longer."""
 
 
 class CountingClient(ScriptedClient):
-    """Gives one and the same reply, and leaves a mark in a file for each call."""
+    """Return always the same reply, and write a mark to a file for each call."""
 
     def __init__(self, path):
         super().__init__()
@@ -41,7 +41,7 @@ class CountingClient(ScriptedClient):
 
 
 def prepared(folder):
-    """A store with one run behind it, so that memory and counters have a past."""
+    """A store with one earlier run, so that artifacts and counters have a history."""
     with opened(folder) as tract:
         tract.user("Who lives here?")
         tract.generate(profile=story(), run=RunOptions(concurrency=1))
@@ -60,13 +60,13 @@ def calls(folder):
 
 
 def go(folder, **how):
-    """Make the run in this process."""
+    """Execute the run in this process."""
     with opened(folder) as tract:
         return tract.generate(profile=story(), run=RunOptions(concurrency=1), **how)
 
 
 def finish(folder):
-    """What another process does with what it finds: go on with a run, or begin it if there is none."""
+    """Do what another process does: resume the run, or begin it if there is none."""
     with opened(folder) as tract:
         (newest, *_) = tract.runs()
         if newest.status != "done":
@@ -87,8 +87,8 @@ def finish(folder):
 
 @pytest.fixture(scope="module")
 def undisturbed(tmp_path_factory):
-    """How the run ends, and its events."""
-    with pytest.MonkeyPatch.context() as patch:  # `data_dir` is of one test
+    """The result of an undisturbed run, and its events."""
+    with pytest.MonkeyPatch.context() as patch:  # `data_dir` belongs to a single test
         patch.setenv("JUPYTER_DATA_DIR", str(tmp_path_factory.mktemp("data")))
         folder = prepared(tmp_path_factory.mktemp("undisturbed"))
         events = []
@@ -98,13 +98,14 @@ def undisturbed(tmp_path_factory):
 
 
 def as_this_user(act, data_dir):
-    """Do something with the signing secret of this test: the server has the environment of an earlier one."""
+    """Call a function with the signing secret of this test: the server has the environment of an
+    earlier test."""
     os.environ["JUPYTER_DATA_DIR"] = data_dir
     act()
 
 
 def killed_in(folder, act):
-    """Do something in a process that is killed meanwhile."""
+    """Call a function in a process that is killed during the call."""
     child = SERVER.Process(target=as_this_user, args=(act, os.environ["JUPYTER_DATA_DIR"]))
     child.start()
     child.join()
@@ -117,14 +118,14 @@ def die(*_, **__):
 
 
 def go_dying_at(number, folder):
-    """Make the run in this process, which is killed at an event of it."""
+    """Execute the run in this process, which is killed at one of its events."""
     go(folder, on_event=lambda event: die() if event.seq == number else None)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-def test_a_run_that_is_killed_at_any_event_ends_as_if_it_was_not(undisturbed, tmp_path_factory, step):
-    """R13, R15, R58, E1: effects once, the reply asked for once unless the call itself was cut off."""
+def test_a_run_killed_at_any_event_gives_the_same_result_after_resume(undisturbed, tmp_path_factory, step):
+    """R13, R15, R58, E1: effects once; one request for the reply, unless the request itself was killed."""
     expected, events = undisturbed
     assert len(events) > 25
     for number, kind in list(enumerate(events, 1))[::step]:
@@ -135,7 +136,7 @@ def test_a_run_that_is_killed_at_any_event_ends_as_if_it_was_not(undisturbed, tm
 
 
 class Dying:
-    """In the place of the transactions for writing: the process is killed at one, before or after it is committed."""
+    """Replaces write transactions: the process is killed at one, before or after its commit."""
 
     def __init__(self, number, is_after):
         self.left = number
@@ -166,7 +167,7 @@ class _DiesAfter:
 
 
 class Failing:
-    """In the place of the transactions for writing: those that `fails` names fail before anything is written."""
+    """Replaces write transactions: those named by `fails` fail before anything is written."""
 
     def __init__(self, fails):
         self.fails, self.seen = fails, 0
@@ -183,7 +184,7 @@ class Failing:
 
 
 def writes(folder):
-    """How many transactions for writing an undisturbed run has."""
+    """The number of write transactions of an undisturbed run."""
     with pytest.MonkeyPatch.context() as patch, opened(folder) as tract:
         counting = Failing(lambda _: False)
         patch.setattr(Database, "write", counting(Database.write))
@@ -200,7 +201,7 @@ def go_dying(folder, number, is_after):
 @pytest.mark.slow
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
-def test_a_run_that_is_killed_at_any_write_ends_as_if_it_was_not(
+def test_a_run_killed_at_any_write_gives_the_same_result_after_resume(
     undisturbed, tmp_path_factory, is_after, step
 ):
     """R13, E1, E8: in particular between execution and commit, and around the commits and the reply."""
@@ -212,7 +213,7 @@ def test_a_run_that_is_killed_at_any_write_ends_as_if_it_was_not(
         folder = prepared(tmp_path_factory.mktemp("killed"))
         assert killed_in(folder, partial(go_dying, folder, number, is_after)) == expected, number
         made.append(calls(folder))
-    # the reply came, and was lost before it was stored: only then it is asked for again
+    # only a reply that was lost before it was stored is requested again
     assert step > 1 or made.count(3) == (0 if is_after else 1)
     assert set(made) <= {2, 3}
 
@@ -220,7 +221,7 @@ def test_a_run_that_is_killed_at_any_write_ends_as_if_it_was_not(
 FAILS = {
     "one": lambda number: lambda seen: seen == number,
     "all from one on": lambda number: lambda seen: seen >= number,
-    # the report of a commit that failed is stored, and then the process is at its end
+    # the report of a failed commit is stored, and then the process ends
     "one, and all after the next": lambda number: lambda seen: seen >= number and seen != number + 1,
 }
 
@@ -229,7 +230,7 @@ FAILS = {
 @pytest.mark.parametrize("fails", FAILS)
 @pytest.mark.parametrize("step", STEPS)
 def test_a_store_that_refuses_any_write_loses_nothing(tmp_path_factory, fails, step):
-    """R59, E6, G21: either the run goes on later as if nothing had happened, or its report says what was refused."""
+    """R59, E6, G21: the run resumes with the same result, or its report has the refused effects."""
     many = writes(prepared(tmp_path_factory.mktemp("counted")))
     ended = set()
     for number in range(0, many, step):
@@ -254,7 +255,7 @@ def test_a_store_that_refuses_any_write_loses_nothing(tmp_path_factory, fails, s
 
 
 class Interrupting:
-    """In the place of the transactions for writing: Ctrl-C at one, before or after it is committed."""
+    """Replaces write transactions: Ctrl-C at one, before or after its commit."""
 
     def __init__(self, number, is_after):
         self.number, self.is_after, self.seen = number, is_after, 0
@@ -280,7 +281,7 @@ class Interrupting:
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("step", STEPS)
 def test_ctrl_c_at_any_write_comes_through_and_leaves_the_store_whole(tmp_path_factory, is_after, step):
-    """E14, R15: the run is recorded as aborted with all that it did, or had not begun, or had ended."""
+    """E14, R15: the run is recorded as aborted with its results, or had not begun, or had ended."""
     many = writes(prepared(tmp_path_factory.mktemp("counted")))
     for number in range(0, many, step):
         folder = prepared(tmp_path_factory.mktemp("interrupted"))
@@ -317,7 +318,7 @@ with opened(Path(sys.argv[1])) as tract:
 
 @pytest.mark.slow
 def test_a_run_belongs_to_one_process_until_that_has_ended(tmp_path):
-    """R13: nobody takes a run over that another one works on; after its death anybody may."""
+    """R13: a run of a live process cannot be resumed elsewhere; after its end any process may resume it."""
     prepared(tmp_path)
     command = [sys.executable, "-c", HOLD, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -332,8 +333,8 @@ def test_a_run_belongs_to_one_process_until_that_has_ended(tmp_path):
             assert tract.verify() == []
 
 
-def test_what_cannot_be_resumed(tract):
-    """R13: a run that has ended has ended."""
+def test_an_ended_or_unknown_run_cannot_be_resumed(tract):
+    """R13: the end of a run is final."""
     tract.configure_llm(ScriptedClient("On the mat."))
     tract.user("Where is it?")
     profile = OperationProfile.of("p", [run_operation("x", order=1, text="x", into="tail")])

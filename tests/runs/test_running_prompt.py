@@ -1,4 +1,4 @@
-"""What of a run's prompt is sent is what it shows, and nothing of it is empty."""
+"""The prompt of a run is sent exactly as displayed, without empty messages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def asked(tract):
     [None, {"into": "system", "text": ""}, {"into": REPLACE, "text": " "}, {"into": "user", "text": ""}],
 )
 def test_an_empty_system_message_is_left_out(asked, system, how):
-    """With and without operations; the run shows exactly what was sent."""
+    """With and without operations; the run shows exactly the sent messages."""
     if system is not None:
         asked.system(system)
     asked.user("Where is it?")
@@ -39,8 +39,8 @@ def test_an_empty_system_message_is_left_out(asked, system, how):
         assert asked.runs.replay(reply.run.run_id).root_hash == reply.run.root_hash
 
 
-def test_what_a_retry_is_sent_has_no_empty_system_message_either(tract):
-    """A validator's second request is made from the context again."""
+def test_a_retry_of_a_validator_sends_no_empty_system_message(tract):
+    """The second request of a validator is compiled from the context again."""
     tract.configure_llm(ScriptedClient("far", "10 metres"))
     tract.system("")
     tract.user("How far?")
@@ -50,7 +50,7 @@ def test_what_a_retry_is_sent_has_no_empty_system_message_either(tract):
 
 @pytest.mark.parametrize(("into", "when"), [("message", "before"), ("reply", "after")])
 def test_a_message_of_the_turn_does_not_become_empty(asked, into, when):
-    """It would be gone from what a model is sent, and the whole prompt with it."""
+    """Providers do not get empty messages, so the whole prompt would be lost."""
     asked.user("Where is it?")
     empty = run_operation("o", order=1, text="{{ nothing }} ", into=into, when=when)
     run = asked.generate(profile=OperationProfile.of("p", [empty])).run
@@ -60,8 +60,8 @@ def test_a_message_of_the_turn_does_not_become_empty(asked, into, when):
 
 
 @pytest.mark.parametrize("declared", [{}, {"tag": "other"}, {"tag": "notes", "keep": True}])
-def test_a_function_writes_what_its_profile_declares(asked, declared):
-    """Nothing of the operation counts otherwise; as required it keeps the model from being asked."""
+def test_a_function_may_only_write_the_artifacts_declared_in_its_profile(asked, declared):
+    """Otherwise all its effects are refused; if it is required, no request is sent."""
     asked.user("Where is it?")
     asked.functions.register("write")(
         effects(upsert("notes"), {"type": "prompt.system_update", "mode": "append", "payload": "x"})

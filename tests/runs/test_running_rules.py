@@ -1,4 +1,4 @@
-"""Tract runs: the rules, as they show in what `generate` does."""
+"""Tract runs: their rules, tested through `generate`."""
 
 import re
 
@@ -28,7 +28,7 @@ SNAKE = re.compile(r"[a-z][a-z0-9_]*")
 
 @pytest.fixture
 def asked(tract):
-    """A tract with a question, and functions that operations may call; the model says `Rome.` ten times."""
+    """A tract with a question, and functions for operations; the model replies `Rome.` ten times."""
     tract.configure_llm(ScriptedClient(*["Rome."] * 10))
     tract.system("You are a guide.")
     tract.user("Where am I?")
@@ -45,7 +45,7 @@ def asked(tract):
 
 
 def run_of(tract, *operations, **options):
-    """The run of these operations, and whether it failed before there was a reply."""
+    """The run of these operations, and whether it failed before the reply."""
     try:
         return tract.generate(profile=OperationProfile.of("p", operations), **options).run, False
     except RunFailedError as error:
@@ -53,25 +53,25 @@ def run_of(tract, *operations, **options):
 
 
 def ended(run):
-    """How each operation ended, and why."""
+    """The status of each operation, with its reason."""
     return {
         one.operation_id: (one.status.value, one.skipped_reason or one.error_code) for one in run.operations
     }
 
 
 def sent(tract, call=-1):
-    """What the model was sent."""
+    """The messages sent to the model."""
     return [(one["role"], one["content"]) for one in tract.llm.asked[call][0]]
 
 
 PLAIN = [("system", "You are a guide."), ("user", "Where am I?")]
 
 
-# --- what an operation is
+# --- operations
 
 
 def test_only_effects_come_out_of_an_operation(asked):
-    """R1, R29, R62: whatever it does inside, nobody sees more than its status and its effects."""
+    """R1, R29, R62: only its status and its effects are visible outside."""
     seen = []
 
     @asked.functions.register()
@@ -95,7 +95,7 @@ def test_only_effects_come_out_of_an_operation(asked):
 
 
 def test_there_are_two_hooks(asked):
-    """R2, R8, R22: an operation runs before the main call, after it, or both; there is no other place."""
+    """R2, R8, R22: an operation runs before the main call, after it, or both; there is no other hook."""
     operations = [
         run_operation("early", order=1, text="a"), run_operation("late", order=1, text="b", when="after"),
         run_operation("twice", order=2, text="c", when="both"),
@@ -115,7 +115,7 @@ def test_there_are_two_hooks(asked):
 
 
 def test_an_operation_may_change_the_prompt_the_turn_and_an_artifact(asked):
-    """R3, R4, R47, R50: prompt for this call only, the turn for good, an artifact for others."""
+    """R3, R4, R47, R50: the prompt for this call only, the turn permanently, an artifact for others."""
 
     @asked.functions.register()
     def all_three(context, arguments):
@@ -143,8 +143,9 @@ def test_an_operation_may_change_the_prompt_the_turn_and_an_artifact(asked):
     ]
 
 
-def test_the_main_call_is_nobodys_but_the_runs(asked):
-    """R7, R13: a model that an operation asks is another call; it changes neither the main call's options nor its reply."""
+def test_a_request_by_an_operation_does_not_change_the_main_call(asked):
+    """R7, R13: a request by an operation is another call; it changes neither the options nor the
+    reply of the main call."""
     asked.configure_llm(ScriptedClient("sunny", "Rome."))
     aux = run_operation(
         "weather", "llm", order=1, text="How is it?", into="tail", model="small", samplers={"temperature": 0}
@@ -160,8 +161,8 @@ def test_the_main_call_is_nobodys_but_the_runs(asked):
     assert [one["content"] for one in asked.compile().to_dicts()][2:] == ["Rome."]
 
 
-def test_what_is_disabled_does_nothing(asked):
-    """R18, G2, G3: it leaves a trace, and does not count at the barrier although it is required."""
+def test_a_disabled_operation_is_recorded_as_skipped_and_has_no_effect(asked):
+    """R18, G2, G3: it does not count at the barrier, even if it is required."""
     run, failed = run_of(
         asked, run_operation("off", order=1, text="a", into="tail", enabled=False, required=True)
     )
@@ -170,11 +171,11 @@ def test_what_is_disabled_does_nothing(asked):
     assert sent(asked) == PLAIN
 
 
-# --- how a run goes
+# --- the course of a run
 
 
 def test_a_run_begins_with_one_of_two_triggers(asked):
-    """R9, R13, R23: another turn, or another reply to the same one; each asks the model once."""
+    """R9, R13, R23: a new turn, or another reply to the same turn; each sends one main request."""
     assert asked.generate(profile=OperationProfile.of("p")).run.trigger is RunTrigger.GENERATE
     again = asked.generate(trigger="regenerate").run
     assert again.trigger is RunTrigger.REGENERATE
@@ -187,7 +188,7 @@ def test_a_run_begins_with_one_of_two_triggers(asked):
 
 
 def test_a_required_operation_of_another_trigger_does_not_count(asked):
-    """R23, G2, G3: it was not supposed to run, which is noted."""
+    """R23, G2, G3: it was not planned, which is recorded."""
     run, failed = run_of(
         asked, run_operation("again", order=1, text="a", required=True, triggers=["regenerate"])
     )
@@ -208,8 +209,8 @@ BAD = {
 
 
 @pytest.mark.parametrize(("operations", "how"), BAD.values(), ids=BAD)
-def test_a_required_operation_that_is_not_done_keeps_the_model_from_being_asked(asked, operations, how):
-    """R11, R12, R19, R61, G1, G4: all others have ended by then; the run says which one it was."""
+def test_a_required_operation_that_is_not_done_prevents_the_main_request(asked, operations, how):
+    """R11, R12, R19, R61, G1, G4: all other operations have ended by then; the run names the operation."""
     run, failed = run_of(asked, *operations, run_operation("other", order=9, text="b"))
     assert failed
     assert (run.status, run.failed_type) == (RunStatus.FAILED, FailedType.BEFORE_BARRIER)
@@ -221,8 +222,8 @@ def test_a_required_operation_that_is_not_done_keeps_the_model_from_being_asked(
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_what_is_optional_never_blocks(asked, when):
-    """R14, R20, R25, R61, G12: errors, skips and what they block; at either hook by the same rules."""
+def test_an_optional_operation_never_blocks_the_run(asked, when):
+    """R14, R20, R25, R61, G12: errors, skips and blocked operations; the same rules apply at both hooks."""
     operations = [
         run_operation("bad", "compute", order=1, function="fail", when=when),
         run_operation("none", "compute", order=2, function="skip", when=when),
@@ -242,7 +243,7 @@ def test_what_is_optional_never_blocks(asked, when):
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_effects_are_committed_in_one_order_at_each_hook(asked, when):
-    """R14, R46, R58, R60: dependencies, then `order`, then the id, at either hook."""
+    """R14, R46, R58, R60: dependencies, then `order`, then the id, at both hooks."""
     names = ["z", "b", "a"]
     operations = [run_operation(name, order=1, text=name, tag=f"t_{name}", when=when) for name in names]
     operations.append(run_operation("first", order=0, text="f", tag="t_first", after="z", when=when))
@@ -253,7 +254,7 @@ def test_effects_are_committed_in_one_order_at_each_hook(asked, when):
 
 
 def test_a_required_operation_after_the_reply_takes_nothing_back(asked):
-    """R14, R19, R21: the reply stays; the run has failed, and says so."""
+    """R14, R19, R21: the reply is kept; the run has failed, and reports it."""
     run, failed = run_of(
         asked, run_operation("check", "compute", order=1, function="fail", when="after", required=True),
         run_operation("seal", order=2, text="{{ lastAssistantMessage }} Really.", into="reply", when="after"),
@@ -265,7 +266,7 @@ def test_a_required_operation_after_the_reply_takes_nothing_back(asked):
 
 
 def test_statuses_and_effects_are_recorded(asked):
-    """R15, R56: also of a run that failed early, with all of its operations that were planned."""
+    """R15, R56: also for a run that failed early, with all its planned operations."""
     weather = run_operation("weather", order=1, text="rain", tag="weather", into="system")
     run, _ = run_of(asked, weather, run_operation("late", order=1, text="b", when="after"))
     kept = asked.runs.get(run.run_id)
@@ -285,7 +286,7 @@ def test_statuses_and_effects_are_recorded(asked):
 
 
 def test_operations_that_cannot_be_planned_fail_the_run_at_once(asked):
-    """G6, G11: nothing was run and nobody was asked; the plan's code tells why."""
+    """G6, G11: no operation ran and no request was sent; the plan's error code is the reason."""
     circle = tuple(
         run_operation(one, order=1, text="a", after=other, when="after") for one, other in ("ab", "ba")
     )
@@ -302,13 +303,14 @@ def test_operations_that_cannot_be_planned_fail_the_run_at_once(asked):
     assert asked.llm.asked == []
 
 
-# --- effects that may not be
+# --- forbidden effects
 
 
 @pytest.mark.parametrize("required", [False, True])
 @pytest.mark.parametrize("hook", Hook)
 def test_a_forbidden_effect_is_recorded(asked, hook, required):
-    """R41, R48, G21, G22: of a required operation it fails the run; the operation's other effects stay."""
+    """R41, R48, G21, G22: from a required operation it fails the run; the operation's other effects
+    are applied."""
     wrong = {
         Hook.BEFORE: AssistantReplaceText(text="no reply yet"),
         Hook.AFTER: AppendAfterLastUser(role="system", content="too late"),
@@ -335,8 +337,9 @@ def test_a_forbidden_effect_is_recorded(asked, hook, required):
 # --- stopping
 
 
-def test_a_run_that_is_aborted_before_the_barrier_asks_nobody(asked):
-    """R32, G26, G27, G28: what finishes in spite of it is done, but commits nothing; nothing new starts."""
+def test_a_run_aborted_before_the_barrier_sends_no_main_request(asked):
+    """R32, G26, G27, G28: an operation that finishes after the abort is done, but commits nothing;
+    no other operation starts."""
     abort = StopSignal()
 
     @asked.functions.register()
@@ -359,8 +362,8 @@ def test_a_run_that_is_aborted_before_the_barrier_asks_nobody(asked):
     "options",
     [{"timeout": 0}, {"timeout": 0, "abort": StopSignal()}, {"timeout": 60, "abort": StopSignal(deadline=0)}],
 )
-def test_a_run_whose_time_is_over_asks_nobody(asked, options):
-    """R32, G28: whether it is the run's timeout, or the deadline of the caller's own signal."""
+def test_a_run_that_exceeds_its_time_sends_no_main_request(asked, options):
+    """R32, G28: by the run's timeout, or by the deadline of the caller's signal."""
     run, failed = run_of(asked, run_operation("it", order=1, text="a"), run=RunOptions(**options))
     assert failed
     assert run.status is RunStatus.ABORTED
@@ -371,7 +374,7 @@ def test_a_run_whose_time_is_over_asks_nobody(asked, options):
 
 
 def test_artifacts_live_between_runs_or_within_one(asked):
-    """R6, R31, R50: `art.<tag>`; what is persisted is there in the next run, what is not is gone."""
+    """R6, R31, R50: `art.<tag>`; persisted artifacts exist in the next run, others do not."""
     notes = [
         run_operation("kept", order=1, text="{{ art.kept.value }}+", tag="kept", keep=True),
         run_operation("once", order=1, text="{{ art.once.value }}+", tag="once"),
@@ -392,7 +395,8 @@ def test_artifacts_live_between_runs_or_within_one(asked):
 
 
 def test_every_code_is_in_lower_snake_case(asked):
-    """G31, R39, R55: codes, reasons and types of failures are spelled alike, of kinds of others too."""
+    """G31, R39, R55: codes, reasons and types of failures have the same spelling, also in kinds of
+    other packages."""
     given = [one.value for words in (ErrorCode, SkippedReason, FailedType) for one in words]
     assert [one for one in given if not SNAKE.fullmatch(one)] == []
 

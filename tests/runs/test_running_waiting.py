@@ -1,4 +1,4 @@
-"""Runs that wait for a person: asked at once, or decided later and elsewhere."""
+"""Runs that wait for the user: decided immediately, or later in another process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SYSTEM = {"type": "prompt_part", "target": "system"}
 
 
 def checked(name="check", **config):
-    """An operation that a person decides about."""
+    """An operation that needs the user's decision."""
     return run_operation(
         name,
         "dynamic",
@@ -49,7 +49,7 @@ def profile(*operations, **config):
 
 @pytest.fixture
 def reopened(any_store, spec):
-    """Opens the tract: each time as another process would."""
+    """Open the tract as another process would."""
 
     def reopened(*replies):
         tract = any_store()
@@ -63,7 +63,7 @@ def reopened(any_store, spec):
 
 
 def left_waiting(tract, **how):
-    """Begin a run that nobody can be asked about."""
+    """Begin a run without an available user."""
     with pytest.raises(UndecidedError, match=r"waits for a decision about 'check'. .*runs\.resume"):
         tract.generate(**{"profile": profile(), **how})
     (run,) = tract.runs()
@@ -76,8 +76,9 @@ def decided_elsewhere(tract, decide):
         decide(tract.operations.rebuild(stored))
 
 
-def test_with_nobody_to_ask_the_run_waits_and_goes_on_when_decided(reopened):
-    """R11, R13: what is done stays done; the person decides in another process, the run goes on in a third one."""
+def test_a_run_waits_if_no_user_is_available_and_resumes_after_the_decision(reopened):
+    """R11, R13: finished operations are not repeated; the decision and the resume are in two other
+    processes."""
     waiting = left_waiting(reopened())
     assert {one.operation_id: one.status for one in waiting.operations} == {
         "check": "waiting",
@@ -101,8 +102,9 @@ def test_with_nobody_to_ask_the_run_waits_and_goes_on_when_decided(reopened):
 
 
 @pytest.mark.parametrize("required", [False, True])
-def test_what_a_person_turns_down_is_skipped(reopened, required):
-    """R36, R40, G4: a required one fails the barrier; why is in the run, and no message of the user's."""
+def test_an_operation_rejected_by_the_user_is_skipped(reopened, required):
+    """R36, R40, G4: a required one fails the barrier; the reason is stored in the run, not as a
+    user message."""
     run_id = left_waiting(reopened(), profile=profile(required=required)).run_id
     decided_elsewhere(reopened(), lambda pending: pending.reject("no such book"))
     tract = reopened()
@@ -122,8 +124,8 @@ def test_what_a_person_turns_down_is_skipped(reopened, required):
     assert tract.verify() == []
 
 
-def test_resumed_without_a_decision_it_still_waits(reopened):
-    """R11: and says so, however often it is resumed."""
+def test_a_run_resumed_without_a_decision_still_waits(reopened):
+    """R11: for any number of resumes, with an error."""
     run_id = left_waiting(reopened()).run_id
     for _ in range(2):
         tract = reopened()
@@ -135,8 +137,8 @@ def test_resumed_without_a_decision_it_still_waits(reopened):
             tract.runs.replay(run_id)
 
 
-def test_of_two_that_wait_one_may_be_decided(reopened):
-    """R11, G12: the run goes on as far as it can, and waits for the other."""
+def test_with_two_waiting_operations_the_user_can_decide_one_first(reopened):
+    """R11, G12: the run continues as far as possible, and waits for the other."""
     two = profile(checked("other", order=30, when="before"))
     with pytest.raises(UndecidedError, match="'check', 'other'"):
         reopened().generate(profile=two)
@@ -152,7 +154,7 @@ def test_of_two_that_wait_one_may_be_decided(reopened):
 
 
 def test_an_operation_after_the_reply_may_wait_too(reopened):
-    """R13, R21: the reply is there, and is not asked for again."""
+    """R13, R21: the reply exists, and is not requested again."""
     tract = reopened()
     after = OperationProfile.of("p", [checked(when="after", required=True)])
     with pytest.raises(UndecidedError):
@@ -171,7 +173,7 @@ def test_an_operation_after_the_reply_may_wait_too(reopened):
 
 
 def test_the_run_of_another_branch_is_not_resumed_here(reopened):
-    """R5: it belongs to the turn that it began with."""
+    """R5: it belongs to the turn on which it began."""
     tract = reopened()
     run_id = left_waiting(tract).run_id
     tract.branch("side")
@@ -183,7 +185,7 @@ def test_the_run_of_another_branch_is_not_resumed_here(reopened):
 
 
 def test_a_run_with_a_validator_is_resumed_with_it(reopened):
-    """R13: a reply that nobody looked at is not taken for one that was."""
+    """R13: an unchecked reply is not treated as a checked one."""
     run_id = left_waiting(reopened("short", "On the mat."), validator=lambda text: None).run_id
     tract = reopened("short", "On the mat.")
     decided_elsewhere(tract, lambda pending: pending.approve())
@@ -193,11 +195,11 @@ def test_a_run_with_a_validator_is_resumed_with_it(reopened):
     assert (response.text, len(tract.llm.asked)) == ("On the mat.", 2)
 
 
-# --- with somebody to ask
+# --- with an available user
 
 
-def test_a_person_who_can_be_reached_is_asked_within_the_call(tract, spec):
-    """R11: meanwhile the one worker that there is does something else."""
+def test_an_available_user_decides_during_the_call(tract, spec):
+    """R11: the only worker runs other operations in the meantime."""
     tract.configure_llm(ScriptedClient("On the mat."))
     tract.register_operation(spec(unhandled="ask"))
     tract.user("Where is it?")
@@ -215,8 +217,8 @@ def test_a_person_who_can_be_reached_is_asked_within_the_call(tract, spec):
     assert {one.status for one in response.run.operations} == {"done"}
 
 
-def test_a_person_turns_it_down_at_once(tract, spec):
-    """R36, R40, R47: the reason is not committed into the midst of the turn."""
+def test_a_rejection_during_the_call_skips_the_operation(tract, spec):
+    """R36, R40, R47: the reason is not committed within the turn."""
     tract.configure_llm(ScriptedClient("On the mat."))
     tract.register_operation(spec(unhandled="ask"))
     tract.user("Where is it?")
@@ -227,8 +229,8 @@ def test_a_person_turns_it_down_at_once(tract, spec):
     assert said(tract) == [("user", "Where is the cat?"), ("assistant", "On the mat.")]
 
 
-def test_a_person_who_decides_one_of_two_is_told_what_is_left(tract, spec):
-    """R11: the decision counts, though the other one is left open."""
+def test_after_one_of_two_decisions_the_error_names_only_the_other(tract, spec):
+    """R11: the first decision counts, even if the other is left open."""
     tract.configure_llm(ScriptedClient("On the mat."))
     tract.register_operation(spec(unhandled="ask"))
     tract.user("Where is it?")
@@ -242,7 +244,7 @@ def test_a_person_who_decides_one_of_two_is_told_what_is_left(tract, spec):
 
 
 def test_the_process_that_asked_decides_in_its_own_inbox(tract, spec):
-    """R11: in a notebook the panel is clicked once the cell has ended, and the next cell goes on."""
+    """R11: in a notebook, the user clicks in the panel after the cell, and the next cell resumes the run."""
     tract.configure_llm(ScriptedClient("On the mat."))
     tract.register_operation(spec(unhandled="ask"))
     tract.user("Where is it?")
@@ -252,7 +254,7 @@ def test_the_process_that_asked_decides_in_its_own_inbox(tract, spec):
 
 
 def test_two_tracts_of_one_process_do_not_resume_one_run_at_once(tmp_path, spec):
-    """R13: the lease counts between threads too."""
+    """R13: the lease also works between threads."""
     with Tract.open(tmp_path / "t.db") as tract, Tract.open(tmp_path / "t.db") as other:
         tract.configure_llm(ScriptedClient("On the mat."))
         other.configure_llm(ScriptedClient("On the mat."))
@@ -273,7 +275,7 @@ def test_two_tracts_of_one_process_do_not_resume_one_run_at_once(tmp_path, spec)
 
 
 def test_threads_that_resume_one_run_at_the_same_time(tmp_path, spec):
-    """R13: one of them does, and makes one call."""
+    """R13: one thread resumes it, with one request."""
     with Tract.open(tmp_path / "t.db") as tract:
         tract.configure_llm(ScriptedClient("On the mat."))
         tract.register_operation(spec(unhandled="ask"))
@@ -298,7 +300,7 @@ def test_threads_that_resume_one_run_at_the_same_time(tmp_path, spec):
 
 
 def test_without_a_model_the_run_keeps_waiting(reopened, any_store):
-    """R13: the main call is not given up because it could not be made here."""
+    """R13: the main call is not lost if it could not be made here."""
     run_id = left_waiting(reopened()).run_id
     decided_elsewhere(reopened(), lambda pending: pending.approve())
     with pytest.raises(LLMConfigError):
@@ -306,7 +308,7 @@ def test_without_a_model_the_run_keeps_waiting(reopened, any_store):
     assert reopened().runs.resume(run_id).run.status == "done"
 
 
-# --- two runs that ask the same
+# --- two runs with the same request
 
 
 CALLS = OperationProfile.of(
@@ -316,7 +318,7 @@ CALLS = OperationProfile.of(
 
 @pytest.fixture
 def sending(reopened):
-    """A tract whose runs call a tool that is asked about, and what was sent."""
+    """A tract whose runs call a tool that needs approval, and the sent letters."""
     tract, sent = reopened(), []
 
     def send(to: str) -> str:
@@ -334,7 +336,7 @@ def undecided(tract, **how):
     return tract.runs()[0]
 
 
-def test_each_run_has_its_own_question_about_a_call_and_takes_only_that_back(sending):
+def test_each_run_has_its_own_request_and_withdraws_only_that_one(sending):
     tract, sent = sending
     first = undecided(tract, profile=CALLS)
     second = undecided(tract, profile=CALLS, temperature=0.5)
@@ -352,7 +354,7 @@ def test_each_run_has_its_own_question_about_a_call_and_takes_only_that_back(sen
 
 @pytest.mark.slow
 @pytest.mark.parametrize("wanted", [CALLS, profile()], ids=["tool", "dynamic"])
-def test_a_run_that_waits_is_what_is_meant_when_its_turn_is_asked_for_again(sending, wanted):
+def test_repeating_a_waiting_turn_continues_its_run(sending, wanted):
     tract, _ = sending
     for _ in range(2):
         with pytest.raises(UndecidedError):

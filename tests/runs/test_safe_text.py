@@ -1,4 +1,4 @@
-"""What leaves an operation is bounded and tells no secrets."""
+"""Texts from operations are limited and contain no secrets."""
 
 import json
 
@@ -14,7 +14,7 @@ from tract_jupyter.runs import MASK, bounded, masked, message_of
     "hf_abcdefghijklmnopqr", "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-def",
 ])  # fmt: skip
 def test_keys_are_masked_wherever_they_stand(secret):
-    """R57: what looks like a key of a known service is replaced."""
+    """R57: text that looks like a key of a known service is masked."""
     assert masked(f"a {secret} b") == f"a {MASK} b"
 
 
@@ -22,8 +22,8 @@ def test_keys_are_masked_wherever_they_stand(secret):
     "Authorization: Bearer SECRET1", "api_key=SECRET1", "apikey: 'SECRET1'", '{"password": "SECRET1"}', "token = SECRET1", "https://x/?access_key=SECRET1&b=2",
     "client_secret:SECRET1", "authorization: basic SECRET1=", "API-KEY: SECRET1",
 ])  # fmt: skip
-def test_what_is_called_a_secret_is_masked(text):
-    """R57: what stands after such a word is replaced, the word stays."""
+def test_a_value_after_a_word_like_password_is_masked(text):
+    """R57: the value is replaced, the word is kept."""
     assert "SECRET1" not in masked(text)
     assert MASK in masked(text)
 
@@ -31,14 +31,14 @@ def test_what_is_called_a_secret_is_masked(text):
 @pytest.mark.parametrize("text", [
     "a token of love", "max tokens: 128000", "bearer of bad news", "he passed the word", "sky-high", "skateboardingworld", "ghostwritersunion", "sha256:" + "ab" * 32, "ask-me", "Basic needs", "the secret is out",
 ])  # fmt: skip
-def test_ordinary_texts_stay(text):
-    """R56: what explains is kept."""
+def test_ordinary_texts_are_not_masked(text):
+    """R56: explanations are kept."""
     assert masked(text) == text
 
 
 @given(st.text())
 def test_messages_can_always_be_shown(text):
-    """R54: bounded, and fit to be written."""
+    """R54: limited in length, and printable."""
     told = message_of(ValueError(text), 50)
     assert len(told) <= 50
     told.encode()
@@ -50,7 +50,7 @@ def test_a_long_text_costs_little():
 
 
 def test_mappings_are_bounded():
-    """R54, R56: too much is left out as a whole, and said so; keys of any kind become text."""
+    """R54, R56: too large values are left out as a whole, with a note; keys of any type become text."""
     assert bounded({"a": [1, {"b": "token=SECRET1"}]}, 100) == {"a": [1, {"b": f"token={MASK}"}]}
     assert list(bounded({"a": "x" * 99}, 50)) == ["omitted"]
     assert list(bounded({"a": float("nan")}, 50)) == ["omitted"]

@@ -1,4 +1,4 @@
-"""What holds for any plan and any interleaving: what runs ends in an order drawn by a seeded generator."""
+"""Laws for any plan and any interleaving: operations end in an order drawn by a seeded generator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HOWS = ["done", "done", "done", "error", "skip", "raise", "abort_error", "waitin
 
 @st.composite
 def plans(draw):
-    """Operations without circles, in any order, and how each one ends."""
+    """Operations without cycles, in any order, and the ending of each."""
     count = draw(st.integers(1, 10))
     names = draw(st.permutations([f"o{index}" for index in range(count)]))
     operations = []
@@ -38,13 +38,13 @@ def plans(draw):
 
 
 def outcome(result):
-    """A result, with what blocked it: neither who was faster nor how many ran at once counts."""
+    """A result with its blockers: independent of speed and concurrency."""
     skip = result.skip.to_dict() if result.skip else None
     return result.status, skip, (result.error.code, result.error.details) if result.error else None
 
 
 class Watched:
-    """Executes a plan, and looks at every event."""
+    """Execute a plan, and check every event."""
 
     def __init__(
         self, operations, hows, seed=None, concurrency=None, limits=None, abort=None, abort_after=None
@@ -78,7 +78,7 @@ class Watched:
 
 @given(plans(), st.integers(0, 5), st.sampled_from([None, 1, 2, 3]))
 def test_results_are_the_same_in_every_interleaving(plan, seed, concurrency):
-    """R58, R61: how each one ends, which ones are skipped and why."""
+    """R58, R61: the status of each operation, and the reasons of skips."""
     calm = Watched(*plan).executed
     other = Watched(*plan, seed=seed, concurrency=concurrency).executed
     assert {key: outcome(one) for key, one in calm.results.items()} == {
@@ -90,13 +90,14 @@ def test_results_are_the_same_in_every_interleaving(plan, seed, concurrency):
 
 @given(plans(), st.integers(0, 5), st.integers(1, 3), st.integers(1, 2))
 def test_limits_and_dependencies_hold_in_every_interleaving(plan, seed, concurrency, of_p):
-    """R10, G11: nothing starts before its dependencies are done, never more run than may; each one ends once."""
+    """R10, G11: no operation starts before its dependencies are done; the limits hold; each
+    operation ends once."""
     watched = Watched(*plan, seed=seed, concurrency=concurrency, limits=Limits({"p": of_p}))
     assert watched.most[None] <= concurrency
     assert watched.most["p"] <= of_p
     assert set(watched.ended) == set(watched.executed.results)
     left = set(watched.plan.by_id) - set(watched.ended)
-    # only what depends on somebody who waits for a person has no end
+    # only dependents of a waiting operation have no end
     assert bool(left) <= bool(watched.executed.waiting)
     ended = [key for key in watched.executed.results if key not in watched.executed.waiting]
     assert [run.operation_id for run in watched.executed.runs] == ended
@@ -105,7 +106,7 @@ def test_limits_and_dependencies_hold_in_every_interleaving(plan, seed, concurre
 
 @given(plans(), st.integers(0, 5))
 def test_with_one_slot_the_ready_queue_decides(plan, seed):
-    """G10, G9, E10: each time the smallest of those that could start."""
+    """G10, G9, E10: the smallest ready operation each time."""
     operations, hows = plan
     hows = {key: how if how != "waiting" else "done" for key, how in hows.items()}
     operations = [
@@ -124,8 +125,8 @@ def test_with_one_slot_the_ready_queue_decides(plan, seed):
 
 
 @given(plans(), st.integers(0, 5), st.integers(1, 5))
-def test_an_abort_leaves_nobody_without_an_end(plan, seed, after):
-    """G27: in every interleaving; nothing starts after it."""
+def test_after_an_abort_every_operation_has_an_end(plan, seed, after):
+    """G27: in every interleaving; no operation starts after the abort."""
     watched = Watched(*plan, seed=seed, abort=StopSignal(), abort_after=after)
     assert len(watched.begun) <= after
     if len(watched.begun) == after:
@@ -139,7 +140,7 @@ def test_an_abort_leaves_nobody_without_an_end(plan, seed, after):
 @settings(max_examples=10)
 @given(st.integers(0, 9))
 def test_long_chains_and_wide_fans(seed):
-    """R61: what follows from one failure is no matter of depth."""
+    """R61: the consequences of one failure do not depend on the depth."""
     chain = [operation(f"c{n:04}", dependsOn=[f"c{n - 1:04}"] if n else []) for n in range(1_500)]
     fan = [operation(f"f{n:04}", dependsOn=["c0000"]) for n in range(300)]
     executed = run_scripts([*chain, *fan], {"c0000": Script(seed, "error")})

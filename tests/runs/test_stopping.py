@@ -12,7 +12,7 @@ from tract_jupyter.runs import Hook, Limits, RunTrigger, Skip, execute, make_pla
 
 
 def aborted_at(ms, operations, scripts, **options):
-    """What came of it, and when it was over."""
+    """The result, and the time of its end."""
     workers, abort = VirtualWorkers(), StopSignal(options.pop("deadline", None))
     workers.at(ms, abort.set)
     executed = run_scripts(operations, scripts, workers=workers, abort=abort, **options)
@@ -27,8 +27,8 @@ def reasons(executed):
     ("on_abort", "status", "ends"),
     [("cooperate", "aborted", 10), ("throw", "aborted", 10), ("ignore", "done", 50)],
 )
-def test_what_an_operation_does_about_an_abort(on_abort, status, ends):
-    """G25, G26, G27: it stops, it raises, it goes on; in no case anything starts after it."""
+def test_each_reaction_of_an_operation_to_an_abort_has_its_status(on_abort, status, ends):
+    """G25, G26, G27: it stops, raises or continues; no operation starts afterwards."""
     operations = [
         operation("a"),
         operation("b", dependsOn=["a"]),
@@ -46,14 +46,14 @@ def test_what_an_operation_does_about_an_abort(on_abort, status, ends):
 
 
 def test_an_error_after_the_abort_is_an_abort():
-    """G25: one that came before it stays one."""
+    """G25: an earlier error remains an error."""
     scripts = {"before": Script(5, "error"), "after": Script(20, "raise", on_abort="ignore")}
     executed, _ = aborted_at(10, [operation("before"), operation("after")], scripts)
     assert statuses(executed) == {"after": "aborted", "before": "error"}
 
 
-def test_what_was_blocked_before_the_abort_stays_so():
-    """G27, G12: settled is settled."""
+def test_an_operation_blocked_before_the_abort_keeps_its_reason():
+    """G27, G12: a decided result does not change."""
     operations = [
         operation("bad"),
         operation("b", dependsOn=["bad"]),
@@ -65,7 +65,8 @@ def test_what_was_blocked_before_the_abort_stays_so():
 
 
 def test_a_run_that_is_aborted_before_it_starts():
-    """G27: nothing starts; what the plan settled keeps its reason, a missing dependency is no reason any more."""
+    """G27: no operation starts; skips from the plan keep their reason, a missing dependency is no
+    longer a reason."""
     abort = StopSignal()
     abort.set()
     operations = [
@@ -79,8 +80,8 @@ def test_a_run_that_is_aborted_before_it_starts():
     assert statuses(executed)["a"] == "skipped"
 
 
-def test_an_operation_may_end_as_aborted_by_itself():
-    """R35: without an abort of the run."""
+def test_an_operation_can_end_as_aborted_without_an_abort_of_the_run():
+    """R35: its dependents are skipped."""
     executed = run_scripts([operation("a"), operation("b", dependsOn=["a"])], {"a": Script(1, "abort_error")})
     assert statuses(executed) == {"a": "aborted", "b": "skipped"}
     assert reasons(executed) == {"b": "dependency_failed"}
@@ -100,7 +101,7 @@ def test_an_abort_while_an_operation_is_begun():
 
 
 def test_an_observer_may_abort():
-    """G27: of what it has seen."""
+    """G27: in reaction to an event."""
     abort = StopSignal()
     executed = run_scripts(
         [operation("a"), operation("b")], {"a": Script(9)}, abort=abort, notify=lambda _: abort.set()
@@ -108,8 +109,8 @@ def test_an_observer_may_abort():
     assert statuses(executed) == {"a": "aborted", "b": "skipped"}
 
 
-def test_an_abort_ends_what_waits_for_a_person():
-    """E14: and what waits for its next attempt."""
+def test_an_abort_ends_operations_that_wait_for_the_user():
+    """E14: and operations that wait for a retry."""
     retry = {"maxAttempts": 2, "backoffMs": 100, "retryOn": ["x"]}
     operations = [
         operation("ask"),
@@ -123,8 +124,8 @@ def test_an_abort_ends_what_waits_for_a_person():
     assert (executed.waiting, ms) == ((), 10)
 
 
-def test_whoever_ignores_the_abort_for_too_long_is_left_behind():
-    """E14: after the grace period; its result counts no more."""
+def test_an_operation_that_ignores_the_abort_is_abandoned_after_the_grace_period():
+    """E14: its result no longer counts."""
     operations = [operation("a"), operation("b", dependsOn=["a"])]
     executed, ms = aborted_at(
         10, operations, {"a": Script(10_000, on_abort="ignore")}, limits=Limits(grace_ms=200)
@@ -141,7 +142,7 @@ def test_whoever_ignores_the_abort_for_too_long_is_left_behind():
 
 @pytest.mark.parametrize("on_abort", ["cooperate", "throw", "ignore"])
 def test_a_timeout_is_an_error(on_abort):
-    """E14: whatever came after it; the others go on."""
+    """E14: independent of its later result; other operations continue."""
     operations = [
         operation("a", timeoutMs=10),
         operation("b", dependsOn=["a"]),
@@ -154,22 +155,22 @@ def test_a_timeout_is_an_error(on_abort):
     assert "10 ms" in executed.results["a"].error.message
 
 
-def test_what_ends_in_time_is_no_timeout():
+def test_an_operation_that_ends_exactly_at_its_timeout_is_done():
     """E14: at the last moment."""
     executed = run_scripts([operation("a", timeoutMs=10)], {"a": Script(10)})
     assert statuses(executed) == {"a": "done"}
 
 
-def test_a_timeout_before_an_abort_stays_one():
-    """E14: and the other way round."""
+def test_a_timeout_before_an_abort_remains_a_timeout():
+    """E14: and an abort before a timeout remains an abort."""
     operations = [operation("late", timeoutMs=5), operation("told", timeoutMs=20)]
     scripts = {"late": Script(50, on_abort="ignore"), "told": Script(50, "error", on_abort="ignore")}
     executed, _ = aborted_at(10, operations, scripts)
     assert statuses(executed) == {"late": "error", "told": "aborted"}
 
 
-def test_whoever_ignores_its_timeout_is_left_behind():
-    """E14: after the grace period, and is not tried again meanwhile."""
+def test_an_operation_that_ignores_its_timeout_is_abandoned_after_the_grace_period():
+    """E14: and it is not retried in the meantime."""
     retry = {"maxAttempts": 3}
     script = Script(10_000, on_abort="ignore")
     workers = VirtualWorkers()
@@ -181,7 +182,7 @@ def test_whoever_ignores_its_timeout_is_left_behind():
 
 @pytest.mark.parametrize("by", ["run", "hook"])
 def test_a_deadline_is_for_all(by):
-    """E14, G27: what runs is too late, what has not started never does."""
+    """E14, G27: running operations time out, unstarted operations never start."""
     operations = [operation("a", timeoutMs=500), operation("b", dependsOn=["a"]), operation("quick")]
     scripts = {"a": Script(100)}
     if by == "run":
@@ -197,8 +198,8 @@ def test_a_deadline_is_for_all(by):
     )
 
 
-def test_a_deadline_ends_what_paused():
-    """E14: between two attempts, or asking a person."""
+def test_a_deadline_ends_operations_that_wait_for_a_retry_or_the_user():
+    """E14: their error is a timeout."""
     plan = make_plan([operation("a", 1, retry={"maxAttempts": 2}), operation("b", 2, required=True), operation("c", 3)],
                      Hook.BEFORE, RunTrigger.GENERATE, concurrency=1)  # fmt: skip
     scripts = {"a": Script(10, "error", code="timeout"), "b": Script(0, "waiting"), "c": Script(100)}
@@ -215,7 +216,7 @@ def test_a_deadline_ends_what_paused():
 
 
 def test_all_optional_operations_and_an_abort():
-    """G28: what comes of it tells that nothing is to follow: some aborted, none started after it."""
+    """G28: the results show that nothing may follow: some are aborted, none started later."""
     executed, _ = aborted_at(
         10, [operation("a"), operation("b"), operation("c", dependsOn=["a"])], {"a": Script(50)}
     )
@@ -223,13 +224,14 @@ def test_all_optional_operations_and_an_abort():
 
 
 def test_a_deadline_that_is_over():
-    """E14: nothing starts."""
+    """E14: no operation starts."""
     executed = run_scripts([operation("a")], workers=VirtualWorkers(5_000), abort=StopSignal(deadline=4))
     assert reasons(executed) == {"a": "run_aborted"}
 
 
 def test_an_operation_knows_its_deadline():
-    """R32: the earliest of its own, the hook's and the run's; in its context, so that another process knows it."""
+    """R32: the earliest of the operation's, the hook's and the run's; in its context, also for
+    another process."""
     seen = {}
 
     class Looking(Script):
@@ -250,7 +252,7 @@ def test_an_operation_knows_its_deadline():
 
 
 def test_the_signal_itself():
-    """R32: once, from any thread."""
+    """R32: callbacks run once, from any thread."""
     abort, heard = StopSignal(), []
     forget = abort.on_set(lambda: heard.append("forgotten"))
     abort.on_set(lambda: heard.append("told"))
@@ -266,8 +268,8 @@ def test_the_signal_itself():
         abort.check()
 
 
-def test_everybody_hears_the_signal(caplog):
-    """R32: also where somebody before fails at it."""
+def test_all_callbacks_of_a_stop_signal_run_even_if_one_raises(caplog):
+    """R32: the exception is logged."""
     abort, heard = StopSignal(), []
     abort.on_set(lambda: heard[0])
     abort.on_set(lambda: heard.append("told"))
@@ -276,13 +278,13 @@ def test_everybody_hears_the_signal(caplog):
     assert "IndexError" in caplog.text
 
 
-def test_without_an_operation_there_is_no_signal():
-    """R32: one that is never given."""
+def test_outside_an_operation_the_stop_signal_is_never_set():
+    """R32: a signal that nobody sets."""
     assert not current_stop().is_set()
 
 
-def test_something_else_that_is_raised_stops_what_runs():
-    """R53: an interrupt from the keyboard is nobody's error."""
+def test_another_exception_in_the_scheduler_stops_running_operations():
+    """R53: a keyboard interrupt is not an error of an operation."""
     signals = []
 
     class Interrupted(VirtualWorkers):
@@ -298,7 +300,7 @@ def test_something_else_that_is_raised_stops_what_runs():
 
 
 def test_skips_of_its_own_have_their_reason():
-    """R39: the list is open."""
+    """R39: the list of reasons is open."""
     executed = run_scripts([operation("a")], {"a": Script(result="skip", reason="nothing_new")})
     assert executed.results["a"].skip == Skip(reason="nothing_new")
     assert executed.runs[0].skipped_reason == "nothing_new"

@@ -1,4 +1,4 @@
-"""A run that is stopped: while a person is asked, while the model is, and what is left of it then."""
+"""Stopped runs: during a request to the user or the model, and the remaining state."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ def talk(tract, spec):
 
 
 def stopped(tract, abort, **options):
-    """The run of a call that was stopped."""
+    """The run of a stopped call."""
     with pytest.raises(RunFailedError, match="was aborted") as caught:
         tract.generate(run=RunOptions(abort=abort, **options))
     return caught.value.run
@@ -41,7 +41,7 @@ def raising(error):
 
 
 def test_an_abort_ends_the_asking(talk):
-    """E14, G28: the main call is not made, and what was asked is not asked any more."""
+    """E14, G28: the main call is not made, and the request is withdrawn."""
     abort = StopSignal()
     talk.reviewer.channel = FakeChannel(lambda _: abort.set())
     talk.profiles.save(ASKS, activate=True)
@@ -53,8 +53,8 @@ def test_an_abort_ends_the_asking(talk):
     assert talk.review.decisions()[-1].reason == "the run has ended"
 
 
-def test_a_run_that_waits_for_a_required_operation_is_aborted_and_has_not_failed(talk):
-    """An operation that the abort kept from running is no reason for the run to have failed."""
+def test_aborting_a_required_waiting_operation_aborts_the_run_instead_of_failing_it(talk):
+    """An operation that did not run because of the abort does not make the run fail."""
     abort = StopSignal()
     talk.reviewer.channel = FakeChannel(lambda _: abort.set())
     required = run_operation(
@@ -66,8 +66,8 @@ def test_a_run_that_waits_for_a_required_operation_is_aborted_and_has_not_failed
     assert talk.llm.asked == []
 
 
-def test_the_time_of_a_run_goes_on_while_a_person_is_asked(talk):
-    """E14: the deadline holds there too."""
+def test_the_timeout_of_a_run_includes_the_time_for_the_users_decision(talk):
+    """E14: the deadline applies there, too."""
     talk.reviewer.channel = FakeChannel()
     talk.profiles.save(ASKS, activate=True)
     with pytest.raises(RunFailedError):
@@ -79,7 +79,7 @@ def test_the_time_of_a_run_goes_on_while_a_person_is_asked(talk):
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), asyncio.CancelledError()], ids=["ctrl-c", "cancelled"]
 )
-def test_an_interrupt_while_a_person_is_asked_aborts_the_run(talk, error):
+def test_an_interrupt_during_a_request_to_the_user_aborts_the_run(talk, error):
     talk.reviewer.channel = FakeChannel(raising(error))
     talk.profiles.save(ASKS, activate=True)
     with pytest.raises(type(error)):
@@ -90,8 +90,8 @@ def test_an_interrupt_while_a_person_is_asked_aborts_the_run(talk, error):
     assert talk.review.inbox() == []
 
 
-def test_a_call_that_an_abort_ends_is_no_failure(talk):
-    """E14: the main call is told, and the run is aborted."""
+def test_a_main_call_ended_by_an_abort_is_not_a_failure(talk):
+    """E14: the main call gets the signal, and the run is aborted."""
     abort = StopSignal()
 
     def chat(*_, **__):
@@ -107,8 +107,8 @@ def test_a_call_that_an_abort_ends_is_no_failure(talk):
     assert said(talk) == [("user", "Which is newest?")]
 
 
-def test_a_reply_that_came_all_the_same_is_kept(talk):
-    """E14: it is visible, and nothing is done after it."""
+def test_a_reply_that_arrives_after_the_abort_is_kept(talk):
+    """E14: it is visible, and no later operation runs."""
     abort = StopSignal()
     answer = talk.llm.chat
     talk.llm.chat = lambda *given, **options: (abort.set(), answer(*given, **options))[1]
@@ -121,7 +121,7 @@ def test_a_reply_that_came_all_the_same_is_kept(talk):
     assert said(talk)[-1] == ("assistant", "The survey.")
 
 
-def test_whether_a_run_goes_on(talk):
+def test_is_active_is_true_only_during_the_run(talk):
     seen = []
     talk.generate(on_event=lambda event: seen.append(talk.runs.is_active(event.run_id)))
     assert seen[0]
@@ -129,7 +129,7 @@ def test_whether_a_run_goes_on(talk):
     assert not talk.runs.is_active(run.run_id)
 
 
-def test_a_plain_call_is_on_record_if_somebody_looks(talk):
+def test_a_call_without_profile_is_recorded_only_with_an_observer(talk):
     """E9: without a profile there are no operations."""
     talk.generate()
     assert talk.runs() == []

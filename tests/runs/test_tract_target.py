@@ -52,8 +52,9 @@ def error_of(report, place=0):
     return report.entries[place].error
 
 
-def test_a_rewrite_is_an_edit_that_keeps_what_the_message_is(tract):
-    """R5, R49: type, name, priority, metadata and settings; it says who rewrote what."""
+def test_a_rewrite_is_an_edit_that_keeps_the_metadata_of_the_message(tract):
+    """R5, R49: type, name, priority, metadata and settings; it records the run, the operation and
+    the original."""
     tract.system("S")
     said = tract.user(
         "hello", name="Ada", priority="important", metadata={"k": 1}, generation_config={"model": "m"}
@@ -74,14 +75,14 @@ def test_a_rewrite_is_an_edit_that_keeps_what_the_message_is(tract):
 
 
 def test_a_rewrite_keeps_the_tags_of_the_message(tract):
-    """R5, R49: what was found by a tag is still found; the tag of a rewrite is added once."""
+    """R5, R49: searches by tag still find the message; the tag of a rewrite is added once."""
     said = tract.user("U", tags=["pinned"])
     turn, _ = rewritten(tract, said, user("A"), user("B"))
     assert tract.get_commit(turn.user_part).tags == ("canonicalization", "pinned")
 
 
 def test_the_second_rewrite_replaces_the_first_one(tract):
-    """G30, R47: within one commit and over both; the newest wins."""
+    """G30, R47: within one commit and over both hooks; the newest wins."""
     said = tract.user("U")
     target = target_of(tract)
     turn, report = rewritten(tract, said, user("A"), user("B"), target=target)
@@ -102,7 +103,7 @@ def test_the_second_rewrite_replaces_the_first_one(tract):
 
 
 def test_a_reply_is_rewritten_afterwards(tract):
-    """R48, R21: as the user's message is; what calls of tools belong to it stay with it."""
+    """R48, R21: like the user message; its tool calls are kept."""
     tract.user("U")
     said = tract.assistant("raw", metadata={"usage": 3})
     turn = turn_of(tract, reply="raw", reply_part=said.commit_hash)
@@ -114,7 +115,7 @@ def test_a_reply_is_rewritten_afterwards(tract):
 
 @pytest.mark.parametrize("effects", [[user("x")], [user("x"), user("y")]])
 def test_without_a_target_nothing_is_rewritten(tract, effects):
-    """R48: the turn has no commit of the user."""
+    """R48: the turn has no user commit."""
     tract.user("U")
     head = tract.head
     _, report = rewritten(tract, None, *effects)
@@ -124,7 +125,7 @@ def test_without_a_target_nothing_is_rewritten(tract, effects):
 
 
 def test_a_commit_that_is_not_there_is_an_error(tract):
-    """R48: and leaves the other effects of the commit."""
+    """R48: and the other effects of the commit are applied."""
     said = tract.user("U")
     turn = Turn.of(Prompt.of_context(tract.compile()), user_part="f" * 64)
     system = {"type": "prompt.system_update", "mode": "append", "payload": "+"}
@@ -172,7 +173,7 @@ def other_branch(tract):
     "prepare", [older, edited_older, instruction, annotation, somebody_elses, other_branch]
 )
 def test_nothing_but_the_users_message_of_this_turn_is_rewritten(tract, prepare):
-    """R5, R47: never older history, another's message, or another branch."""
+    """R5, R47: never older history, messages of other roles, or another branch."""
     said = prepare(tract)
     head, before = tract.head, texts(tract)
     _, report = rewritten(tract, said, user("x"))
@@ -182,7 +183,7 @@ def test_nothing_but_the_users_message_of_this_turn_is_rewritten(tract, prepare)
 
 
 def test_an_older_reply_is_not_rewritten(tract):
-    """R5: the reply of this turn is the one that may be."""
+    """R5: only the reply of this turn can be rewritten."""
     tract.user("U")
     said = tract.assistant("A")
     tract.user("next")
@@ -192,7 +193,7 @@ def test_an_older_reply_is_not_rewritten(tract):
 
 
 def test_another_reply_to_the_same_message_is_of_this_turn(tract):
-    """R9: after a regeneration, the user's message is still the current one."""
+    """R9: after a regeneration, the user message is still the current one."""
     said = tract.user("U")
     tract.assistant("first")
     tract.assistant("second")
@@ -242,7 +243,7 @@ def test_a_store_that_fails_keeps_nothing_of_the_commit(path):
 
 
 def test_an_interrupt_leaves_no_half_of_a_turn(path, monkeypatch):
-    """E1: also in the store's next process."""
+    """E1: also for the next process that opens the store."""
 
     def stopped(*_):
         raise KeyboardInterrupt
@@ -259,7 +260,7 @@ def test_an_interrupt_leaves_no_half_of_a_turn(path, monkeypatch):
 
 
 def test_a_resumed_run_commits_nothing_twice(tract):
-    """R58: another target that reads the same reports, as after a crash."""
+    """R58: another target reads the same reports, as after a crash."""
     said = tract.user("U")
     first = rewritten(tract, said, user("A"), target=target_of(tract))
     head = tract.head
@@ -274,15 +275,15 @@ def test_a_resumed_run_commits_nothing_twice(tract):
 
 
 def test_a_hundred_rewrites_are_one_move_of_the_branch(tract):
-    """E1: all of it or none, so it is one step in the reflog's order of transactions. `verify` misses only the events of the run."""
+    """E1: all or nothing, so it is one entry in the reflog. `verify` only misses the events of the run."""
     said = tract.user("U")
     rewritten(tract, said, *(user(f"text {n}") for n in range(100)))
     assert texts(tract) == ["text 99"]
     assert [one.problem for one in tract.verify()] == ["it has a commit at before_main_llm, but no events"]
 
 
-def test_a_reply_that_took_another_ones_place_is_rewritten_where_that_stands(tract):
-    """R9, R48: edits name the original, and what calls tools goes on calling them."""
+def test_a_rewrite_of_a_replaced_reply_edits_the_original_and_keeps_its_tool_calls(tract):
+    """R9, R48: edits name the original commit."""
     call = {"id": "c1", "name": "look", "arguments": {}}
     tract.user("U")
     first = tract.assistant("first")
@@ -304,7 +305,7 @@ def test_persisted_artifacts_are_read_by_the_next_run(tract):
         with tract._repository.database.write() as connection:
             tract._parts.engine.reports.add(
                 connection, run, RunPhase.MAIN_LLM, {}
-            )  # from the reply on, they are stored
+            )  # they are stored with the reply
         commit(Hook.AFTER, [item("op", write)], turn_of(tract), target)
     assert target.artifacts()["t"].history == ({"n": 1}, {"n": 1})
     for run, session in (("three", "other"), ("four", None)):

@@ -1,4 +1,5 @@
-"""A turn without a reply: it is not sent with later ones, trying it again is that turn, and nobody answers twice."""
+"""Turns without a reply: later turns do not send them, a retry continues the same turn, and there
+is one answer."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ PROFILE = OperationProfile.of(
 
 
 class Moody(ScriptedClient):
-    """Replies, or raises what `fails` has."""
+    """Reply, or raise the next error in `fails`."""
 
     def __init__(self):
         super().__init__()
@@ -106,8 +107,8 @@ def test_asking_again_tries_that_turn_again(talk, how, failure, again):
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_question_that_was_said_by_itself_waits_for_its_reply_and_not_for_the_next(talk, how):
-    """`user`, and then `generate`: the message is the user's own, and stays until something else is asked."""
+def test_an_unanswered_user_message_is_kept_until_another_question_is_sent(talk, how):
+    """With `user` and then `generate`, the message is the user's own, and is kept until the next question."""
     talk.user("Which?")
     fail(talk, None, **HOW[how])
     talk.generate()
@@ -143,15 +144,15 @@ def test_a_proposal_without_a_reply_is_a_turn_that_failed(talk):
     assert talk.llm.sent[-1] == ["What?"]
 
 
-def test_what_is_said_besides_stays(talk):
-    """Only the question that was asked is set aside: notes before it, and what was pinned, are the user's own."""
+def test_only_the_failed_question_is_set_aside(talk):
+    """Earlier notes of the user and pinned messages are kept."""
     talk.user("By the way, it rains.")
     fail(talk, "Which?")
     talk.chat("What?")
     assert talk.llm.sent[-1] == ["By the way, it rains.", "What?"]
 
 
-def test_a_question_gets_back_the_priority_that_it_had(talk):
+def test_undo_restores_the_priority_of_a_question_that_was_set_aside(talk):
     question = talk.user("Which?").commit_hash
     talk.annotate(question, "pinned")
     fail(talk, None)
@@ -159,12 +160,12 @@ def test_a_question_gets_back_the_priority_that_it_had(talk):
     fail(talk, None)
     assert talk.get_commit(question).priority == "skip"
     other = talk.compile().messages[-1].commit_hash
-    talk.undo()  # the note that it is set aside
+    talk.undo()  # undo the annotation that set it aside
     assert talk.get_commit(question).priority == "pinned"
     assert other == talk.compile().messages[-1].commit_hash
 
 
-def test_a_question_that_has_a_reply_by_now_is_nobodys_business(talk):
+def test_a_question_that_was_answered_by_hand_is_not_set_aside(talk):
     talk.user("Which?")
     fail(talk, None)
     talk.assistant("That one.")
@@ -175,7 +176,7 @@ def test_a_question_that_has_a_reply_by_now_is_nobodys_business(talk):
 def test_a_question_that_was_undone_is_gone(talk):
     talk.chat("First.")
     fail(talk, "Which?")
-    talk.undo()  # the question and that it is set aside
+    talk.undo()  # undo the question and its annotation
     talk.chat("Which?")
     assert texts(talk) == ["First.", "reply 1", "Which?", "reply 3"]
 
@@ -183,7 +184,8 @@ def test_a_question_that_was_undone_is_gone(talk):
 @pytest.mark.parametrize("tries", [1, 2, 3])
 @pytest.mark.parametrize("how", HOW)
 def test_a_turn_that_was_tried_again_is_undone_as_any_other(talk, how, tries):
-    """The reply, then the question with all its tries; what was undone does not come back with the next undo."""
+    """First the reply, then the question with all its attempts; an undone attempt does not return
+    with the next undo."""
     talk.chat("First.")
     before = talk.head
     for _ in range(tries - 1):
@@ -195,7 +197,7 @@ def test_a_turn_that_was_tried_again_is_undone_as_any_other(talk, how, tries):
         assert talk.undo() == step
         seen.append(texts(talk))
     assert step.message == "Which?"
-    if how != "run":  # which also rewrites the question
+    if how != "run":  # a run also rewrites the question
         assert seen == [
             ["First.", "reply 1", "Which?", f"reply {tries + 1}"],
             ["First.", "reply 1", "Which?"],
@@ -221,7 +223,7 @@ def test_a_turn_that_failed_is_undone_at_once(talk, how):
     assert texts(talk) == ["First.", "reply 1", "Which?!" if how == "run" else "Which?", "reply 4"]
 
 
-def test_a_note_of_the_user_s_own_and_a_reset_are_undone_by_themselves(talk):
+def test_a_users_annotation_and_a_reset_are_separate_undo_steps(talk):
     talk.chat("First.")
     fail(talk, "Which?")
     aside = talk.head
@@ -238,8 +240,8 @@ def test_a_note_of_the_user_s_own_and_a_reset_are_undone_by_themselves(talk):
     assert texts(talk) == ["First.", "reply 1"]
 
 
-def test_the_words_of_a_note_make_none(talk):
-    """What a user says with the same words is a step of its own, and nothing takes it back."""
+def test_a_user_annotation_with_the_text_of_a_set_aside_is_not_one(talk):
+    """A user annotation with the same text is a separate step, and is not undone with the turn."""
     talk.chat("First.")
     fail(talk, "Which?")
     aside = talk.log(1)[0].message
@@ -254,7 +256,7 @@ def test_the_words_of_a_note_make_none(talk):
     assert "Which?" not in texts(talk)
 
 
-def test_what_another_question_set_aside_is_back_when_that_one_is_undone(talk):
+def test_undoing_a_question_restores_the_question_that_it_set_aside(talk):
     talk.user("Which?")
     fail(talk, None)
     talk.chat("What?")
@@ -279,8 +281,8 @@ def test_each_branch_has_its_own_turn(talk):
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("where", ["here", "in another notebook"])
 @pytest.mark.parametrize("again", [False, True])
-def test_a_turn_stays_on_its_branch_whoever_switches_meanwhile(tmp_path, how, where, again):
-    """Nothing was wrong with the question, nor with its branch: the reply is stored where it was asked."""
+def test_a_turn_is_stored_on_its_own_branch_after_a_switch(tmp_path, how, where, again):
+    """The question and its branch are still valid: the reply is stored there."""
     with Tract.open(tmp_path / "t.db") as t, Tract.open(tmp_path / "t.db") as elsewhere:
         t.configure_llm(Moody())
         t.chat("First.")
@@ -310,7 +312,7 @@ def test_a_turn_stays_on_its_branch_whoever_switches_meanwhile(tmp_path, how, wh
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_what_failed_is_set_aside_on_its_branch_whoever_switched_meanwhile(talk, how):
+def test_a_failed_question_is_set_aside_on_its_own_branch_after_a_switch(talk, how):
     talk.chat("First.")
     talk.branch("side", switch=False)
 
@@ -338,8 +340,8 @@ def test_another_variant_that_fails_leaves_the_reply(talk):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("usage", [{"prompt_tokens": float("nan")}, {"prompt_tokens": 3, "cost": {1, 2}}])
-def test_a_bill_that_nobody_can_read_costs_no_reply(talk, how, usage):
-    """Python reads NaN in JSON, and a client may give anything."""
+def test_a_reply_with_unreadable_usage_is_kept(talk, how, usage):
+    """Python reads NaN in JSON, and a client may return any value."""
     talk.configure_llm(ScriptedClient({**reply("reply 1"), "usage": usage}))
     told = talk.chat("Which?", **HOW[how])
     assert told.text == "reply 1"
@@ -349,8 +351,8 @@ def test_a_bill_that_nobody_can_read_costs_no_reply(talk, how, usage):
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_reply_that_can_be_kept_nowhere_is_none(talk, how, monkeypatch):
-    """Its question is no open one: nothing waits in the inbox that would answer it."""
+def test_a_reply_that_cannot_be_stored_sets_the_question_aside(talk, how, monkeypatch):
+    """The question is not left open: the inbox has no reply to it."""
     with monkeypatch.context() as patched:
         patched.setattr(Generation, "_say_reply", broken)
         patched.setattr(Reviewer, "keep", broken)
@@ -366,11 +368,11 @@ def broken(*_, **__):
     raise OSError("the disk is full")
 
 
-# --- what has not failed
+# --- turns that have not failed
 
 
 def test_a_reply_that_waits_in_the_inbox_keeps_its_question(talk):
-    """It was paid for; its question is open, and is neither set aside nor asked anew behind its back."""
+    """The reply was paid for. Its question is open; it is neither set aside nor sent again."""
     talk.on("generate", lambda pending: None)
     with pytest.raises(UndecidedError):
         talk.chat("Which?")
@@ -380,7 +382,7 @@ def test_a_reply_that_waits_in_the_inbox_keeps_its_question(talk):
 
 @pytest.fixture
 def undecided(talk):
-    """Says something again and again, while a handler leaves each reply open; returns what is open."""
+    """Send a message while a handler leaves each reply open; return the open pending."""
     talk.on("generate", lambda pending: None, name="wait")
 
     def undecided(question="Which?", ask=None, **options):
@@ -391,7 +393,7 @@ def undecided(talk):
     return undecided
 
 
-def test_asked_again_while_its_reply_waits_it_is_that_reply(talk, undecided):
+def test_repeating_a_question_returns_its_open_reply(talk, undecided):
     first = undecided()
     assert undecided() is first
     assert undecided(ask=talk.generate) is first
@@ -399,11 +401,11 @@ def test_asked_again_while_its_reply_waits_it_is_that_reply(talk, undecided):
     assert (texts(talk), len(talk.llm.sent), len(talk.review.inbox())) == (["Which?"], 1, 1)
     first.approve()
     assert texts(talk) == ["Which?", "reply 1"]
-    assert undecided() is not first  # it was answered, and is asked anew
+    assert undecided() is not first  # the first was answered, so a new request is sent
     assert texts(talk) == ["Which?", "reply 1", "Which?"]
 
 
-def test_asked_otherwise_it_is_another_reply_to_the_same_question(talk, undecided):
+def test_asking_with_other_options_gives_a_second_open_reply(talk, undecided):
     first = undecided()
     second = undecided(temperature=0.5)
     assert first is not second
@@ -411,7 +413,7 @@ def test_asked_otherwise_it_is_another_reply_to_the_same_question(talk, undecide
     assert undecided(temperature=0.5) is second
 
 
-def test_where_asking_otherwise_fails_the_question_stays_for_the_reply_that_waits(talk, undecided):
+def test_if_asking_again_with_other_options_fails_the_open_reply_can_be_approved(talk, undecided):
     first = undecided()
     talk.llm.fails.append(OSError("the line is dead"))
     with pytest.raises(OSError, match="dead"):
@@ -421,7 +423,7 @@ def test_where_asking_otherwise_fails_the_question_stays_for_the_reply_that_wait
     assert texts(talk) == ["Which?", "reply 1"]
 
 
-def test_a_question_whose_reply_waits_is_not_set_aside_by_the_next_one(talk, undecided):
+def test_a_question_with_an_open_reply_is_not_set_aside_by_the_next_question(talk, undecided):
     undecided()
     talk.llm.fails.append(OSError("the line is dead"))
     with pytest.raises(OSError, match="dead"):
@@ -436,14 +438,14 @@ def test_another_question_is_another_turn(talk, undecided):
     assert texts(talk) == ["Which?", "What?"]
 
 
-def test_where_nobody_leaves_it_open_any_more_the_reply_that_waits_is_taken(talk, undecided):
+def test_once_its_handler_is_removed_repeating_the_question_accepts_the_waiting_reply(talk, undecided):
     undecided()
     talk.off("generate", "wait")
     assert talk.chat("Which?").text == "reply 1"
     assert (texts(talk), talk.review.inbox(), len(talk.llm.sent)) == (["Which?", "reply 1"], [], 1)
 
 
-def test_what_was_proposed_is_a_persons_to_decide(talk):
+def test_repeating_a_question_does_not_accept_a_reply_proposed_in_code(talk):
     talk.user("Which?")
     proposed = talk.propose_generate()
     with pytest.raises(UndecidedError) as caught:
@@ -482,7 +484,7 @@ def test_a_reply_that_the_budget_refuses_keeps_its_question(any_store):
     assert texts(talk) == ["Where?"]
 
 
-def test_a_reply_that_was_turned_down_was_none(talk):
+def test_a_rejected_reply_sets_the_question_aside(talk):
     talk.on("generate", lambda pending: pending.reject("not so"))
     with pytest.raises(RejectedError):
         talk.chat("Which?")
@@ -490,7 +492,7 @@ def test_a_reply_that_was_turned_down_was_none(talk):
 
 
 def asking(talk, spec):
-    """A profile whose only operation a person is asked about."""
+    """A profile with one operation that needs the user's decision."""
     talk.register_operation(spec(unhandled="ask"))
     sure = run_operation("sure", "dynamic", order=1, operation="citation_check", fields={"urls": []})
     return OperationProfile.of("asks", [sure])
@@ -506,7 +508,7 @@ def test_a_run_that_waits_for_a_person_keeps_its_question(talk, spec):
     assert texts(talk) == ["Which?", "reply 1"]
 
 
-def test_a_run_whose_turn_was_answered_meanwhile_does_not_answer_again(talk, spec):
+def test_a_waiting_run_cannot_be_resumed_if_its_turn_has_a_reply(talk, spec):
     asks = asking(talk, spec)
     with pytest.raises(UndecidedError):
         talk.chat("Which?", profile=asks)
@@ -529,7 +531,7 @@ def test_an_aborted_run_is_a_turn_that_failed(talk):
 
 
 class Streaming(Moody):
-    """Gives two pieces of its reply, and then raises; what can stream says so by `on_delta`."""
+    """Send two chunks of the reply, then raise. The argument `on_delta` shows that it can stream."""
 
     def chat(self, messages, *, on_delta=None, **options):
         self.was_streamed = on_delta is not None
@@ -541,7 +543,7 @@ class Streaming(Moody):
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-def test_what_an_aborted_stream_had_brought_is_kept_with_the_run(talk, failure):
+def test_the_partial_reply_of_an_aborted_stream_is_stored_in_the_run(talk, failure):
     talk.configure_llm(Streaming())
     fail(talk, "Where?", failure, profile=PROFILE)
     (run,) = talk.runs()
@@ -560,8 +562,8 @@ def test_without_a_run_nothing_is_streamed(talk):
 
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("gone", ["undone", "reset", "compressed"])
-def test_a_reply_to_what_is_not_there_any_more_is_not_committed(talk, how, gone):
-    """Somebody took the question back while the model was asked: an answer to nothing helps nobody."""
+def test_a_reply_to_a_removed_question_is_not_committed(talk, how, gone):
+    """The question was undone during the request, so its reply goes to the inbox."""
     talk.chat("First.")
     start = talk.head
 
@@ -589,8 +591,8 @@ def test_a_reply_to_what_is_not_there_any_more_is_not_committed(talk, how, gone)
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_what_is_placed_anew_meanwhile_is_still_there(talk, how):
-    """A compression of what came before gives the question another commit."""
+def test_a_reply_is_committed_if_a_compression_copied_its_question(talk, how):
+    """A compression of earlier messages gives the question a new commit."""
     first = talk.user("First.")
     talk.assistant("Yes.")
 
@@ -607,7 +609,7 @@ def test_what_is_placed_anew_meanwhile_is_still_there(talk, how):
 
 
 def test_the_time_of_a_run_ends_its_main_call(talk):
-    """What had come by then is kept with the run, as after any abort."""
+    """The partial reply is stored in the run, as after any abort."""
     talk.configure_llm(Endless())
     with pytest.raises(RunFailedError, match="aborted"):
         talk.chat("Where?", profile=PROFILE, run=RunOptions(timeout=0.2))
@@ -625,11 +627,11 @@ class Endless(Moody):
         return super().chat(messages, **options)
 
 
-# --- two at once
+# --- two turns at once
 
 
 class Slow(Moody):
-    """Replies once it may."""
+    """Reply after a signal."""
 
     def __init__(self):
         super().__init__()
@@ -642,7 +644,7 @@ class Slow(Moody):
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_second_one_on_the_same_branch_is_refused_and_says_nothing(talk, how):
+def test_a_second_turn_on_the_same_branch_is_refused_without_a_commit(talk, how):
     talk.configure_llm(client := Slow())
     first = Thread(target=lambda: talk.chat("Which?", **HOW[how]))
     first.start()
@@ -667,7 +669,7 @@ def test_a_second_one_on_the_same_branch_is_refused_and_says_nothing(talk, how):
 @pytest.mark.parametrize("how", HOW)
 @pytest.mark.parametrize("asked", ["generate", "chat", "propose_generate"])
 def test_a_turn_within_a_turn_is_refused(talk, how, asked):
-    """Of a handler, a tool or an observer: its reply would come between a question and the reply to that."""
+    """From a handler, a tool or an observer: its reply would be placed between a question and its reply."""
     tries = {
         "generate": lambda: talk.generate(**HOW[how]),
         "chat": lambda: talk.chat("What?", **HOW[how]),
@@ -734,7 +736,7 @@ def opened(path):
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["plain", "run"])
 @pytest.mark.parametrize("then", ["same", "other", "generate"])
-def test_after_kill_9_it_is_as_after_any_failure(tmp_path, how, then):
+def test_a_turn_killed_by_kill_9_is_handled_like_a_failed_turn(tmp_path, how, then):
     path = tmp_path / "t.db"
     killed = subprocess.run([sys.executable, "-c", DIES, path, how], check=False)
     assert killed.returncode == -9

@@ -1,4 +1,4 @@
-"""`verify` computes the root hash of each run anew, and reads the commits of its turn."""
+"""`verify` computes the root hash of each run again, and reads the commits of its turn."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tract_jupyter.storage import Database, RunCommitRows, RunEventRows
 
 
 def store_run(url, tract_id, events):
-    """Store the events of a run, and the reports of its commits, as a run does."""
+    """Store the events of a run, and its commit reports, as a run does."""
     database = Database(url=url)
     log = RunLog(database, RunEventRows(tract_id), events[0].run_id)
     reports = SqlCommitLog(database, RunCommitRows(tract_id))
@@ -56,8 +56,8 @@ def problems(tract):
     return [damage.problem for damage in tract.verify() if damage.where.startswith("run ")]
 
 
-def test_nothing_is_wrong_with_what_was_not_touched(turn, store_url):
-    """R58: also of a run that goes on, or that a crash has cut off."""
+def test_verify_finds_no_problem_in_an_unchanged_store(turn, store_url):
+    """R58: also for a running run, or one that was cut off by a crash."""
     assert turn.verify() == []
     for length in (1, 8, 15):
         store_run(store_url, turn.tract_id, numbered(before()[:length], run_id=f"{length:032}"))
@@ -77,14 +77,14 @@ def test_nothing_is_wrong_with_what_was_not_touched(turn, store_url):
         ("UPDATE run_commits SET report_json = '{}' WHERE hook = 'after_main_llm'", "its report of after_main_llm differs"),
     ],
 )  # fmt: skip
-def test_what_was_changed_is_told(turn, store_url, statement, problem):
-    """R58, R57: each event counts, and none can be missing."""
+def test_verify_reports_each_kind_of_change(turn, store_url, statement, problem):
+    """R58, R57: each event counts, and a missing event is found."""
     change(store_url, statement)
     assert any(re.search(problem, told) for told in problems(turn)), problems(turn)
 
 
 def test_a_run_does_not_go_on_after_its_end(turn, store_url):
-    """R13: whoever adds to it is told of."""
+    """R13: an added event is reported."""
     change(
         store_url,
         "INSERT INTO run_events (tract_id, run_id, seq, event_type, data_json, created_at) "
@@ -94,8 +94,8 @@ def test_a_run_does_not_go_on_after_its_end(turn, store_url):
     assert problems(turn) == ["it has events after its end"]
 
 
-def test_the_commits_of_the_turn_hold_what_the_run_says(any_store, store_url):
-    """R49, R58: the reply as it was given, and as it was rewritten."""
+def test_verify_compares_the_commits_of_a_turn_with_the_run(any_store, store_url):
+    """R49, R58: the original reply, and the rewritten one."""
     tract = any_store()
     said, other = tract.assistant("In Rome"), tract.assistant("In Pisa")
     store_run(store_url, tract.tract_id, whole([*before(other.commit_hash), *after(said.commit_hash)]))
@@ -113,7 +113,7 @@ def test_commits_that_gc_has_removed_are_not_missed(any_store, store_url):
 
 
 def test_a_tract_sees_its_own_runs(turn, any_store, store_url):
-    """R57: and no others."""
+    """R57: only its own."""
     other = any_store(tract_id="2" * 32)
     change(store_url, "DELETE FROM run_events WHERE seq = 5")
     assert other.verify() == []
@@ -135,7 +135,7 @@ def test_every_run_of_a_store_has_a_root_hash(turn, store_url):
 
 
 def test_the_command_prints_them(turn, store_url, capsys):
-    """R58: one line for each run, one for each damage; the exit code tells whether there is any."""
+    """R58: one line per run, one per damage; the exit code tells whether there is damage."""
     assert main(["verify", store_url]) == 0
     root = whole()[-1].data.root_hash
     unsigned = f"{turn.tract_id}: not yours: start of run {RUN}: not signed by you\n"  # the test stored it
@@ -145,8 +145,8 @@ def test_the_command_prints_them(turn, store_url, capsys):
     assert "root hash; one of them was changed" in capsys.readouterr().out
 
 
-def test_a_run_whose_turn_was_answered_otherwise_is_aborted_wherever_it_is_told(tmp_path, spec, capsys):
-    """R13: `verify`, `t.runs` and `replay` say the same, of one that waits too."""
+def test_a_waiting_run_whose_turn_has_another_reply_is_aborted_in_every_view(tmp_path, spec, capsys):
+    """R13: `verify`, `t.runs` and `replay` agree, also for a waiting run."""
     checked = run_operation(
         "check", "dynamic", operation="citation_check", fields={"urls": ["a"]}, order=1, into="system"
     )
@@ -181,8 +181,8 @@ def test_a_run_that_cannot_be_read_is_damaged(turn, store_url, capsys, events):
     assert f"run {'c' * 32} damaged -\n" in capsys.readouterr().out
 
 
-def test_a_file_is_told_from_a_notebook(tmp_path, capsys):
-    """R57: by how it begins."""
+def test_verify_reads_a_store_by_its_path_and_refuses_a_missing_one(tmp_path, capsys):
+    """R57: a missing store is not created."""
     with Tract.open(tmp_path / "t.db") as tract:
         tract.user("x")
     assert main(["verify", str(tmp_path / "t.db")]) == 0
@@ -196,8 +196,8 @@ def test_a_file_is_told_from_a_notebook(tmp_path, capsys):
     assert not (tmp_path / "none.db").exists()
 
 
-def test_the_report_of_a_commit_is_what_was_stored_with_it():
-    """R58: as JSON, so that both can be compared."""
+def test_the_stored_report_of_a_commit_is_canonical_json():
+    """R58: so that both can be compared."""
     report = numbered(after())[4].data.report
     assert json.loads(canonical_json(report)) == report
     assert report["hook"] == AFTER

@@ -34,7 +34,7 @@ def error_of(executed, key="a"):
 
 
 def test_independent_operations_run_at_once(threads):
-    """R10, G10, G11: as many as there are; each of these waits for all the others."""
+    """R10, G10, G11: with enough threads; each operation waits for all the others."""
     barrier = threading.Barrier(40)
 
     def meet(context):
@@ -48,7 +48,7 @@ def test_independent_operations_run_at_once(threads):
 
 
 def test_threads_are_used_again(threads):
-    """E10: one by one needs one."""
+    """E10: sequential mode needs one thread."""
     operations = [operation(f"o{n}") for n in range(20)]
     executed = run_functions(dict.fromkeys((one.id for one in operations), jobs.fine), threads, operations,
                              mode=ExecutionMode.SEQUENTIAL)  # fmt: skip
@@ -62,7 +62,7 @@ def test_threads_are_used_again(threads):
     [(jobs.raising, "ValueError: no such luck"), (jobs.leaving, "SystemExit: 3"), (jobs.nothing, "NoneType")],
 )
 def test_whatever_an_operation_does_is_its_own_error(threads, function, message):
-    """R53, R54: and the thread goes on."""
+    """R53, R54: and the thread continues."""
     executed = run_functions({"a": function, "b": jobs.fine}, threads, [operation("a"), operation("b")])
     code, text = error_of(executed)
     assert code == "operation_error"
@@ -72,7 +72,7 @@ def test_whatever_an_operation_does_is_its_own_error(threads, function, message)
 
 @pytest.mark.parametrize("more", [0, 1])
 def test_a_system_without_threads(threads, monkeypatch, more):
-    """R53: what cannot run at once runs later; what cannot run at all is an error."""
+    """R53: without a free thread an operation runs later; without any thread it is an error."""
     start, left = threading.Thread.start, [None] * more
 
     def start_few(thread):
@@ -88,7 +88,7 @@ def test_a_system_without_threads(threads, monkeypatch, more):
 
 
 def test_an_error_is_bounded(threads):
-    """R54: in its length."""
+    """R54: in length."""
 
     def long(context):
         raise ValueError("x" * 10_000)
@@ -96,8 +96,8 @@ def test_an_error_is_bounded(threads):
     assert len(error_of(run_functions({"a": long}, threads, [operation("a")]))[1]) == 2_000
 
 
-def test_an_operation_hears_the_abort(threads):
-    """R32, E14: from another thread, at once."""
+def test_an_operation_gets_the_abort_signal(threads):
+    """R32, E14: from another thread, immediately."""
     abort = StopSignal()
 
     def notify(event):
@@ -109,14 +109,14 @@ def test_an_operation_hears_the_abort(threads):
     assert statuses(executed) == {"a": "aborted", "b": "skipped"}
 
 
-def test_an_operation_hears_its_timeout(threads):
-    """E14: which is an error."""
+def test_an_operation_gets_the_stop_signal_at_its_timeout(threads):
+    """E14: the result is an error."""
     executed = run_functions({"a": jobs.until_told}, threads, [operation("a", timeoutMs=20)])
     assert error_of(executed)[0] == "timeout"
 
 
-def test_an_operation_that_hears_nothing_is_left_behind(threads):
-    """E14: its late result is nobody's, not even that of the same operation in another run."""
+def test_an_operation_that_ignores_the_signal_is_abandoned(threads):
+    """E14: its late result is dropped, even if the same operation runs again."""
     hold, ended = threading.Event(), threading.Event()
 
     def deaf(context):
@@ -134,8 +134,8 @@ def test_an_operation_that_hears_nothing_is_left_behind(threads):
     assert [result.debug.get("late") for result in executed.results.values()] == [None, None]
 
 
-def test_progress_is_told_while_it_runs(threads):
-    """E15: bounded, and from nowhere else."""
+def test_progress_is_reported_during_an_operation(threads):
+    """E15: it is limited, and ignored outside an operation."""
     heard, events = threading.Event(), []
 
     def reporting(context):
@@ -156,8 +156,8 @@ def test_progress_is_told_while_it_runs(threads):
     report_progress(1)
 
 
-def test_an_interrupt_that_struck_at_the_end_of_a_block_is_raised_here(threads, monkeypatch):
-    """It waits for the end of a block around that one, such as the whole run."""
+def test_an_interrupt_at_the_end_of_a_protected_block_is_raised_in_the_next_wait(threads, monkeypatch):
+    """It is delayed to the end of the enclosing block, such as the whole run."""
 
     class StruckAtTheEnd(dict):
         def __contains__(self, thread):

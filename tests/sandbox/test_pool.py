@@ -10,7 +10,7 @@ from tract_jupyter.exceptions import NoSandboxError
 from tract_jupyter.sandbox import SandboxPool
 
 
-def test_it_is_opened_once_and_can_be_opened_again():
+def test_a_pool_opens_once_and_can_be_opened_again_after_close():
     pool = SandboxPool()
     first = pool.opened()
     assert pool.opened() is first

@@ -1,4 +1,4 @@
-"""What the sandbox's Python surely lacks."""
+"""Python features that are missing in the sandbox."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def found(code, *names):
         ("tools.status()", "no 'tools.status'"),
     ],
 )
-def test_what_is_not_there(code, what):
+def test_features_missing_in_the_sandbox_are_found(code, what):
     assert [text for _, text in found(code)] == [what]
 
 
@@ -49,7 +49,7 @@ def test_what_is_not_there(code, what):
         "x = {'del': 'yield'}\n'import os'",
     ],
 )
-def test_what_is_there_or_is_the_authors_own(code):
+def test_available_features_and_own_names_are_not_reported(code):
     assert found(code) == []
 
 
@@ -58,7 +58,7 @@ def test_parameters_are_known_and_the_first_line_comes_first():
     assert next(unsupported("pending.x", (), MEMBERS)).hint == "pending has only approve, fields"
 
 
-def test_the_modules_are_those_that_the_interpreter_has():
+def test_the_listed_modules_can_be_imported_in_the_sandbox():
     pool = SandboxPool()
     with pool.opened().checkout() as session:
         for name in sorted(MODULES):

@@ -1,4 +1,4 @@
-"""What goes wrong in a script, in either backend: it is told, and nothing else suffers."""
+"""Errors in a script, in both backends: they are reported, and nothing else is affected."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def run(request, tract):
         return tract.scripts.run(code, backend=request.param, notebook_id="main", **options)
 
     yield run_script
-    # whatever it was, the next script finds all in order
+    # the next script works after any error
     result = run_script("tools.status()['branch']", fresh=True)
     assert result.value == "main"
 
@@ -27,7 +27,7 @@ def test_an_unknown_tool_is_named_with_the_nearest(run):
     assert "Did you mean 'log'?" in run("tools.logg()").error.message
 
 
-def test_all_wrong_arguments_are_told_at_once(run):
+def test_all_wrong_arguments_are_reported_together(run):
     told = run("tools.log(limit='x', op_filter=3, foo=1)").text
     for part in ("limit", "op_filter", "foo"):
         assert part in told
@@ -85,7 +85,7 @@ def test_a_handler_that_would_end_the_process(run, add):
 
 def test_a_handler_that_is_interrupted_ends_the_script(run, add):
     def wait() -> None:
-        """Behave as if the person pressed Stop meanwhile."""
+        """Behave as if the user pressed Stop during the call."""
         raise KeyboardInterrupt
 
     add(wait, traits=READS)

@@ -58,7 +58,7 @@ def told(tract, code):
         ("for x in undefined:\n    pass", "Name `undefined` used when not defined."),
     ],
 )
-def test_what_can_never_work_is_told(shop, code, problem):
+def test_certain_errors_are_reported_before_the_script_runs(shop, code, problem):
     message = told(shop, code)
     assert problem in message
     assert message.endswith("Nothing of the script ran")
@@ -88,7 +88,7 @@ def test_what_can_never_work_is_told(shop, code, problem):
         "__file__",
     ],
 )
-def test_what_may_work_is_left_to_the_run(shop, code):
+def test_uncertain_errors_are_left_to_the_run(shop, code):
     assert told(shop, code) is None
 
 

@@ -1,4 +1,4 @@
-"""Code mode: a model is shown three tools, and calls the others from scripts. No call is freer for that."""
+"""Code mode: a model sees three tools, and calls the others from scripts, with the same approvals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WEATHER = {"Rome": "sunny, 31 degrees", "Oslo": "rain, 9 degrees"}
 
 @pytest.fixture
 def world(tract):
-    """Tools that write down what they did."""
+    """Tools that record their calls."""
     done = []
 
     def get_weather(city: str) -> str:
@@ -91,13 +91,13 @@ def test_ways_to_import_them(model, approving, code, backend):
 def test_a_module_of_the_users_own_keeps_its_name(tract, world, monkeypatch):
     own = types.ModuleType("tools")
     own.add = lambda a, b: "mine"
-    monkeypatch.setitem(sys.modules, "tools", own)  # and out again: the process is the other tests', too
+    monkeypatch.setitem(sys.modules, "tools", own)  # removed after the test: other tests use the same process
     tract.scripts.notebooks.user_namespace = {"tools": own}
     assert tract.scripts.run("from tools import add\nadd(1, 2)").value == "mine"
     assert tract.scripts.run("from tools import add\nadd(1, 2)", notebook_id="other").value == 3
 
 
-def test_what_cannot_be_imported_is_told_with_its_line(tract, world):
+def test_an_import_error_shows_its_line(tract, world):
     result = tract.scripts.run("x = 1\nfrom tools import ad")
     assert "no tool 'ad'. Did you mean 'add'?" in result.error.message
     assert "line 2" in result.error.traceback
@@ -166,7 +166,7 @@ def test_permission_holds_for_calls_of_scripts(tract, model, world):
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_what_a_profile_lacks_in_code_is_refused_there(tract, world, approving, backend):
+def test_a_tool_missing_in_the_profile_is_refused_in_scripts(tract, world, approving, backend):
     narrow = ToolProfile("narrow", {"add": ToolConfig()}).as_code_mode()
     model = tract.toolset(narrow, actor="agent:1")
     assert execute(model, "tools.add(1, 2)", backend)["result"] == "3"
@@ -189,7 +189,7 @@ def test_calls_of_scripts_are_counted_and_bounded(tract, model, world):
     assert len(world) == 1_000
 
 
-def test_a_paused_script_goes_on_under_the_profile_that_it_began_with(tract, model, world):
+def test_a_paused_script_continues_with_its_original_profile(tract, model, world):
     told = execute(model, "tools.send_mail(to='bo', text='hi')\ntools.get_weather('Rome')")
     assert told["status"] == "paused"
     (waiting,) = tract.review.inbox()
@@ -199,7 +199,7 @@ def test_a_paused_script_goes_on_under_the_profile_that_it_began_with(tract, mod
     assert (result.status, result.savings.calls) == (ScriptStatus.COMPLETED, 2)
 
 
-def test_an_exception_is_told_with_what_was_printed_before(model):
+def test_the_output_before_an_exception_is_reported_with_it(model):
     told = execute(model, "print('before')\nx = 1 / 0\nprint('after')")
     assert told["status"] == "failed"
     assert told["output"].startswith("before\n")
@@ -207,7 +207,7 @@ def test_an_exception_is_told_with_what_was_printed_before(model):
     assert "after" not in str(told)
 
 
-def test_what_a_model_reads_of_a_script(model):
+def test_the_model_gets_output_result_and_call_count_of_a_script(model):
     told = execute(model, "w = tools.get_weather('Rome')\nprint('logged')\nw.upper()")
     assert told["output"] == "logged\n"
     assert told["result"] == "'SUNNY, 31 DEGREES'"
@@ -216,7 +216,7 @@ def test_what_a_model_reads_of_a_script(model):
     assert "failed_calls" not in told
 
 
-def test_what_a_model_reads_is_bounded(model):
+def test_the_output_of_a_script_for_the_model_is_limited(model):
     told = execute(model, "print('x' * 1_000_000)\n'y' * 1_000_000")
     assert len(str(told)) < 25_000
     loud = "for n in range(100):\n    try:\n        tools.add(a='x' * 5_000 + str(n), b=1)\n    except ToolExecutionError:\n        pass"
@@ -226,7 +226,7 @@ def test_what_a_model_reads_is_bounded(model):
 
 def test_three_tools_are_all_that_a_model_carries(tract, model):
     def do(n: int) -> int:
-        """Do something that takes a line to say, as the tools of servers have it."""
+        """Do something that takes a line to describe, as tools of servers do."""
         return n
 
     for number in range(200):

@@ -1,4 +1,5 @@
-"""The contained backend: full Python with packages, at once, and without anything of the user."""
+"""The contained backend: full Python with packages, without approval, and without access to the
+user's data."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def workspace(tract, tmp_path, monkeypatch):
 
 @pytest.fixture(params=["full", "basic"])
 def level(request, tract, workspace, monkeypatch):
-    """Each level that this machine permits."""
+    """Each isolation level that this machine permits."""
     made = Rehearser(workspace, Backups(workspace / "b"), level=skip_unless(request.param))
     monkeypatch.setattr(tract.scripts.rehearsing, "_rehearser", lambda: made)
     return request.param
@@ -56,7 +57,7 @@ def test_a_models_script_runs_at_once_with_packages(tract, workspace):
     )
     assert tract.reviewer.channel.shown == []
     assert execute(tract, "a = 1").success
-    assert "NameError" in execute(tract, "a").output["output"]  # nothing stays
+    assert "NameError" in execute(tract, "a").output["output"]  # variables are not kept
     assert tract.scripts.notebooks.user_namespace == {"table": "seven tits"}
 
 
@@ -76,13 +77,13 @@ print("seven " + "tits" in " ".join(found).replace("'seven ' 'tits'", ""), len(f
 """
 
 
-def test_it_has_nothing_of_the_user(tract, level, workspace):
+def test_a_contained_script_cannot_access_private_data_of_the_user(tract, level, workspace):
     file, module = str(workspace / "private.csv"), str(workspace / "private_module.py")
     done = execute(tract, PRIVATE.format(file=file, module=module, kernel=os.getpid()))
     assert done.output["output"] == "False True\n", (done.error, done.output)
 
 
-def test_it_reaches_nothing_and_says_so(tract, level, workspace):
+def test_a_contained_script_cannot_write_files_or_connect_and_notes_the_attempt(tract, level, workspace):
     target = workspace / "private.csv"
     done = execute(tract, f"try: open({str(target)!r}, 'w')\nexcept OSError: pass\nimport socket\ns = socket.socket()\n"
                           "s.settimeout(1)\ns.connect(('192.0.2.1', 443))")  # fmt: skip
@@ -117,7 +118,7 @@ def test_its_figures_are_sent(tract, workspace):
     assert any("ended with it" in note for note in done.output["notes"])
 
 
-def test_it_is_refused_where_nothing_contains_it(tract, workspace, monkeypatch):
+def test_contained_is_refused_without_isolation_and_for_the_users_notebook(tract, workspace, monkeypatch):
     monkeypatch.setattr("tract_jupyter.rehearsal.rehearser.probe", lambda: ("none", "No namespaces here."))
     done = execute(tract, "1")
     assert not done.success

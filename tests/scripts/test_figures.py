@@ -1,4 +1,4 @@
-"""Figures of a model's script as images: drawn small, scaled down, left out."""
+"""Figures of a model's script as images: drawn small, scaled down, or left out."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_model_sees_the_figures_of_its_script(tract):
     assert "1 figure drawn for the user in the notebook" in client.last_messages[-2]["content"]
 
 
-def test_figures_of_a_kept_rehearsal_are_sent_as_they_are(tract, monkeypatch):
+def test_figures_of_a_kept_rehearsal_are_sent_without_decoding(tract, monkeypatch):
     tract.scripts.notebooks.user_namespace = {}
     monkeypatch.setattr("PIL.Image.open", None)
     figures = [

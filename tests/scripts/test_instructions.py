@@ -1,4 +1,4 @@
-"""What a model is told about scripts: right, and within its bound."""
+"""The instructions about scripts for a model: correct, and within their limit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def names(text):
     return {node.name for node in signatures(text).body if isinstance(node, ast.FunctionDef)}
 
 
-def test_it_has_the_signatures_of_all_tools_where_there_is_room(tract, search):
+def test_the_instructions_list_all_tools_if_there_is_room(tract, search):
     text = tract.scripts.get_system_instructions(max_tokens=20_000)
     assert text.startswith(SCRIPTS + SEARCH)
     assert names(text) == set(tract.executor.tools()) - set(CODE_MODE)
@@ -31,11 +31,11 @@ def test_a_profile_leaves_tools_out(tract):
     text = tract.scripts.get_system_instructions(profile="self", max_tokens=20_000)
     assert "gc" not in names(text)
     assert "compress" in names(text)
-    assert "tools_search" not in text  # which that profile has not
+    assert "tools_search" not in text  # this profile does not have it
 
 
 @pytest.mark.parametrize("most", [700, 1_000, 1_500, 2_500, 5_000])
-def test_it_is_no_longer_than_it_may(tract, most):
+def test_the_instructions_respect_the_token_limit(tract, most):
     text = tract.scripts.get_system_instructions(max_tokens=most)
     assert default_counter().count_text(text) <= most
     shown = names(text)
@@ -45,7 +45,7 @@ def test_it_is_no_longer_than_it_may(tract, most):
 
 
 @pytest.mark.parametrize("most", [700, 1_500])
-def test_what_cannot_be_searched_for_is_named(tract, most):
+def test_tools_without_room_are_named_if_the_profile_has_no_search(tract, most):
     text = tract.scripts.get_system_instructions(profile="self", max_tokens=most)
     left_out = {name for name in tract.toolset("self").tools() if name not in CODE_MODE} - names(text)
     assert left_out
@@ -54,7 +54,7 @@ def test_what_cannot_be_searched_for_is_named(tract, most):
 
 @pytest.fixture
 def many(tract):
-    """200 tools, as some servers have them."""
+    """200 tools, as on some servers."""
 
     def do(n: int, of: str = "") -> list[dict[str, str]]:
         """Do something."""
@@ -67,7 +67,7 @@ def many(tract):
     return tract
 
 
-def test_200_tools_fit_too_and_those_that_are_shown_are_described(many):
+def test_with_200_tools_the_instructions_fit_and_each_listed_tool_has_a_description(many):
     text = many.scripts.get_system_instructions()
     assert default_counter().count_text(text) <= 1_500
     functions = signatures(text).body[1:]

@@ -1,4 +1,4 @@
-"""Scripts in this process: what they show, how they end, what they may take."""
+"""Scripts in the kernel: their output, their endings, and their limits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def kinds(result):
     return [(output.kind, output.text) for output in result.outputs]
 
 
-def test_a_script_calls_tools_and_shows_what_it_prints(tract):
+def test_a_script_calls_tools_and_its_output_is_captured(tract):
     result = tract.scripts.run(
         "import sys\nprint('branch', tools.status()['branch'])\nprint('late', file=sys.stderr)\nprint('end')\n6 * 7"
     )
@@ -36,7 +36,7 @@ def test_a_script_calls_tools_and_shows_what_it_prints(tract):
     assert sys.stdout.__class__.__name__ != "_Routed"
 
 
-def test_a_model_is_told_of_figures_that_cannot_be_sent(tract, monkeypatch):
+def test_a_note_tells_the_model_about_figures_that_cannot_be_sent(tract, monkeypatch):
     class Figure:
         canvas = property(lambda self: SimpleNamespace(figure=self))
 
@@ -54,7 +54,7 @@ def test_a_model_is_told_of_figures_that_cannot_be_sent(tract, monkeypatch):
     assert tract.scripts.run("1 + 1").notes == ()
 
 
-def test_what_other_threads_print_is_not_the_scripts(tract, capsys):
+def test_output_of_other_threads_is_not_captured(tract, capsys):
     go_on, printed = threading.Event(), threading.Event()
 
     def elsewhere():
@@ -71,7 +71,7 @@ def test_what_other_threads_print_is_not_the_scripts(tract, capsys):
     assert capsys.readouterr().out == "not mine\n"
 
 
-def test_variables_stay_with_their_notebook(tract):
+def test_variables_belong_to_their_notebook(tract):
     tract.scripts.run("rows = [1, 2]\ndef double():\n    return [2 * row for row in rows]")
     assert tract.scripts.run("double()").value == [2, 4]
     assert tract.scripts.run("rows", notebook_id="other").error.name == "NameError"
@@ -88,7 +88,7 @@ def test_ids_of_notebooks_are_checked(tract, notebook_id):
         tract.scripts.run("1", notebook_id=notebook_id)
 
 
-def test_an_unknown_notebook_is_named_with_those_that_exist(tract):
+def test_an_unknown_notebook_error_lists_existing_notebooks(tract):
     tract.scripts.run("1", notebook_id="first")
     with pytest.raises(ScriptFailedError, match="'frist'.*first"):
         tract.scripts.notebooks.variables("frist")
@@ -98,7 +98,7 @@ def test_await_at_the_top_level(tract):
     code = "import asyncio\nasync def one():\n    return 1\nx = await one()\nawait asyncio.sleep(0, x + 1)"
     assert tract.scripts.run(code).value == 2
 
-    async def cell():  # its thread has a running loop, as the main thread of a kernel
+    async def cell():  # its thread has a running loop, like the main thread of a kernel
         here = asyncio.current_task()
         value = tract.scripts.run(code).value
         await asyncio.sleep(0)
@@ -107,7 +107,7 @@ def test_await_at_the_top_level(tract):
     assert asyncio.run(cell()) == (2, True)
 
 
-def test_an_exception_keeps_what_came_before_and_shows_the_scripts_lines_only(tract):
+def test_an_exception_keeps_earlier_output_and_its_traceback_only_has_script_lines(tract):
     result = tract.scripts.run("print('before')\ndef broken(n):\n    return 1 / n\nbroken(0)")
     assert (result.status, result.stdout) == (ScriptStatus.FAILED, "before\n")
     assert (result.error.name, result.error.message) == ("ZeroDivisionError", "division by zero")
@@ -118,7 +118,7 @@ def test_an_exception_keeps_what_came_before_and_shows_the_scripts_lines_only(tr
     assert caught.value.result is result
 
 
-def test_a_failed_call_can_be_caught_and_its_traceback_has_no_frames_of_ours(tract):
+def test_a_failed_call_can_be_caught_and_its_traceback_has_no_package_frames(tract):
     result = tract.scripts.run(
         "try:\n    tools.get_commit(commit_hash='nope')\nexcept ToolExecutionError as error:\n    reason = error.reason\n"
         "print(reason)\ntools.get_commit(commit_hash='nope')"
@@ -140,7 +140,7 @@ def test_a_failed_call_can_be_caught_and_its_traceback_has_no_frames_of_ours(tra
         ("def f(): f()\nf()", "failed", "maximum recursion depth exceeded"),
     ],
 )
-def test_what_would_end_a_process_ends_the_script_only(tract, code, status, message):
+def test_code_that_would_end_the_process_only_ends_the_script(tract, code, status, message):
     result = tract.scripts.run(code)
     assert result.status == status
     assert (result.error.message if result.error else "") == message
@@ -160,8 +160,8 @@ def test_a_script_that_does_not_end_is_stopped(tract, code):
     assert result.status is ScriptStatus.TIMED_OUT
     with pytest.raises(ScriptRaisedError, match="exceeded its time limit"):
         result.check()
-    assert tract.scripts.run("1").succeeded  # nothing is left of the order to stop
-    assert len(tract.events("script")) == 2  # and the store is whole
+    assert tract.scripts.run("1").succeeded  # the stop request is cleared
+    assert len(tract.events("script")) == 2  # the store is valid
 
 
 def test_a_thread_that_outlives_its_script_calls_nothing_any_more(tract):
@@ -244,7 +244,7 @@ print(f"|{result.status}|{result.value}|{result.call_count}|{len(tract.events('s
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
-def test_a_process_that_a_script_forks_makes_no_calls_and_ends_with_it(tmp_path):
+def test_a_forked_process_of_a_script_cannot_make_calls(tmp_path):
     told = subprocess.run(
         [sys.executable, "-c", FORKS], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
     ).stdout
@@ -280,8 +280,8 @@ def test_tools_that_call_tools_have_a_depth(tract, add):
     )
 
 
-def test_what_another_thread_asks_is_not_asked_for_the_script(tract):
-    """An agent's toolset at work beside a script."""
+def test_a_request_of_another_thread_does_not_belong_to_the_script(tract):
+    """An agent's toolset used beside a script."""
     channel = tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
     content = {"content_type": "dialogue", "role": "user", "text": "x"}
     agent = tract.toolset(actor="agent:1")
@@ -295,7 +295,7 @@ def test_what_another_thread_asks_is_not_asked_for_the_script(tract):
     assert channel.shown[0][0].why.startswith("agent:1 wants")
 
 
-def test_what_writes_is_asked_about_and_a_refusal_can_be_caught(tract):
+def test_a_writing_call_without_a_channel_is_refused_and_the_script_can_catch_it(tract):
     content = {"content_type": "dialogue", "role": "user", "text": "x"}
     code = f"try:\n    tools.commit(content={content})\nexcept ToolDenied as error:\n    print(error.reason)"
     result = tract.scripts.run(code)
@@ -304,7 +304,7 @@ def test_what_writes_is_asked_about_and_a_refusal_can_be_caught(tract):
     assert result.calls[0].success is False
 
 
-def test_the_question_tells_where_the_values_come_from(tract):
+def test_the_request_shows_where_the_argument_values_come_from(tract):
     channel = tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
     code = (
         "def note(n):\n    topic = {'content_type': 'dialogue', 'role': 'user', 'text': f'number {n}'}\n"
@@ -392,7 +392,7 @@ def test_tqdm_leaves_a_line_for_each_bar(tract):
         ("(" * 5_000, "cannot be parsed|too many"),
     ],
 )
-def test_what_is_no_python_is_refused_before_anything_runs(tract, code, message):
+def test_invalid_python_is_refused_before_anything_runs(tract, code, message):
     with pytest.raises(ScriptSyntaxError, match=message):
         tract.scripts.run(code)
     assert tract.scripts.results.maxlen
@@ -400,7 +400,7 @@ def test_what_is_no_python_is_refused_before_anything_runs(tract, code, message)
 
 
 @pytest.mark.parametrize("code", [None, b"1", "x" * 1_000_001])
-def test_what_is_no_script(tract, code):
+def test_an_invalid_or_too_long_script_text_is_refused(tract, code):
     with pytest.raises(ScriptFailedError, match="a text of up to"):
         tract.scripts.run(code)
 

@@ -1,4 +1,4 @@
-"""A script of the sandbox that waits: its program is saved with the question, and goes on from there."""
+"""Paused sandbox scripts: the program is saved with the request, and continues after the decision."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ made
 
 @pytest.fixture
 def other(own_store):
-    """Opens the store as another process would."""
+    """Open the store as another process would."""
     opened = []
 
     def open_store():
@@ -43,7 +43,7 @@ def other(own_store):
 
 @pytest.fixture
 def paused(other):
-    """A script that nobody could be asked about, of a process that has ended."""
+    """A script paused without an available user, in a process that has ended."""
     tract = other()
     result = tract.scripts.run(SCRIPT, backend="sandbox")
     tract.close()
@@ -55,14 +55,14 @@ def inbox(tract):
     return tract.operations.rebuild(stored)
 
 
-def test_where_nobody_can_be_asked_it_pauses(paused):
+def test_a_script_pauses_if_no_user_is_available(paused):
     assert paused.status is ScriptStatus.PAUSED
     assert paused.pending_id
     assert paused.stdout == "before [0, 0, 0]\n"
     assert paused.to_dict()["waits_for"] == paused.pending_id
 
 
-def test_decided_later_it_goes_on_and_repeats_nothing(paused, other):
+def test_a_paused_script_continues_after_approval_and_repeats_nothing(paused, other):
     tract = other()
     pending = inbox(tract)
     assert (pending.title, pending.call_arguments["message"]) == ("Call tool commit", "as it was")
@@ -76,7 +76,7 @@ def test_decided_later_it_goes_on_and_repeats_nothing(paused, other):
     assert tract.review.inbox() == []
 
 
-def test_the_call_of_a_tool_that_binds_a_version_goes_on_if_that_is_the_same(tract):
+def test_a_paused_call_of_a_versioned_tool_continues_only_with_the_same_version(tract):
     versions = {"a": "1", "b": "1"}
 
     def retire(name: str) -> str:
@@ -108,7 +108,7 @@ def test_arguments_can_be_changed_first(paused, other):
     assert result.value == "changed"
 
 
-def test_it_goes_on_once(paused, other):
+def test_a_paused_script_continues_only_once(paused, other):
     first, second = other(), other()
     one, two = inbox(first), inbox(second)
     one.approve()
@@ -131,7 +131,7 @@ def test_the_limits_go_on(other):
     assert "limit of 3 tool calls" in result.error.message
 
 
-def test_the_profile_goes_on(other):
+def test_a_paused_script_continues_with_its_profile(other):
     tract = other()
     code = f"tools.commit(content={NOTE})\ntools.gc(dry_run=True)"
     result = tract.toolset(profile="self", actor="agent:1").execute("notebook_execute", {"code": code})
@@ -139,7 +139,7 @@ def test_the_profile_goes_on(other):
     assert "no tool 'gc' in the profile 'self'" in inbox(tract).approve().error.message
 
 
-def test_it_pauses_again_at_the_next_call(other):
+def test_a_script_pauses_again_at_the_next_call(other):
     tract = other()
     tract.scripts.run(
         f"for n in range(3): tools.commit(content={NOTE}, message=f'{{n}}')\n'done'", backend="sandbox"
@@ -159,7 +159,7 @@ def test_within_a_tool_that_calls_tools_it_cannot_pause(tract, add):
 
     add(outer, traits=Traits(read_only=True))
     result = tract.scripts.run("tools.outer()", backend="sandbox")
-    assert result.status is ScriptStatus.FAILED  # going on with the inner call's answer would be wrong
+    assert result.status is ScriptStatus.FAILED  # continuing with the inner call's result would be wrong
     assert "no user is available" in result.error.message
 
 
@@ -175,11 +175,11 @@ def test_a_changed_program_does_not_run(paused, other, own_store):
     assert pending.doubt
     with pytest.raises(TrustError, match="reject this one"):
         pending.approve()
-    pending.reject("changed")  # which ends it: not even that goes on with it
+    pending.reject("changed")  # this ends it: not even a rejection resumes it
     assert (pending.status, pending.result) == ("rejected", None)
 
 
-def test_where_a_person_is_there_it_just_waits(tract):
+def test_a_script_waits_without_pausing_if_the_user_is_available(tract):
     tract.reviewer.channel = FakeChannel(
         lambda ticket: click(ticket, "approve", edits={"message": "changed"})
     )
@@ -195,7 +195,7 @@ def test_a_grant_is_one_of_the_tool(tract):
     tract.reviewer.channel = FakeChannel(click_in_a_panel)
     code = f"for _ in range(2): tools.commit(content={NOTE})\n'done'"
     assert tract.scripts.run(code, backend="sandbox").value == "done"
-    assert len(tract.reviewer.channel.shown) == 2  # asked once, and its end
+    assert len(tract.reviewer.channel.shown) == 2  # one request, and its end
 
 
 def test_a_large_program_is_not_kept(other):

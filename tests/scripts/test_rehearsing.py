@@ -1,4 +1,4 @@
-"""Scripts for the kernel that are rehearsed first: kept, run, changed, or sent to the model without a request."""
+"""Kernel scripts that are rehearsed first: kept, run, changed, or sent to the model without a request."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_an_approval_counts_for_exactly_these_effects(tract, rehearser):
     assert first.fingerprint != second.fingerprint
 
 
-def test_without_a_rehearsal_all_is_as_before_with_one_line(tract, user, rehearser, call):
+def test_a_script_that_cannot_be_rehearsed_is_reviewed_as_usual_with_the_reason(tract, user, rehearser, call):
     rehearser.why_not = "This machine has no user namespaces."
     channel = answers(tract, "approve")
     assert call("n.append(4)").success
@@ -221,12 +221,12 @@ def test_imports_of_tools_are_assignments_in_the_copy(tract, rehearser):
     assert rehearser.made[0].code == "status = tools.status\nimport json"
 
 
-# --- looking
+# --- read-only scripts without a request
 
 
 @pytest.fixture
 def on(tract, rehearser):
-    """The user lets the model look."""
+    """The user allows the model to look without asking."""
     tract.reviewer.channel = FakeChannel()
     tract.review.grants.begin_rule(looking(), KEEP)
     rehearser.effects |= {"look()": LOOK, "fail()": FAILED}
@@ -237,7 +237,7 @@ def asked(tract):
     return [request.code[0].code for request, _ in tract.reviewer.channel.shown]
 
 
-def test_it_is_off_by_default_and_offered(tract, rehearser, call):
+def test_looking_without_asking_is_off_by_default_and_offered_in_the_request(tract, rehearser, call):
     rehearser.effects["look()"] = LOOK
     channel = answers(tract, "keep")
     call("look()")
@@ -258,7 +258,7 @@ def test_a_look_goes_to_the_model_without_a_request(on, call, code):
 
 
 @pytest.mark.parametrize("effects", [CLEANING, REFUSED, replace(LOOK, ending="limit")])
-def test_all_others_are_asked_about(on, rehearser, call, effects):
+def test_a_script_with_effects_needs_approval(on, rehearser, call, effects):
     rehearser.effects["x"] = effects
     answers(on, "reject")
     assert call("x").denied
@@ -275,7 +275,7 @@ def test_more_output_than_a_turn_may_send_is_asked_about(on, rehearser, call):
     rehearser.effects["big()"] = Effects(outputs=(Output("text", "x" * (MOST_LOOKED - 20)),))
     with changed_context(effects=on.effects.recorder(lambda: "a turn")):
         assert call("big()").success
-    with changed_context(effects=on.effects.recorder(lambda: "a turn")):  # it was resumed
+    with changed_context(effects=on.effects.recorder(lambda: "a turn")):  # a resumed turn
         channel = answers(on, "reject")
         assert call("look()").success  # 14 more characters
         assert call("big()").denied
@@ -318,21 +318,21 @@ def test_no_more_than_looking_in_this_session_is_given(tract, rehearser, call, m
     assert not tract.review.grants.has_rule()
 
 
-def test_it_ends(on, call):
+def test_the_permission_to_look_can_be_ended(on, call):
     assert on.review.grants.end_rules() == 1
     assert on.review.grants.end_rules() == 0
     answers(on, "reject")
     assert call("look()").denied
 
 
-def test_it_ends_with_the_process(on, call, monkeypatch):
+def test_the_permission_to_look_ends_with_the_process(on, call, monkeypatch):
     monkeypatch.setattr("tract_jupyter.review.grants.this_process", lambda: "another")
     answers(on, "reject")
     assert call("look()").denied
 
 
 @pytest.mark.parametrize("limits", ["looking = false", "looking = 0"])
-def test_the_administrator_ends_it(on, call, admin_file, limits):
+def test_the_administrator_can_forbid_looking_without_asking(on, call, admin_file, limits):
     assert call("look()").success
     admin_file.write_text(limits)
     channel = answers(on, "reject", "reject")
@@ -344,6 +344,6 @@ def test_the_administrator_ends_it(on, call, admin_file, limits):
     assert not on.review.grants.has_rule()
 
 
-def test_no_model_switches_it_on(tract):
+def test_a_model_cannot_allow_looking_without_asking(tract):
     with deciding("model", "model:x"), pytest.raises(GrantError, match="only the user"):
         tract.review.grants.begin_rule(looking(), KEEP)

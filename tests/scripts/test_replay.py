@@ -1,4 +1,5 @@
-"""A script that did not complete, run again: what it called is answered, and not made a second time."""
+"""Repeated scripts: if a script did not complete, its finished calls are answered from a log, not
+repeated."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def test_finished_calls_are_answered_and_the_rest_is_made(desk):
     assert desk.rows() == 0
 
 
-def test_of_what_completed_nothing_is_kept(desk):
+def test_a_completed_script_leaves_no_log(desk):
     desk.variables["go_on"] = True
     for _ in range(2):
         assert desk.run(FAILS).replayed_count == 0
@@ -33,7 +34,7 @@ def test_of_what_completed_nothing_is_kept(desk):
     assert desk.rows() == 0
 
 
-def test_another_process_goes_on(opened):
+def test_another_process_continues_the_script(opened):
     opened().run(FAILS)
     second = opened()
     second.variables["go_on"] = True
@@ -50,7 +51,7 @@ def test_the_totals_count_each_call_once(desk):
     assert [event.data["replayed_calls"] for event in desk.tract.events("script")] == [2, 0]
 
 
-def test_it_fails_and_goes_on_as_often_as_it_has_to(desk):
+def test_a_script_can_fail_and_continue_repeatedly(desk):
     code = "for n in range(6):\n    if n >= most: raise ValueError(n)\n    tools.put(n=n)\n'done'"
     for most in (2, 2, 3, 5, 6):
         desk.variables["most"] = most
@@ -62,24 +63,24 @@ def test_it_fails_and_goes_on_as_often_as_it_has_to(desk):
 @pytest.mark.parametrize(
     ("change", "options"), [("", {"anew": True}), (" ", {}), ("", {"notebook_id": "other"})]
 )
-def test_anew_another_script_and_another_notebook_make_all_calls(desk, change, options):
+def test_all_calls_run_again_with_anew_a_changed_script_or_another_notebook(desk, change, options):
     code = "tools.put(n=1)\n1 / 0"
     desk.run(code)
     assert desk.run(code + change, **options).replayed_count == 0
     assert desk.made == ["put 1", "put 1"]
 
 
-def test_the_first_call_that_differs_ends_it(desk):
+def test_the_first_different_call_ends_the_replay(desk):
     code = "tools.put(n=1)\ntools.put(n=second)\ntools.put(n=3)\n1 / 0"
     desk.variables["second"] = 2
     desk.run(code)
     desk.variables["second"] = 20
     assert desk.run(code).replayed_count == 1
     assert desk.made == ["put 1", "put 2", "put 3", "put 20", "put 3"]
-    assert desk.run(code).replayed_count == 3  # of the newest run
+    assert desk.run(code).replayed_count == 3  # from the newest run
 
 
-def test_what_failed_last_is_tried_again_and_what_was_caught_is_not(desk):
+def test_an_uncaught_failed_call_is_repeated_and_a_caught_one_is_not(desk):
     code = (
         "try:\n    tools.put(n=-1)\nexcept ToolExecutionError as error:\n    said = error.reason\n"
         "tools.put(n=1)\ntools.put(n=-2)\n"
@@ -117,13 +118,13 @@ def test_a_call_that_was_refused_is_asked_about_again_and_no_other(desk):
     assert desk.made == ["put 1", "look 3", "put 4"]
     answers("approve")
     desk.run(code)
-    assert desk.made[3:] == ["put 2", "look 3"]  # what it reads afterwards may be another thing by now
+    assert desk.made[3:] == ["put 2", "look 3"]  # a later read may give another result
     desk.variables["go_on"] = True
     assert desk.run(code).value == {"was": 5}
     assert len(desk.made) == 5
 
 
-def test_where_nobody_can_be_asked_only_that_call_is_asked_about_again(opened):
+def test_only_the_undecided_call_is_requested_again_in_the_next_run(opened):
     first = opened()
     ask_about = lambda tool, _: Permission.ASK if tool.name == "put" else Permission.ALLOW  # noqa: E731
     first.tract.executor.permission = ask_about
@@ -137,7 +138,7 @@ def test_where_nobody_can_be_asked_only_that_call_is_asked_about_again(opened):
     assert channel.shown[0][0].title == "Call tool put"
 
 
-def test_a_changed_tool_ends_it(desk):
+def test_a_changed_tool_ends_the_replay(desk):
     desk.run(FAILS)
 
     def put(n: int) -> str:
@@ -151,7 +152,7 @@ def test_a_changed_tool_ends_it(desk):
     assert desk.made == ["look 1", "put 2", "other 2"]
 
 
-def test_a_locked_tool_and_one_that_the_policy_denies_are_refused_all_the_same(desk):
+def test_a_locked_or_denied_tool_is_refused_instead_of_answered(desk):
     desk.run(FAILS)
     desk.tract.executor.lock_tool("look", "not now")
     assert "locked: not now" in desk.run(FAILS).error.message
@@ -159,10 +160,10 @@ def test_a_locked_tool_and_one_that_the_policy_denies_are_refused_all_the_same(d
     desk.tract.executor.permission = lambda tool, _: Permission.DENY
     assert "has no permission to call" in desk.run(FAILS).error.message
     desk.tract.executor.permission = lambda *_: Permission.ALLOW
-    assert desk.run(FAILS).replayed_count == 2  # nothing was lost by that
+    assert desk.run(FAILS).replayed_count == 2  # the log is unchanged
 
 
-def test_a_profile_binds_what_is_answered_too(desk):
+def test_a_profile_also_limits_calls_answered_from_the_log(desk):
     code = "tools.gc(dry_run=True)\n1 / 0"
     desk.run(code)
     desk.tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
@@ -186,7 +187,7 @@ def test_an_answer_is_a_value_of_its_own(desk):
     assert desk.made == ["look 1"]
 
 
-def test_arguments_that_change_later_are_those_of_the_call(desk):
+def test_arguments_are_recorded_as_they_were_at_the_call(desk):
     def store(rows: list[int]) -> int:
         """Write rows, and empty the list."""
         desk.made.append(f"store {rows}")
@@ -215,7 +216,7 @@ def test_keys_keep_their_order(desk):
     [(1, 2), {1: 2}, {1}, b"x", float("nan"), object(), "x" * 300_000],
     ids=["tuple", "number as key", "set", "bytes", "nan", "object", "large"],
 )
-def test_what_cannot_be_kept_is_read_again_and_ends_the_log_where_it_was_written(desk, output):
+def test_an_unstorable_read_is_repeated_and_an_unstorable_write_ends_the_log(desk, output):
     def give(reads: bool) -> object:
         desk.made.append(f"give {reads}")
         return output
@@ -261,7 +262,7 @@ def test_old_runs_go(desk, monkeypatch):
     assert [desk.run(code).replayed_count for code in reversed(codes)] == [2, 2, 0]
 
 
-def test_what_a_batch_undid_is_made_again(desk):
+def test_calls_rolled_back_by_a_batch_are_made_again(desk):
     desk.variables["batch"] = desk.tract.batch
     code = f"tools.put(n=1)\nwith batch():\n    tools.put(n=2)\n    {NO_MORE}"
     desk.run(code)
@@ -277,7 +278,7 @@ def test_a_batch_that_ended_well_is_kept(desk):
     assert desk.run(code).replayed_count == 2
 
 
-def test_what_tools_call_is_a_part_of_their_call(desk):
+def test_a_nested_call_is_answered_as_part_of_its_outer_call(desk):
     def outer() -> str:
         """Write by another tool."""
         return desk.tract.tools.put(n=7)
@@ -290,7 +291,7 @@ def test_what_tools_call_is_a_part_of_their_call(desk):
     assert desk.made == ["put 7"]
 
 
-def test_a_script_of_several_threads_goes_on_where_the_order_is_the_same(desk):
+def test_calls_of_several_threads_are_answered_if_their_order_is_the_same(desk):
     code = (
         "from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as pool:\n"
         f"    found = list(pool.map(lambda _: tools.look(n=1), range(8)))\n{NO_MORE}\nlen(found)"
@@ -305,7 +306,7 @@ def test_a_script_of_several_threads_goes_on_where_the_order_is_the_same(desk):
 @pytest.mark.parametrize(
     ("code", "status"), [("while True: pass", "timed_out"), ("raise KeyboardInterrupt", "interrupted")]
 )
-def test_whatever_ended_it(desk, code, status):
+def test_finished_calls_are_answered_after_every_kind_of_ending(desk, code, status):
     code = f"tools.look(n=1)\n{code}"
     for _ in range(2):
         result = desk.run(code, limits=ScriptLimits(seconds=0.3))

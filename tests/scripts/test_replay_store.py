@@ -1,4 +1,4 @@
-"""What an earlier run left in the store, and who may have touched it; processes that are killed; laws."""
+"""The log of an earlier run in the store: changed by others, of killed processes; laws."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def change(url, statement, **values):
         "UPDATE script_calls SET calls_json = 'no JSON'",
     ],
 )
-def test_what_somebody_changed_is_not_taken_up(desk, own_store, statement):
+def test_a_changed_log_is_not_used(desk, own_store, statement):
     desk.run(FAILS)
     change(own_store, statement)
     result = desk.run(FAILS)
     assert result.replayed_count == 0
     assert "you did not sign" in result.notes[0]
     assert desk.made == ["look 1", "put 2", "look 1", "put 2"]
-    assert desk.run(FAILS).notes[0].startswith("2 calls were answered")  # it was cleared away
+    assert desk.run(FAILS).notes[0].startswith("2 calls were answered")  # the changed log was deleted
 
 
 @pytest.mark.parametrize("column", ["script_hash", "notebook_id", "tract_id"])
-def test_the_log_of_one_script_is_none_of_another(desk, own_store, column):
+def test_a_log_moved_to_another_script_notebook_or_tract_is_not_used(desk, own_store, column):
     desk.run(FAILS)
     other = desk.run("tools.put(n=5)\n1 / 0", notebook_id="other")
     values = {"script_hash": other.script_hash, "notebook_id": "other", "tract_id": "x"}
@@ -57,7 +57,7 @@ def test_the_log_of_one_script_is_none_of_another(desk, own_store, column):
         assert desk.run(code, notebook_id=notebook_id).replayed_count == 0
 
 
-def test_what_another_user_left_is_not_taken_up(opened, data_dir):
+def test_the_log_of_another_user_is_not_used(opened, data_dir):
     opened().run(FAILS)
     (data_dir / "tract_jupyter" / "secret").write_bytes(b"x" * 32)
     second = opened()
@@ -65,16 +65,16 @@ def test_what_another_user_left_is_not_taken_up(opened, data_dir):
     assert len(second.made) == 4
 
 
-def test_without_a_secret_that_can_be_read_a_script_runs_all_the_same(desk, data_dir):
+def test_with_a_damaged_secret_a_script_runs_without_a_log(desk, data_dir):
     desk.run(FAILS)
     (data_dir / "tract_jupyter" / "secret").write_bytes(b"x")
     result = desk.run(FAILS)
     assert (result.error.name, result.replayed_count) == ("ValueError", 0)
     assert all("is damaged" in note for note in result.notes)
-    assert len(result.notes) == 2  # nothing is read, and nothing is kept
+    assert len(result.notes) == 2  # nothing is read or stored
 
 
-def test_what_another_process_still_runs_is_not_taken_up(desk, own_store):
+def test_the_log_of_a_run_in_another_live_process_is_not_used(desk, own_store):
     desk.run(FAILS)
     from tract_jupyter.review import this_process
 
@@ -134,7 +134,7 @@ print(result.value, result.replayed_count)
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="there is no such signal")
 @pytest.mark.parametrize("backend", ["kernel", "sandbox"])
-def test_what_a_killed_process_wrote_is_not_written_again(tmp_path, backend):
+def test_calls_of_a_killed_process_are_not_repeated(tmp_path, backend):
     def run():
         return subprocess.run(
             [sys.executable, "-c", KILLED, backend],

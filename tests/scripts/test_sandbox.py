@@ -1,4 +1,4 @@
-"""Scripts in the sandbox: tools are their only way out."""
+"""Scripts in the sandbox: they reach the outside only through tools."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run(tract):
     return run_in_sandbox
 
 
-def test_it_calls_tools_and_prints(tract, run):
+def test_a_sandbox_script_calls_tools_and_prints(tract, run):
     result = run("found = tools.status()\nprint('on', found['branch'])\nlen(found)")
     assert (result.status, result.stdout, result.backend) == ("completed", "on main\n", "sandbox")
     assert result.value == len(tract.executor.execute("status", {}).output)
@@ -55,14 +55,14 @@ def test_a_tool_gets_only_plain_data(tract, run, value, call):
     assert got == [{"a": [1, [None, 2.5], "x"]}]
 
 
-def test_variables_stay_until_they_are_forgotten(run):
+def test_variables_are_kept_until_a_fresh_run(run):
     assert run("rows = [1, 2]\ndef double(x):\n    return 2 * x").succeeded
     assert run("[double(x) for x in rows]").value == [2, 4]
     assert run("rows", notebook_id="other").error.name == "TypeCheckError"
     assert run("rows", fresh=True).error.name == "TypeCheckError"
 
 
-def test_a_script_that_fails_leaves_the_variables_as_they_were(run):
+def test_a_failing_script_does_not_change_the_variables(run):
     run("n = 1")
     assert run("n = 2\n1 / 0").error.name == "ZeroDivisionError"
     assert run("n").value == 1
@@ -76,7 +76,7 @@ def test_errors_of_tools_can_be_caught(tract, run):
     assert run(code).stdout.startswith("denied: commit: ")
 
 
-def test_what_is_wrong_with_a_call_is_told_before_anything_runs(run, search):
+def test_errors_in_calls_are_reported_before_anything_runs(run, search):
     result = run("print('begins')\ntools.web_serch(query='x')\nundefined\nimport numpy")
     assert (result.error.name, result.stdout) == ("TypeCheckError", "")
     assert result.error.message.startswith(
@@ -99,7 +99,7 @@ def test_what_is_wrong_with_a_call_is_told_before_anything_runs(run, search):
         ("def f(): return f()\nf()", "RecursionError", "recursion"),
     ],
 )
-def test_what_it_lacks_is_explained(run, code, name, hint):
+def test_the_error_for_a_missing_feature_has_a_hint(run, code, name, hint):
     error = run(code).error
     assert error.name == name
     assert hint in error.message

@@ -1,4 +1,4 @@
-"""The tools by which a model runs scripts: no way around the gate."""
+"""The tools for running scripts: they do not bypass the gate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def call(tract):
     return execute
 
 
-def test_what_a_model_wrote_runs_in_the_sandbox_without_a_question(tract, call):
+def test_a_models_sandbox_script_runs_without_a_request(tract, call):
     tract.reviewer.channel = FakeChannel()
     result = call("notebook_execute", code="print(tools.status()['branch'])\n1 + 1")
     assert result.success
@@ -33,7 +33,7 @@ def test_what_a_model_wrote_runs_in_the_sandbox_without_a_question(tract, call):
     assert tract.events("script")[0].data["author"] == AGENT
 
 
-def test_its_calls_are_asked_about(tract, call):
+def test_writing_calls_of_a_sandbox_script_need_approval(tract, call):
     tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="no"))
     result = call("notebook_execute", code=f"tools.commit(content={NOTE})")
     assert "commit: no" in result.output["output"]
@@ -51,7 +51,7 @@ def test_in_the_kernel_the_code_is_approved_first(tract, call):
     assert "The model wrote this code" in request.why
 
 
-def test_the_reviewer_is_told_what_goes_past_the_tools_and_what_decides_for_itself(tract, call):
+def test_findings_show_code_that_bypasses_tools_or_changes_decisions(tract, call):
     def read_file(path: str) -> str:
         """Read a file."""
         return path
@@ -83,7 +83,7 @@ def test_a_rejected_script_does_not_run(tract, call, tmp_path):
     assert not (tmp_path / "x").exists()
 
 
-def test_nobody_to_ask_means_no(tract, call):
+def test_a_kernel_script_without_a_channel_is_refused(tract, call):
     result = call("notebook_execute", code="1", backend="kernel")
     assert not result.success
     assert "no user is available" in result.error
@@ -94,21 +94,22 @@ OTHER_NAMES = """notebook_execute:stream Notebook_Execute tools.notebook_execute
 
 
 @pytest.mark.parametrize("name", [*OTHER_NAMES.split(), " notebook_execute", ""])
-def test_no_other_name_leads_to_it(call, name):
+def test_notebook_execute_has_no_other_names(call, name):
     result = call(name, code="1", backend="kernel")
     assert not result.success
     assert "no tool" in result.error
 
 
 def test_every_tool_asks_reads_or_says_why_not(tract):
-    """Whoever is no person is asked about every tool, but for those that only read and those that ask themselves."""
+    """Every tool needs approval for other actors than the user, except read-only tools and tools
+    with their own request."""
     free = {
         name
         for name, tool in tract.executor.tools().items()
         if tract.executor.permission(tool, AGENT) is Permission.ALLOW
     }
     reading = {name for name, tool in tract.executor.tools().items() if tool.traits.read_only}
-    # an agent's own calls are asked about, each
+    # the calls of a called agent are reviewed one by one
     itself = {"notebook_execute", "notebook_create", "notebook_reset", "propose_operation", "agent_call"}
     assert free - reading == itself
 
@@ -120,7 +121,7 @@ def test_no_script_runs_a_script(tract, call, backend):
     assert "cannot run another script" in result.output["output"]
 
 
-def test_a_denied_tool_stays_denied_within_a_script(tract, call):
+def test_a_denied_tool_is_also_denied_within_a_script(tract, call):
     usual = tract.executor.permission
     tract.executor.permission = lambda tool, actor: (
         Permission.DENY if tool.name == "status" and actor != "user" else usual(tool, actor)
@@ -145,13 +146,13 @@ def test_notebooks(tract, call, backend):
     )
 
 
-def test_what_is_no_script_is_an_error_that_says_so(call):
+def test_an_invalid_script_call_has_a_clear_error(call):
     assert "line 1" in call("notebook_execute", code="x = (").error
     assert "invalid id" in call("notebook_execute", code="1", notebook_id="a b").error
     assert "backend" in call("notebook_execute", code="1", backend="moon").error
 
 
-def test_in_the_kernel_a_model_reaches_the_variables_of_the_person_by_name(tract, call):
+def test_a_models_kernel_script_can_use_the_users_variables_by_notebook_id(tract, call):
     channel = tract.reviewer.channel = FakeChannel(*[lambda ticket: click(ticket, "approve")] * 2)
     own = tract.scripts.notebooks.user_namespace = {"rows": [1, 2]}
     result = call("notebook_execute", code="n = len(rows)\nn", backend="kernel", notebook_id="user")
@@ -170,7 +171,7 @@ def test_in_the_kernel_a_model_reaches_the_variables_of_the_person_by_name(tract
         ("drop(x)", "a", set()),
     ],
 )
-def test_the_review_of_kernel_code_knows_what_ran_there_before(tract, call, code, notebook, found):
+def test_the_review_of_kernel_code_considers_earlier_code_of_the_notebook(tract, call, code, notebook, found):
     channel = tract.reviewer.channel = FakeChannel(*[lambda ticket: click(ticket, "approve")] * 2)
     notebooks = tract.scripts.notebooks
     notebooks.user_namespace = {}
@@ -182,7 +183,7 @@ def test_the_review_of_kernel_code_knows_what_ran_there_before(tract, call, code
     assert {each.code for each in request.code[0].findings if each.level >= "high"} == found
 
 
-def test_the_variables_of_the_person_are_in_no_sandbox_and_no_list(tract, call):
+def test_the_users_variables_are_not_in_the_sandbox_or_the_list_of_notebooks(tract, call):
     tract.scripts.notebooks.user_namespace = {"rows": [1, 2]}
     assert "cannot access" in call("notebook_execute", code="rows", notebook_id="user").error
     assert "no script notebook" in call("notebook_variables", notebook_id="user", backend="kernel").error
@@ -190,14 +191,14 @@ def test_the_variables_of_the_person_are_in_no_sandbox_and_no_list(tract, call):
         assert "of the user" in call("notebook_create", notebook_id="user", backend=backend).error
 
 
-def test_where_no_person_has_a_notebook_there_is_none_to_name(call):
+def test_without_a_users_notebook_its_id_is_an_error(call):
     assert (
         "does not exist here"
         in call("notebook_execute", code="1", backend="kernel", notebook_id="user").error
     )
 
 
-def test_a_person_may_change_the_code_first_and_the_model_is_told(tract, call):
+def test_the_user_may_edit_the_code_before_approval_and_the_model_sees_the_change(tract, call):
     channel = tract.reviewer.channel = FakeChannel(
         lambda ticket: click(ticket, "approve", edits={"code": "'mine'"})
     )

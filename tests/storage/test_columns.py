@@ -1,4 +1,4 @@
-"""A value that a column cannot hold is told as damage, wherever it is read: no code takes it for another."""
+"""A value that a column cannot hold is reported as damage by all code that reads it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tract_jupyter.storage import metadata
 
 
 class Model:
-    """Answers, or fails."""
+    """A client that replies or fails."""
 
     def __init__(self, text="yes"):
         self.text = text
@@ -74,7 +74,7 @@ def fill(path, spec, monkeypatch):
 
 
 def readings(session, tract):
-    """What a person does with a store."""
+    """Return the reading calls of a user on a store."""
     yield tract.status
     yield lambda: tract.log(None)
     yield tract.compile
@@ -103,7 +103,7 @@ VALUES = (b"\xff", None, 7, "{", "[1]")
 
 
 def put(path, table, column, value):
-    """Put a value into the newest row of a table, as a flipped bit of a page does: SQLite is not asked."""
+    """Set a value in the newest row of a table without SQLite's checks, like a flipped bit in a page."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA foreign_keys = OFF")
         connection.execute("PRAGMA writable_schema = ON")
@@ -120,7 +120,7 @@ def put(path, table, column, value):
 
 
 def bare(path, tract_id):
-    """The errors of reading a damaged store that are none of ours."""
+    """Yield the errors of reading a damaged store that are not a TractError."""
     try:
         with Session.open(path) as session:
             tract = session.get_tract(tract_id)
@@ -129,14 +129,14 @@ def bare(path, tract_id):
                     read()
                 except TractError:
                     pass
-                except Exception as error:  # that is what is looked for
+                except Exception as error:  # the test looks for these errors
                     yield repr(error)
     except TractError:
         pass
 
 
 @pytest.mark.slow
-def test_whatever_a_damaged_value_is_no_error_is_bare(tmp_path, spec, monkeypatch):
+def test_every_damaged_value_gives_a_tract_error(tmp_path, spec, monkeypatch):
     whole, path = tmp_path / "whole.db", tmp_path / "damaged.db"
     tract_id = fill(whole, spec, monkeypatch)
     with closing(sqlite3.connect(whole)) as connection:
@@ -147,7 +147,7 @@ def test_whatever_a_damaged_value_is_no_error_is_bare(tmp_path, spec, monkeypatc
     for number, column in enumerate(columns):
         shutil.copy(whole, path)
         value = VALUES[number % len(VALUES)]
-        with suppress(sqlite3.IntegrityError):  # SQLite itself would not have it so
+        with suppress(sqlite3.IntegrityError):  # SQLite itself refuses the value
             put(path, column.table.name, column.name, value)
             found += [f"{column} = {value!r}: {error}" for error in bare(path, tract_id)]
     assert found == []
@@ -168,7 +168,7 @@ def test_whatever_a_damaged_value_is_no_error_is_bare(tmp_path, spec, monkeypatc
         ("reflog.message", b"x", Tract.reflog),
     ],
 )
-def test_it_says_what_is_damaged_and_what_to_do(tmp_path, column, value, read, spec):
+def test_an_error_about_damage_names_the_damage_and_the_remedy(tmp_path, column, value, read, spec):
     path = tmp_path / "store.db"
     with Tract.open(path) as tract:
         tract.register_operation(spec())

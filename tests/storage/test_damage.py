@@ -1,4 +1,4 @@
-"""A damaged store is recognised: it gives an error that says so, never another history."""
+"""A damaged store is recognised: it raises an error and never returns a different history."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_page_of_garbage_in_the_middle(store):
         store.write_bytes(damaged)
         try:
             with Tract.open(store) as tract:
-                assert everything(tract) == whole  # the page did not matter
+                assert everything(tract) == whole  # the page was not in use
                 outcomes.add("unused")
         except StoreCorruptError:
             outcomes.add("recognised")
@@ -62,7 +62,7 @@ def test_flipped_bytes_in_content_are_recognised(store):
         except StoreCorruptError as error:
             assert "is damaged in the store" in str(error)
         else:
-            assert damaged  # the first place of the text was the log's, not the content
+            assert damaged  # the first match was in the log, not in the content
 
 
 def sql(store, statement, *values):
@@ -107,7 +107,7 @@ def test_a_damaged_commit_is_recognised(store, column):
         tract.log(None)
 
 
-def test_text_that_is_no_unicode_is_recognised(store):
+def test_text_that_is_not_unicode_is_recognised(store):
     sql(store, "UPDATE commits SET message = CAST(x'ff41' AS TEXT) WHERE generation = 5")
     with Tract.open(store) as tract, pytest.raises(StoreCorruptError, match="damaged"):
         tract.log(None)
@@ -120,7 +120,7 @@ EXCHANGED = (
 
 
 @pytest.mark.parametrize("column", EXCHANGED)
-def test_values_that_two_commits_exchanged_are_told(store, column):
+def test_values_exchanged_between_two_commits_are_recognised(store, column):
     with Tract.open(store) as tract:
         newest = tract.log(None)[0]
         tract.user(
@@ -151,7 +151,7 @@ def test_values_that_two_commits_exchanged_are_told(store, column):
         pass
 
 
-def test_contents_that_were_exchanged_are_told(store):
+def test_exchanged_contents_are_recognised(store):
     with closing(sqlite3.connect(store)) as connection:
         (one, a), (other, b) = connection.execute(
             "SELECT content_hash, payload FROM blobs LIMIT 2"
@@ -178,10 +178,10 @@ def test_a_missing_table_is_an_error_of_ours(store):
         tract.log()
 
 
-# --- pages, and what others have put into the file
+# --- pages and foreign objects
 
 
-def test_stores_that_are_damaged_at_random_are_told_or_undamaged(tmp_path, monkeypatch):
+def test_random_damage_to_a_store_is_recognised_or_harmless(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     content = damage.make(tmp_path / "whole.db")
     seen = [damage.survives(tmp_path / "whole.db", content, seed) for seed in range(1_000, 1_030)]
@@ -189,7 +189,7 @@ def test_stores_that_are_damaged_at_random_are_told_or_undamaged(tmp_path, monke
     assert {"opening", "verify"} <= {one.how for one in seen}
 
 
-def test_the_table_counts_damage_that_nobody_notices(tmp_path, monkeypatch, capsys):
+def test_the_gauge_table_counts_unnoticed_damage(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(damage, "_DAMAGES", [lambda *_: None])
     assert [row.value for row in damage.rows(2)] == [0, 0, 2, 0]
@@ -207,10 +207,10 @@ def test_an_index_that_does_not_fit_its_table_is_found(store):
     with Tract.open(store) as tract:
         problems = [found.problem for found in tract.verify()]
     assert "index ix_events_tract is missing" in problems
-    assert any(problem.startswith("SQLite's own check: ") for problem in problems)  # pages that nobody uses
+    assert any(problem.startswith("SQLite's own check: ") for problem in problems)  # unused pages
 
 
-def test_what_cannot_be_verified_for_damage_is_told_too(store):
+def test_verify_also_reports_tables_that_it_cannot_read(store):
     sql(store, "DROP TABLE run_events")
     with Tract.open(store) as tract:
         *missing, unread = (found.problem for found in tract.verify())
@@ -243,7 +243,7 @@ def test_a_store_with_a_trigger_is_not_opened(store, capsys):
         ("CREATE VIRTUAL TABLE theirs USING fts5(x)", "table theirs"),
     ],
 )
-def test_what_others_have_put_into_a_store_is_told(store, statement, told, capsys):
+def test_verify_reports_foreign_objects_in_the_store(store, statement, told, capsys):
     if "kind" in statement:
         sql(store, "DELETE FROM events")
         with closing(sqlite3.connect(store)) as connection:

@@ -1,4 +1,4 @@
-"""Disks that are full or break, files that are cut short: a clear error or a recovery, and never another history."""
+"""Full or broken disks and truncated files give a clear error or a recovery, never a different history."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def assert_sound(path, expected):
 
 
 def limit_pages(tract, count):
-    """Make the disk as large as the store now is, or as large as SQLite allows."""
+    """Limit the disk to the current size of the store, or to the maximum of SQLite."""
     with tract._repository.database.read() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar()
         connection.exec_driver_sql(f"PRAGMA max_page_count = {count or pages}")
@@ -91,7 +91,7 @@ with Tract.open(sys.argv[1]) as tract:
 
 
 @pytest.mark.parametrize("limit", [40_000, 100_000, 151_000])
-def test_writing_that_fails_anywhere_loses_nothing_that_was_told_to_be_there(store, limit):
+def test_a_failed_write_loses_no_acknowledged_commit(store, limit):
     command = [sys.executable, "-B", "-c", FILL, str(store), str(limit)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "nothing was written" in ended.stderr
@@ -114,7 +114,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.fixture
 def killed(store):
-    """A store with 30 commits, most of them in the WAL that a killed process left."""
+    """A store with 30 commits. Most of them are in the WAL of a killed process."""
     subprocess.run([sys.executable, "-c", KILLED, str(store)], check=False)
     assert wal(store).stat().st_size > 50_000
     return store
@@ -127,7 +127,7 @@ def wal(store):
 ALL = [f"message {number}" for number in range(30)]
 
 
-def test_what_a_killed_process_wrote_is_there(killed):
+def test_commits_of_a_killed_process_are_kept(killed):
     assert_sound(killed, ALL)
 
 
@@ -174,10 +174,10 @@ def test_a_file_that_was_cut_off_is_recognised(store, keep):
         tract.compile()
 
 
-# --- gone under one's feet
+# --- truncated while open
 
 
-def test_a_store_whose_file_cannot_be_read_any_more_is_told(store):
+def test_reading_a_truncated_open_store_raises_a_store_error(store):
     with Tract.open(store) as tract:
         with store.open("r+b") as file:
             file.truncate(4096)

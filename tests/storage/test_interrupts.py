@@ -1,4 +1,4 @@
-"""An interrupt at any moment: it is raised as itself, nothing is half done, and nobody is kept waiting."""
+"""An interrupt at any moment is raised unchanged, leaves nothing half done and does not delay the user."""
 # ruff: noqa: PT012 # where an interrupt is raised is what is tested
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals are sent")
 
 @pytest.fixture(autouse=True)
 def ctrl_c():
-    """Interrupts are handled as Python does by itself, and still are afterwards."""
+    """Use the default signal handler of Python, and check that it is still set after the test."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -47,8 +47,8 @@ def interrupt():
     signal.raise_signal(signal.SIGINT)
 
 
-def test_what_follows_a_rollback_is_done_also_where_that_is_cut(monkeypatch):
-    """Whoever took note of what is undone now forgets it."""
+def test_rollback_callbacks_run_even_if_the_rollback_is_interrupted(monkeypatch):
+    """The callbacks remove notes about the undone changes."""
     database, forgotten = Database(":memory:"), []
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt), database.write():
         database.if_rolled_back(lambda: forgotten.append("it"))
@@ -61,7 +61,7 @@ def test_what_follows_a_rollback_is_done_also_where_that_is_cut(monkeypatch):
 # --- blocks
 
 
-def test_it_waits_for_the_end_of_the_block():
+def test_an_interrupt_waits_for_the_end_of_the_block():
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted():
         interrupt()
@@ -69,7 +69,7 @@ def test_it_waits_for_the_end_of_the_block():
     assert done == ["all"]
 
 
-def test_it_waits_for_the_end_of_the_outermost_block():
+def test_an_interrupt_waits_for_the_end_of_the_outermost_block():
     done = []
 
     def inner():
@@ -82,7 +82,7 @@ def test_it_waits_for_the_end_of_the_outermost_block():
     assert done == ["after the inner one"]
 
 
-def test_it_takes_the_place_of_the_error_that_ends_the_block():
+def test_an_interrupt_replaces_the_error_that_ends_the_block():
     def fail():
         interrupt()
         raise ZeroDivisionError
@@ -92,7 +92,7 @@ def test_it_takes_the_place_of_the_error_that_ends_the_block():
     assert isinstance(caught.value.__context__, ZeroDivisionError)
 
 
-def test_what_may_take_long_is_stopped_at_once():
+def test_an_interruptible_call_stops_at_once():
     done = []
     with pytest.raises(KeyboardInterrupt), uninterrupted():
         interruptible(interrupt)
@@ -100,7 +100,7 @@ def test_what_may_take_long_is_stopped_at_once():
     assert done == []
 
 
-def test_what_waits_is_raised_before_something_long_begins():
+def test_a_waiting_interrupt_is_raised_before_an_interruptible_call():
     done = []
 
     def both():
@@ -112,7 +112,7 @@ def test_what_waits_is_raised_before_something_long_begins():
     assert done == []
 
 
-def test_a_block_within_what_may_take_long_is_whole():
+def test_a_block_inside_an_interruptible_call_is_completed():
     done = []
 
     @uninterrupted()
@@ -126,7 +126,7 @@ def test_a_block_within_what_may_take_long_is_whole():
     assert done == ["inner"]
 
 
-def test_whoever_does_not_want_to_wait_interrupts_again(monkeypatch):
+def test_a_second_interrupt_does_not_wait(monkeypatch):
     done = []
 
     def twice():
@@ -161,14 +161,14 @@ def test_another_handler_is_asked_as_before():
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, signal.SIG_DFL])
-def test_who_does_without_a_handler_still_does(handler):
+def test_an_ignored_or_default_signal_handler_is_not_replaced(handler):
     signal.signal(signal.SIGINT, handler)
     with uninterrupted():
         assert signal.getsignal(signal.SIGINT) is handler
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def test_the_block_of_a_context_manager_can_be_stopped_and_its_ends_cannot():
+def test_a_context_manager_is_interruptible_only_between_enter_and_exit():
     done = []
 
     @protected_context
@@ -222,7 +222,7 @@ def protected(request):
     return request.param
 
 
-def test_a_thread_that_is_told_to_end_comes_to_the_end_of_its_block(protected):
+def test_a_thread_that_must_stop_completes_its_block(protected):
     class Stop(BaseException):
         pass
 
@@ -247,7 +247,7 @@ def test_a_thread_that_is_told_to_end_comes_to_the_end_of_its_block(protected):
     assert done == ["the block"]
 
 
-def test_an_interrupt_is_raised_at_the_end_of_a_block_inside_an_open_decision(protected):
+def test_an_interrupt_inside_an_open_decision_is_raised_after_the_block(protected):
     done = []
     with pytest.raises(KeyboardInterrupt), deciding("test"):
         protected(interrupt)
@@ -260,7 +260,7 @@ def called():
 
 
 def traced():
-    """Whether code can be traced: CPython may be left in a state where that never ends, so in a process of its own."""
+    """Return true if code can be traced. Run in a subprocess: in a broken CPython, tracing never ends."""
     sys.settrace(lambda *_: None)
     try:
         return called()
@@ -296,7 +296,7 @@ print("ended")
 
 
 @pytest.mark.slow
-def test_what_is_taken_back_leaves_code_that_can_be_traced():
+def test_code_can_be_traced_after_a_cancelled_thread_exception():
     done = subprocess.run(
         [sys.executable, "-c", TAKEN_BACK],
         capture_output=True,
@@ -311,7 +311,7 @@ def test_what_is_taken_back_leaves_code_that_can_be_traced():
 
 
 class AtLine:
-    """Interrupts the main thread as the n-th line of this package, or of its modules with these names, begins."""
+    """Interrupt the main thread at the start of the n-th line of this package, or of the named modules."""
 
     def __init__(self, number, *modules):
         self.left = number
@@ -328,9 +328,9 @@ class AtLine:
         return self
 
     def runs(self, function):
-        """Whether it came to its end before that line."""
+        """Run a function. Return true if it ended before that line."""
         before = sys.gettrace()
-        gc.disable()  # what it would end meanwhile is another test's
+        gc.disable()  # garbage collection could close objects of other tests
         sys.settrace(self)
         try:
             function()
@@ -407,7 +407,7 @@ def test_a_commit_that_is_interrupted_at_any_line_is_made_or_not(tmp_path, job, 
 
 
 @pytest.mark.slow
-def test_a_decision_that_is_interrupted_at_any_line_is_made_or_can_be(tmp_path, spec):
+def test_a_decision_interrupted_at_any_line_is_complete_or_can_be_repeated(tmp_path, spec):
     path, ran = tmp_path / "store.db", []
     with Tract.open(path) as tract:
         tract.register_operation(spec())
@@ -436,7 +436,7 @@ def test_a_decision_that_is_interrupted_at_any_line_is_made_or_can_be(tmp_path, 
 
 
 @pytest.mark.slow
-def test_a_context_that_is_interrupted_as_it_is_compiled_shows_nothing_twice():
+def test_an_interrupted_compile_does_not_duplicate_messages():
     with Tract.open() as tract:
         for number in range(10):
             tract.user(f"text {number}")
@@ -450,7 +450,7 @@ def test_a_context_that_is_interrupted_as_it_is_compiled_shows_nothing_twice():
 
 
 class Interrupted(ScriptedClient):
-    """A model that the user interrupts if the question says so."""
+    """A model that the user interrupts if the message asks for it."""
 
     def chat(self, messages, **options):
         if "interrupt" in str(messages[-1]["content"]):
@@ -460,7 +460,7 @@ class Interrupted(ScriptedClient):
 
 @pytest.mark.slow
 def test_a_turn_that_is_interrupted_at_any_line_stops_no_later_turn(tmp_path):
-    """Neither by itself, nor after an interrupt of another turn."""
+    """This holds for one interrupt, and for a second interrupt in another turn."""
     with Tract.open(tmp_path / "store.db") as tract:
         tract.configure_llm(Interrupted(*["Yes."] * 1_000))
         tract.chat("warm")
@@ -494,7 +494,7 @@ def test_a_connection_in_doubt_is_not_used_again(tmp_path):
             connection.exec_driver_sql("SELECT * FROM of_this_connection")
 
 
-def test_what_is_in_memory_stays_there():
+def test_an_interrupt_does_not_delete_a_store_in_memory():
     def cut(statement):
         with database.write() as connection:
             connection.exec_driver_sql(statement)
@@ -509,7 +509,7 @@ def test_what_is_in_memory_stays_there():
             assert connection.exec_driver_sql("SELECT * FROM notes").all() == []
 
 
-def test_a_wait_for_a_lock_ends_as_an_interrupt_and_as_nothing_else(tmp_path):
+def test_an_interrupt_during_a_lock_wait_is_raised_as_keyboard_interrupt(tmp_path):
     with closing(Database(tmp_path / "x.db", lock_timeout=0.2)) as database:
         holder = sqlite3.connect(tmp_path / "x.db")
         holder.execute("BEGIN IMMEDIATE")

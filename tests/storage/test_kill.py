@@ -1,4 +1,4 @@
-"""A process that is killed while it writes loses nothing that it acknowledged, and damages nothing."""
+"""A process killed during a write loses no acknowledged commit and damages nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROUNDS = 50
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="children are forked"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # forking with threads of the test runner about
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # the test runner has threads during a fork
 ]
 
 
@@ -28,7 +28,7 @@ def test_killed_at_random_moments(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_table_counts_what_is_lost(tmp_path, monkeypatch, capsys):
+def test_the_gauge_table_counts_lost_commits(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(kill, "_LONGEST", 0)
     really_kill = kill._kill

@@ -1,4 +1,4 @@
-"""A store that lost something since its last write: one warning with the remedy, and it opens."""
+"""A store that lost data since its last write opens with one warning and the remedy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ os._exit(9)
 
 
 def killed_after(path, writes):
-    """Have another process write, and end without closing anything."""
+    """Write in another process that ends without closing anything."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(path), str(writes)], cwd=Path(__file__).parents[2], check=False
     )
@@ -47,7 +47,7 @@ def opened(path):
 
 
 def told(path, problem):
-    """Open a store that lost something; return the number of its commits."""
+    """Open a store that lost data, check the warning, and return the number of its commits."""
     with pytest.warns(StoreLossWarning, match=problem) as caught:
         tract = Tract.open(path)
     with tract:
@@ -55,7 +55,7 @@ def told(path, problem):
         found = len(tract.log(limit=1_000))
     assert damage.problem == str(caught[0].message)
     assert "Restore a backup" in damage.problem
-    assert opened(path) == found  # once
+    assert opened(path) == found  # the warning appears only once
     return found
 
 
@@ -92,7 +92,7 @@ def test_a_file_of_0_bytes(path):
     assert told(path, "was there and had 0 bytes") == 0
 
 
-def test_a_new_store_whose_wal_was_deleted(tmp_path):
+def test_a_new_store_with_a_deleted_wal_warns_about_lost_commits(tmp_path):
     path = tmp_path / "new.db"
     killed_after(path, 30)
     beside(path, "-wal").unlink()
@@ -100,7 +100,7 @@ def test_a_new_store_whose_wal_was_deleted(tmp_path):
     assert told(path, "held a store with up to 30 commits, and its content is gone") == 0
 
 
-def test_an_older_store_whose_wal_was_deleted(path):
+def test_an_older_store_with_a_deleted_wal_warns_about_lost_commits(path):
     killed_after(path, 7)
     beside(path, "-wal").unlink()
     beside(path, "-shm").unlink(missing_ok=True)
@@ -114,7 +114,7 @@ def test_a_store_that_was_killed_with_its_wal_in_place_lost_nothing(path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_an_older_copy_in_the_place_of_a_store_in_use(path):
+def test_an_older_copy_of_a_used_store_warns_about_lost_commits(path):
     backup = path.with_name("backup.db")
     shutil.copy(path, backup)
     killed_after(path, 3)
@@ -136,7 +136,7 @@ def test_another_store_in_its_place_is_that_store(path, tmp_path):
     assert opened(path) == 1
 
 
-def test_commits_that_gc_removed_are_no_loss(path):
+def test_commits_removed_by_gc_are_not_reported_as_lost(path):
     with Tract.open(path) as tract:
         tract.branch("aside")
         tract.switch("aside")
@@ -163,12 +163,12 @@ def test_two_users_of_a_store(path):
 
 
 @pytest.mark.parametrize("mark", [b"", b"nonsense", b"\xff" * 75, b"0" * 32 + b" 5 5\n"])
-def test_a_mark_that_cannot_be_read_is_no_mark(path, mark):
+def test_an_unreadable_mark_is_ignored(path, mark):
     beside(path, "-mark").write_bytes(mark)
     assert opened(path) == 5
 
 
-def test_a_mark_in_whose_place_is_a_folder(path):
+def test_a_folder_at_the_path_of_the_mark_is_ignored(path):
     beside(path, "-mark").mkdir()
     with Tract.open(path) as tract:
         tract.user("written all the same")

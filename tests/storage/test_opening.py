@@ -1,4 +1,4 @@
-"""Which files and addresses can be opened, and what is told about the others."""
+"""Files and addresses that can be opened, and the errors for the others."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def texts(tract):
 
 
 def assert_refused(path, error, match, **options):
-    """Opening fails so, and neither the file nor its folder is changed."""
+    """Check that opening raises this error and changes neither the file nor its folder."""
     before, beside = path.read_bytes(), sorted(path.parent.iterdir())
     with pytest.raises(error, match=match) as caught:
         Tract.open(path, **options)
@@ -107,7 +107,7 @@ def assert_refused(path, error, match, **options):
     assert sorted(path.parent.iterdir()) == beside
 
 
-# --- what can be opened
+# --- valid files and addresses
 
 
 def test_the_folder_is_made(tmp_path):
@@ -165,13 +165,13 @@ def test_a_memory_url_is_one_store_for_all_threads(url):
 @pytest.mark.parametrize(
     "name", ["with space.db", "per%cent.db", "que?ry.db", "#hash.db", "é中.db", "file:x.db"]
 )
-def test_any_file_name_is_taken_as_it_is(tmp_path, name):
+def test_any_file_name_is_used_unchanged(tmp_path, name):
     with Tract.open(tmp_path / name) as tract:
         tract.user("x")
     assert (tmp_path / name).is_file()
 
 
-# --- what cannot
+# --- invalid files and addresses
 
 
 @pytest.mark.parametrize(
@@ -189,18 +189,18 @@ def test_garbage_is_refused(tmp_path, data):
     assert_refused(path, StoreCorruptError, "not a valid SQLite database")
 
 
-def test_a_file_that_is_no_database_is_not_kept_open(tmp_path):
+def test_a_file_that_is_not_a_database_is_not_kept_open(tmp_path):
     path = tmp_path / "x.db"
     path.write_bytes(b"x" * 5_000)
     with pytest.raises(StoreCorruptError) as caught:
         Tract.open(path)
-    assert caught.tb is not None  # it holds all objects of the attempt
+    assert caught.tb is not None  # the traceback holds all objects of the attempt
     if Path("/proc/self/fd").is_dir():
         links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
         assert path not in links
 
 
-def test_somebody_elses_database_is_refused(tmp_path):
+def test_a_database_of_another_program_is_refused(tmp_path):
     path = tmp_path / "other.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE customers (name TEXT)")
@@ -305,8 +305,8 @@ def test_a_file_locked_for_all_is_refused(tmp_path):
             Tract.open(path, lock_timeout=0.01)
 
 
-def test_a_new_file_that_another_is_about_to_write_is_refused_in_our_words(tmp_path):
-    # reading is possible here, so that making it a store is what fails
+def test_a_new_file_locked_by_another_writer_raises_store_locked_error(tmp_path):
+    # reading is possible here, so only the creation of the store fails
     path = tmp_path / "new.db"
     with closing(sqlite3.connect(path)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -358,7 +358,7 @@ with Tract.open(sys.argv[1]) as tract:
 
 @pytest.fixture
 def public_store(store):
-    """The store in a folder that every user can enter; pytest's own are for their owner."""
+    """The store in a folder that every user can enter. The folders of pytest are private."""
     with tempfile.TemporaryDirectory(prefix="tract-read-only-") as folder:
         Path(folder).chmod(0o777)
         yield Path(shutil.copy(store, folder))
@@ -419,7 +419,7 @@ def test_a_failed_opening_leaves_no_connection(store):
     assert [path.name for path in store.parent.iterdir() if path.is_file()] == ["store.db"]
 
 
-def test_what_cannot_be_opened_is_told_by_what_is_wrong(tmp_path):
+def test_an_error_on_opening_names_the_reason(tmp_path):
     nowhere = tmp_path / "link.db"
     nowhere.symlink_to(tmp_path / "missing" / "store.db")
     with pytest.raises(StoreError, match="although its folder exists"):

@@ -1,4 +1,4 @@
-"""PostgreSQL keeps the promises that SQLite makes: the same transactions, the same errors, the same words."""
+"""PostgreSQL behaves like SQLite: the same transactions, errors and messages."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def driver_url(url):
 
 
 def connected(url):
-    import psycopg  # without it the fixture of the server has skipped the test, or failed it
+    import psycopg  # if psycopg is missing, the server fixture has skipped or failed the test
 
     return psycopg.connect(driver_url(url), autocommit=True)
 
@@ -83,7 +83,7 @@ def test_two_stores_in_two_schemas(url):
     for store in stores:
         with store.write() as connection:
             connection.exec_driver_sql("CREATE TABLE notes (id serial PRIMARY KEY, text text UNIQUE)")
-    with stores[0].write() as connection, stores[1].write():  # neither waits for the other
+    with stores[0].write() as connection, stores[1].write():  # the two stores do not wait for each other
         note(connection, "of one")
     assert [notes(store) for store in stores] == [["of one"], []]
     for store in stores:
@@ -104,7 +104,7 @@ def test_tracts_of_two_schemas_share_nothing(url):
         assert [[m.content for m in tract.compile().messages] for tract in (one, two)] == [["of one"], []]
 
 
-def test_somebody_elses_database_is_refused(url):
+def test_a_postgres_database_of_another_program_is_refused(url):
     with connected(url) as connection:
         connection.execute("CREATE TABLE customers (name text)")
     with pytest.raises(
@@ -126,7 +126,7 @@ CREATE TRIGGER spy AFTER INSERT ON {table} EXECUTE FUNCTION spy();
         ("CREATE RULE spy AS ON INSERT TO {table} DO ALSO DELETE FROM events", "rule spy on commits"),
     ],
 )
-def test_a_store_with_something_that_runs_by_itself_is_not_opened(url, statement, told):
+def test_a_store_with_a_trigger_or_rule_is_not_opened(url, statement, told):
     with Tract.open(url=url) as tract:
         with connected(url) as connection:
             connection.execute(statement.format(table="commits"))
@@ -142,7 +142,7 @@ def test_a_store_with_something_that_runs_by_itself_is_not_opened(url, statement
 @pytest.mark.parametrize(
     "statement", [SPY, "CREATE RULE spy AS ON INSERT TO {table} DO ALSO DELETE FROM theirs"]
 )
-def test_what_else_is_in_the_schema_is_nobodys_business(url, statement):
+def test_foreign_tables_in_the_schema_are_ignored(url, statement):
     Tract.open(url=url).close()
     with connected(url) as connection:
         connection.execute(f"CREATE TABLE theirs (x text); {statement.format(table='theirs')}")
@@ -206,7 +206,7 @@ def test_an_error_that_was_swallowed_still_undoes_everything(database):
     assert notes(database) == []
 
 
-def test_an_error_within_a_savepoint_does_not(database):
+def test_an_error_in_a_savepoint_keeps_the_outer_transaction(database):
     with database.write() as connection:
         note(connection, "x")
         with pytest.raises(Exception, match="unique"), connection.begin_nested():
@@ -228,7 +228,7 @@ def test_a_connection_lost_at_rest_is_made_again(database, url, caplog):
     assert caplog.text == ""
 
 
-def test_a_connection_lost_within_a_transaction_is_told(database, url, caplog):
+def test_a_connection_lost_in_a_transaction_raises_an_error(database, url, caplog):
     def lose():
         with database.write() as connection:
             note(connection, "x")
@@ -259,12 +259,12 @@ def test_a_connection_lost_at_the_end_leaves_it_open(database, url, caplog):
     (("tract@/t", "tract@/none"), "no connection to .*none.*Check"),
     (("host=", "host=/nowhere"), "no connection to .*nothing was written"),
 ])  # fmt: skip
-def test_what_is_not_there_is_told(url, change, match):
+def test_a_failed_connection_raises_an_error_with_the_reason(url, change, match):
     with pytest.raises(StoreError, match=match):
         Database(url=url.replace(*change))
 
 
-def test_a_user_who_may_only_read(url):
+def test_a_database_user_with_read_access_cannot_write(url):
     Database(url=url).close()
     with connected(url) as connection:
         connection.execute("CREATE ROLE reader LOGIN")
@@ -281,11 +281,11 @@ def test_a_user_who_may_only_read(url):
 
 def test_closing_ends_every_connection(url):
     database = Database(url=url)
-    in_thread(lambda: database.read().__enter__())  # left by a thread that is gone
+    in_thread(lambda: database.read().__enter__())  # left by an ended thread
     with database.read():
         pass
     database.close()
-    with connected(url) as connection:  # the server sees it a moment later
+    with connected(url) as connection:  # the server notices it a moment later
         others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         for _ in range(100):
             if not connection.execute(f"SELECT pg_sleep(0.05) {others}").fetchall():

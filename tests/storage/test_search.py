@@ -18,7 +18,7 @@ def found(texts, query):
     return [place for place, _ in index.find(query)]
 
 
-def test_the_best_text_comes_first_and_of_equal_ones_the_earlier():
+def test_results_are_ordered_by_score_and_then_by_position():
     texts = ["a red fox", "blue", "red red fox", "nothing", "blue"]
     assert found(texts, "red fox")[0] == 2
     assert found(texts, "blue") == [1, 4]
@@ -55,7 +55,7 @@ def test_a_query_without_words_finds_nothing(query):
     assert found(["a", "b"], query) == []
 
 
-def test_it_grows():
+def test_texts_can_be_added_to_the_index_later():
     index = TextIndex()
     index.add(["one"])
     index.add(["two", "one"])

@@ -1,4 +1,4 @@
-"""Transactions: whole or not at all, nested, in threads, after forks, and nothing left behind."""
+"""Transactions: atomicity, nesting, threads, forks and cleanup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tract_jupyter.storage import Database
 
 @pytest.fixture
 def database(store_url):
-    """A database with a table of notes, on each kind in turn."""
+    """A database with a table of notes, for each kind of database."""
     with closing_database(store_url) as database:
         with database.write() as connection:
             connection.exec_driver_sql("CREATE TABLE notes (text VARCHAR(20))")
@@ -32,7 +32,7 @@ def database(store_url):
 
 @pytest.fixture(params=["file", "memory"])
 def sqlite_database(request, tmp_path):
-    """The same in a file and in memory."""
+    """The same database in a file and in memory."""
     with closing_database(
         f"sqlite:///{tmp_path}/notes.db" if request.param == "file" else "sqlite://"
     ) as database:
@@ -55,7 +55,7 @@ def notes(database):
         return [row[0] for row in connection.exec_driver_sql("SELECT text FROM notes ORDER BY text")]
 
 
-# --- whole, nested
+# --- atomicity and nesting
 
 
 def test_an_error_undoes_everything(database):
@@ -69,7 +69,7 @@ def test_an_error_undoes_everything(database):
     assert notes(database) == []
 
 
-def test_what_is_nested_is_part_of_the_whole(database):
+def test_nested_transactions_join_the_outer_transaction(database):
     with database.write() as outer:
         note(database, "a")
         with database.read() as inner:
@@ -86,7 +86,7 @@ def test_reads_nest_too(database):
         assert inner is outer
 
 
-def test_the_error_of_a_nested_write_undoes_the_whole_even_if_it_is_caught(database):
+def test_a_caught_error_of_a_nested_write_still_undoes_everything(database):
     def swallow():
         with database.write():
             note(database, "a")
@@ -102,11 +102,11 @@ def test_the_error_of_a_nested_write_undoes_the_whole_even_if_it_is_caught(datab
         swallow()
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     assert notes(database) == []
-    note(database, "d")  # the next one is not concerned
+    note(database, "d")  # the next transaction is not affected
     assert notes(database) == ["d"]
 
 
-def test_the_error_of_a_nested_read_may_be_caught(database):
+def test_a_caught_error_of_a_nested_read_undoes_nothing(database):
     with database.write():
         note(database, "a")
         with pytest.raises(ZeroDivisionError), database.read():
@@ -130,8 +130,8 @@ def test_a_savepoint_within(database):
     assert notes(database) == ["a"]
 
 
-def test_a_transaction_whose_end_never_came_is_undone(database):
-    # as after an interrupt between the last line of a block and its end
+def test_a_transaction_without_an_exit_is_undone(database):
+    # like an interrupt between the last line of a block and its end
     transaction = database.write()
     connection = transaction.__enter__()
     connection.exec_driver_sql("INSERT INTO notes (text) VALUES ('a')")
@@ -196,10 +196,10 @@ def assert_equal(one, other):
 
 
 def forked(function):
-    """Run it in a child and tell how it went; of one that hangs, where."""
+    """Run a function in a child. Return its error, or the stack if it hangs."""
     reader, writer = multiprocessing.Pipe(duplex=False)
     with TemporaryFile("w+") as stack:
-        faulthandler.register(signal.SIGUSR1, stack, chain=True)  # which ends it
+        faulthandler.register(signal.SIGUSR1, stack, chain=True)  # this signal ends the child
         child = os.fork()
         if child == 0:
             try:
@@ -225,8 +225,8 @@ def test_both_write_after_a_fork(database):
     assert len(notes(database)) == 22
 
 
-def test_a_child_keeps_what_its_parent_closes(database, store_url):
-    # SQLite's last connection empties and removes the WAL, which must not be the one that a child writes to
+def test_a_forked_child_can_write_after_its_parent_closes_the_store(database, store_url):
+    # the last connection empties and removes the WAL; it must not remove the WAL of the child
     parent_closed, child_wrote = multiprocessing.Event(), multiprocessing.Event()
     child = os.fork()
     if child == 0:
@@ -243,7 +243,7 @@ def test_a_child_keeps_what_its_parent_closes(database, store_url):
         assert notes(again) == ["after", "child"]
 
 
-def test_a_child_has_a_copy_of_what_is_in_memory():
+def test_a_forked_child_has_its_own_copy_of_a_store_in_memory():
     with closing_database("sqlite://") as database:
         with database.write() as connection:
             connection.exec_driver_sql("CREATE TABLE notes (text VARCHAR(20))")
@@ -313,7 +313,7 @@ def test_a_thread_that_ends_takes_its_connection_along(tmp_path):
     for _ in range(5):
         in_threads(lambda _: database.read().__enter__())
         gc.collect()
-    assert len(open_files(tmp_path)) <= before + 1  # SQLite keeps one for later: while another holds a lock
+    assert len(open_files(tmp_path)) <= before + 1  # SQLite keeps one while another holds a lock
     database.close()
 
 
@@ -338,7 +338,7 @@ def test_closing_closes_the_connections_of_all_threads(tmp_path):
 
 
 def test_closing_waits_for_threads_that_end_just_then(tmp_path):
-    """SQLite moves what the WAL holds into the file with the last connection: a copy made after it is whole."""
+    """The last connection moves the WAL into the file. A copy made after that is complete."""
     for round_ in range(30):
         path = tmp_path / f"{round_}.db"
         database = Database(path)
@@ -351,7 +351,7 @@ def test_closing_waits_for_threads_that_end_just_then(tmp_path):
 
         thread = threading.Thread(target=write)
         interval = sys.getswitchinterval()
-        sys.setswitchinterval(1e-6)  # so that it ends at any point of the closing
+        sys.setswitchinterval(1e-6)  # so the thread ends at any point of the closing
         try:
             thread.start()
             assert has_written.wait(30)
@@ -389,7 +389,7 @@ def test_closing_waits_for_the_transactions_of_other_threads(tmp_path):
 
 
 def closes(database):
-    """Return True once it takes no more transactions."""
+    """Return True when the database refuses new transactions."""
     try:
         with database.read():
             return False

@@ -1,4 +1,4 @@
-"""A gated call that is made again asks the question that is open, and none beside it."""
+"""A repeated gated call uses the request that is already open and adds no other."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def ran():
 
 @pytest.fixture
 def opened(own_store, ran):
-    """Opens the store as a process does that has a tool which a model must ask for."""
+    """Open the store like a process with a tool that needs approval for a model's calls."""
     made = []
 
     def opened():
@@ -47,7 +47,7 @@ def approving(tract):
     return channel
 
 
-def test_where_nobody_can_be_asked_there_is_one_question(opened, ran):
+def test_repeated_calls_without_an_available_user_share_one_request(opened, ran):
     tract = opened()
     for _ in range(3):
         assert call(tract).denied
@@ -68,7 +68,7 @@ def test_other_values_and_other_askers_have_questions_of_their_own(opened):
     assert len(waiting(tract)) == 3
 
 
-def test_what_was_interrupted_is_asked_where_the_call_is_made_again(opened, ran):
+def test_a_repeated_call_reopens_the_interrupted_request(opened, ran):
     tract = opened()
 
     def interrupt(_):
@@ -83,9 +83,9 @@ def test_what_was_interrupted_is_asked_where_the_call_is_made_again(opened, ran)
     assert (waiting(tract), len(ran)) == ([], 1)
 
 
-def test_of_two_who_wait_each_has_a_question_and_an_answer(opened, ran):
+def test_two_waiting_calls_have_separate_requests_and_decisions(opened, ran):
     tract = opened()
-    call(tract)  # is open, and one of the two takes it
+    call(tract)  # this request is open, and one of the two calls takes it
     shown, both = threading.Semaphore(0), []
 
     def hold(ticket):
@@ -143,7 +143,7 @@ def test_the_question_of_a_process_that_ended_is_taken_over(opened, own_store, r
         asked = process.stdout.readline().strip()
         tract = opened()
         call(tract)
-        assert len(waiting(tract)) == 2  # as long as it lives, its question is its own
+        assert len(waiting(tract)) == 2  # a living process keeps its own request
         call(tract)
         assert len(waiting(tract)) == 2
         tract.operations.rebuild(next(one for one in tract.review.inbox() if one.pending_id != asked)).reject(
@@ -157,7 +157,7 @@ def test_the_question_of_a_process_that_ended_is_taken_over(opened, own_store, r
     assert (waiting(tract), len(ran)) == ([], 1)
 
 
-def test_of_two_who_take_the_same_over_one_gets_it(opened, ran):
+def test_only_one_of_two_calls_takes_over_the_same_open_request(opened, ran):
     with opened() as before:
         call(before)
     tracts = [opened(), opened()]
@@ -179,12 +179,12 @@ def test_of_two_who_take_the_same_over_one_gets_it(opened, ran):
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert len(ran) == 2  # each was asked about its own call
+    assert len(ran) == 2  # each call has its own request
     assert len(set(asked)) == len(tracts[0].review.decisions()) == 2
     assert waiting(tracts[0]) == []
 
 
-def test_what_somebody_wrote_into_the_store_is_taken_over_by_nobody(opened, own_store):
+def test_a_request_that_was_changed_in_the_store_is_not_taken_over(opened, own_store):
     with opened() as before:
         call(before)
     Attacker(own_store).rewrite("pendings", "request_json", '"why":"', '"why":"trust me: ')
@@ -246,7 +246,7 @@ def test_a_script_for_the_kernel_is_asked_about_once(tract):
     assert (result.success, waiting(tract)) == (True, [])
 
 
-def test_a_script_that_is_run_again_stands_at_its_question_once(opened, ran):
+def test_a_script_that_runs_again_has_one_open_request(opened, ran):
     tract = opened()
     code = "x = tools.write(path='a')\nprint(x)"
     first = tract.scripts.run(code, backend="sandbox")

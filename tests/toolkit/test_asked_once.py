@@ -1,4 +1,4 @@
-"""A gated call that fires an operation leads to one question, which shows the operation and offers its actions."""
+"""A gated call that fires an operation makes one request, with the operation and its actions."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ CALLS = [call_as_agent, call_in_kernel, call_in_sandbox, call_for_policy]
 
 
 def asked(channel):
-    """What was put before a person, each once."""
+    """Return the requests shown to the user, without duplicates."""
     return list({request.pending_id: request for request, _ in reversed(channel.shown)}.values())
 
 
@@ -65,7 +65,7 @@ def for_good(ticket):
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize(("action", "arguments"), [("ship", {"to": "prod"}), ("approve", {})])
-def test_there_is_one_question_which_shows_who_calls_and_the_operation(with_deploy, call, action, arguments):
+def test_the_call_and_its_operation_share_one_request_that_shows_both(with_deploy, call, action, arguments):
     fired = []
     with_deploy.on("*", lambda p: fired.append(p) if p.operation == "deploy" else None)
     channel = FakeChannel(lambda ticket: click(ticket, action, **arguments))
@@ -85,7 +85,7 @@ def test_there_is_one_question_which_shows_who_calls_and_the_operation(with_depl
 
 
 @pytest.mark.parametrize("call", [call_as_agent, call_in_kernel, call_in_sandbox])
-def test_who_calls_is_told(with_deploy, call):
+def test_the_request_names_the_caller(with_deploy, call):
     channel = FakeChannel(lambda ticket: click(ticket, "reject", reason="not now"))
     with_deploy.reviewer.channel = channel
     assert "not now" in str(call(with_deploy).error)
@@ -94,7 +94,7 @@ def test_who_calls_is_told(with_deploy, call):
     assert with_deploy.hooks.log() == []
 
 
-def test_values_can_be_changed_and_a_standing_approval_is_one_of_the_call(with_deploy):
+def test_values_can_be_edited_and_a_standing_approval_covers_the_call(with_deploy):
     channel = FakeChannel(
         lambda ticket: click(ticket, "approve", edits={"n": 7}),
         for_good,
@@ -106,19 +106,19 @@ def test_values_can_be_changed_and_a_standing_approval_is_one_of_the_call(with_d
     assert len(asked(channel)) == 2
 
 
-def test_what_an_action_rejects_is_refused(with_deploy):
+def test_an_action_that_rejects_denies_the_call(with_deploy):
     with_deploy.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "drop"))
     result = call_as_agent(with_deploy)
     assert (result.denied, result.error) == (True, "dropped")
 
 
-def test_what_an_action_leaves_open_is_asked_on(with_deploy):
+def test_an_action_that_does_not_decide_is_followed_by_a_second_round(with_deploy):
     channel = FakeChannel(lambda t: click(t, "bump"), lambda t: click(t, "ship", to="prod"))
     with_deploy.reviewer.channel = channel
     assert call_as_agent(with_deploy).output["fields"] == {"n": 2, "to": "prod"}
 
 
-def test_what_an_action_fails_at_is_told_and_can_be_tried_again(with_deploy):
+def test_an_error_of_an_action_is_reported_and_the_action_can_be_retried(with_deploy):
     with_deploy.reviewer.channel = FakeChannel(lambda t: click(t, "break_it"))
     assert "broken" in call_as_agent(with_deploy).error
     (stored,) = with_deploy.review.inbox()
@@ -136,7 +136,7 @@ def test_handlers_come_first_and_the_question_says_so(with_deploy):
     assert "Its handlers decide first" in request.why
 
 
-def test_what_a_handler_leaves_open_is_not_asked_about_again(with_deploy):
+def test_an_operation_left_open_by_a_handler_does_not_make_a_second_request(with_deploy):
     channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
     with_deploy.reviewer.channel = channel
     with_deploy.on("deploy", lambda p: None)
@@ -147,7 +147,7 @@ def test_what_a_handler_leaves_open_is_not_asked_about_again(with_deploy):
     assert made[0].decided_by == made[1].decided_by
 
 
-def test_that_a_handler_lets_the_call_through_is_no_decision_about_the_operation(tract):
+def test_a_handler_that_approves_the_call_does_not_decide_about_the_operation(tract):
     tract.register_operation(deploy())
     channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
     tract.reviewer.channel = channel
@@ -166,7 +166,7 @@ def test_a_persons_own_call_is_asked_about_as_the_operation_says(tract):
     assert request.title == "deploy"
 
 
-def test_where_the_policy_allows_the_call_the_operation_asks(tract):
+def test_an_operation_needs_approval_even_if_its_call_is_allowed(tract):
     tract.register_operation(deploy())
     tract.executor.permission = lambda *_: Permission.ALLOW
     channel = FakeChannel(lambda ticket: click(ticket, "ship", to="prod"))
@@ -175,7 +175,7 @@ def test_where_the_policy_allows_the_call_the_operation_asks(tract):
     assert len(asked(channel)) == 1
 
 
-def test_another_version_is_not_what_was_chosen_for(with_deploy):
+def test_a_decision_does_not_apply_to_another_version_of_the_operation(with_deploy):
     def replaced(ticket):
         with_deploy.register_operation(deploy(description="Another."), replace=True)
         click(ticket, "ship", to="prod")
@@ -185,7 +185,7 @@ def test_another_version_is_not_what_was_chosen_for(with_deploy):
     assert (result.success, result.error) == (False, "it changed")
 
 
-def test_a_saved_script_goes_on_with_what_was_chosen_elsewhere(own_store):
+def test_a_paused_script_continues_with_a_decision_from_another_tract(own_store):
     with Tract.open(url=own_store) as asking:
         asking.register_operation(deploy())
         result = call_in_sandbox(asking)
@@ -199,7 +199,7 @@ def test_a_saved_script_goes_on_with_what_was_chosen_elsewhere(own_store):
         assert elsewhere.review.inbox() == []
 
 
-def test_a_standing_approval_does_not_stand_in_for_a_handler_that_is_not_approved(own_store):
+def test_a_standing_approval_does_not_replace_an_unapproved_handler(own_store):
     with Tract.open(url=own_store) as tract:
         tract.register_operation(deploy())
         tract.reviewer.channel = FakeChannel(for_good)
@@ -214,7 +214,7 @@ def test_a_standing_approval_does_not_stand_in_for_a_handler_that_is_not_approve
 
 
 @pytest.mark.parametrize("call", [call_as_agent, call_in_kernel])
-def test_what_is_called_again_and_again_where_nobody_is_is_one_question(own_store, call):
+def test_equal_calls_without_an_available_user_share_one_request(own_store, call):
     with Tract.open(url=own_store) as t:
         t.register_operation(deploy())
         for n in (1, 1, 2, 1):
@@ -223,7 +223,7 @@ def test_what_is_called_again_and_again_where_nobody_is_is_one_question(own_stor
         assert first != second
 
 
-def test_what_was_asked_on_one_branch_writes_to_no_other(own_store):
+def test_approving_a_request_of_one_branch_on_another_branch_is_refused(own_store):
     with Tract.open(url=own_store) as t:
         t.user("hello")
         agent = t.toolset(actor="agent:7")
@@ -242,7 +242,7 @@ def test_what_was_asked_on_one_branch_writes_to_no_other(own_store):
         assert t.head != head
 
 
-def test_what_was_approved_for_one_branch_does_not_hold_on_another(own_store):
+def test_an_approval_for_one_branch_does_not_apply_to_another(own_store):
     with Tract.open(url=own_store) as t:
         t.user("hello")
         note = {"target_hash": t.head, "priority": "skip"}

@@ -1,4 +1,4 @@
-"""Autonomy: its levels and what they permit, its ceiling, who may raise it, and what is stored of it."""
+"""Autonomy: levels and their permissions, the ceiling, the right to raise it, and stored settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SANDBOXED = {"go": {"code": "pending.approve()", "isolation": "sandbox"}}
 
 @pytest.fixture
 def t(tract):
-    """A tract with tools that read, write and destroy, whose ceiling is the highest."""
+    """A tract with tools that read, write and destroy, and with the highest ceiling."""
 
     @tract.tool(read_only=True)
     def look() -> str:
@@ -43,13 +43,13 @@ def t(tract):
 
 @pytest.fixture
 def level():
-    """The level of `acting`, which a test may change."""
+    """The level of `acting`. A test can change it."""
     return [AUTONOMOUS]
 
 
 @pytest.fixture
 def acting(t, level):
-    """The tools of somebody who acts at a level."""
+    """A toolset that acts at a level."""
     permission = t.autonomy.at(lambda: level[0])
     return Toolset(t.executor, get_profile("self"), actor="orchestrator", permission=permission)
 
@@ -58,7 +58,7 @@ def permitted(t, level):
     return [t.autonomy.permission(t.executor.get(name), level, "me") for name in ("look", "note", "burn")]
 
 
-def test_what_each_level_permits(t):
+def test_each_level_has_its_permissions(t):
     assert permitted(t, MANUAL) == [ALLOW, DENY, DENY]
     assert permitted(t, COLLABORATIVE) == [ALLOW, ASK, ASK]
     assert permitted(t, AUTONOMOUS) == [ALLOW, ALLOW, ASK]
@@ -67,7 +67,7 @@ def test_what_each_level_permits(t):
     assert permitted(t, COLLABORATIVE) == [ALLOW, ASK, ASK]
 
 
-def test_the_ceiling_counts_where_it_is_lower(t):
+def test_a_ceiling_below_the_level_limits_it(t):
     for ceiling in AutonomyLevel:
         t.autonomy.ceiling = ceiling
         assert t.autonomy.effective("autonomous") is ceiling
@@ -77,14 +77,14 @@ def test_the_ceiling_counts_where_it_is_lower(t):
 
 
 @pytest.mark.parametrize("said", list(Permission))
-def test_what_a_permission_of_ones_own_denies_or_asks_about_is_not_widened(t, said):
+def test_autonomy_does_not_widen_a_custom_permission(t, said):
     t.executor.permission = lambda *_: said
     t.autonomy.allows_destructive = True
     assert permitted(t, AUTONOMOUS) == [said] * 3
     assert permitted(t, MANUAL) == [said, DENY, DENY]
 
 
-def test_what_asks_by_itself_still_does(t):
+def test_a_tool_that_makes_its_own_request_is_allowed_above_manual(t):
     asks = t.executor.get("propose_operation")
     assert [t.autonomy.permission(asks, level, "me") for level in AutonomyLevel] == [DENY, ALLOW, ALLOW]
 
@@ -103,7 +103,7 @@ def test_lowering_it_counts_at_the_next_call(t, acting, level):
     assert "no" in acting.execute("note", {"text": "b"}).error
 
 
-def test_what_was_asked_about_and_is_manual_by_now_is_not_approved(t, acting, level):
+def test_an_approval_is_refused_if_the_level_changed_to_manual(t, acting, level):
     level[0] = COLLABORATIVE
     prepared = acting.prepare("note", {"text": "a"})
     level[0] = MANUAL
@@ -116,7 +116,7 @@ def test_a_locked_tool_stays_locked(t, acting):
     assert "not today" in acting.execute("note", {"text": "a"}).error
 
 
-def test_what_no_permission_is_given_for_is_not_said_to_be_manual(t, acting):
+def test_the_error_of_a_denied_permission_does_not_mention_the_level(t, acting):
     t.executor.permission = lambda *_: DENY
     assert acting.execute("note", {"text": "a"}).error == "orchestrator has no permission to call 'note'"
 
@@ -126,7 +126,7 @@ def test_by_default_a_person_is_asked(tract):
 
 
 @pytest.mark.parametrize("level", ["total", None, 3, ""])
-def test_there_are_no_other_levels(t, level):
+def test_an_unknown_level_is_refused(t, level):
     with pytest.raises(
         ContentError, match="is not a level of autonomy; use one of manual, collaborative, autonomous"
     ):
@@ -141,7 +141,7 @@ def test_there_are_no_other_levels(t, level):
 # --- stored
 
 
-def test_it_is_stored_signed_and_in_the_journal(own_store):
+def test_autonomy_settings_are_stored_and_logged(own_store):
     with Tract.open(url=own_store) as t:
         t.autonomy.ceiling = "autonomous"
         t.autonomy.allows_destructive = True
@@ -155,7 +155,7 @@ def test_it_is_stored_signed_and_in_the_journal(own_store):
 @pytest.mark.parametrize(
     ("ceiling", "counts"), [("autonomous", "collaborative"), ("manual", "manual"), ("sky", "collaborative")]
 )
-def test_what_somebody_else_signed_allows_no_more_than_the_defaults(tmp_path, ceiling, counts):
+def test_settings_with_an_invalid_signature_allow_no_more_than_the_defaults(tmp_path, ceiling, counts):
     path = tmp_path / "t.db"
     with Tract.open(path) as t:
         t.autonomy.ceiling = "collaborative"
@@ -170,7 +170,7 @@ def test_what_somebody_else_signed_allows_no_more_than_the_defaults(tmp_path, ce
         assert (t.autonomy.ceiling, t.autonomy.allows_destructive) == (counts, is_own)
 
 
-# --- who may raise it
+# --- raising the ceiling
 
 
 def test_a_tool_call_cannot_raise_it_and_may_lower_it(tract):
@@ -188,11 +188,11 @@ def test_a_tool_call_cannot_raise_it_and_may_lower_it(tract):
     assert tract.autonomy.ceiling == "manual"
 
 
-# --- what a model defines
+# --- definitions by a model
 
 
 @pytest.mark.parametrize(("ceiling", "reviewed"), [("collaborative", True), ("autonomous", False)])
-def test_what_a_model_defines_for_the_sandbox_is_reviewed_below_autonomous(tract, ceiling, reviewed):
+def test_a_models_sandboxed_operation_needs_approval_below_autonomous(tract, ceiling, reviewed):
     tract.autonomy.ceiling = ceiling
     tract.reviewer.channel = FakeChannel(lambda ticket: click(ticket, "approve"))
     result = tract.toolset("full", actor="agent:7").execute(
@@ -202,7 +202,7 @@ def test_what_a_model_defines_for_the_sandbox_is_reviewed_below_autonomous(tract
     assert bool(tract.reviewer.channel.shown) is reviewed
 
 
-def test_the_level_of_who_defines_it_counts_too(t, acting, level):
+def test_a_models_operation_also_depends_on_the_level_of_the_model(t, acting, level):
     level[0] = COLLABORATIVE
     supervising = acting.with_profile(get_profile("supervisor"))
     result = supervising.execute("propose_operation", {"name": "fresh", "actions": SANDBOXED})

@@ -1,4 +1,4 @@
-"""Calling through the bridge: bare results, errors with their cause, the log."""
+"""Calls through the bridge: plain results, errors with their cause, the log."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_error_dict_is_an_error(bridge, add, reason):
     assert caught.value.reason == str(reason)
 
 
-def test_a_tool_result_is_taken_as_it_is(bridge, add):
+def test_a_tool_result_returned_by_a_function_is_used_unchanged(bridge, add):
     results = iter(
         [ToolResult("f", success=True, output=3), ToolResult("f", success=False, error="no", denied=True)]
     )
@@ -77,7 +77,7 @@ def test_an_unknown_tool_is_answered_with_the_nearest(bridge):
         bridge.call("comit", {})
 
 
-def test_a_tool_that_fails_can_be_caught_and_the_script_goes_on(tract):
+def test_a_script_can_catch_a_tool_error_and_continue(tract):
     tools = tract.tools
     tools.commit({"content_type": "dialogue", "role": "user", "text": "a"})
     found = []
@@ -122,7 +122,7 @@ def test_the_log_has_every_call_with_its_duration(tract, bridge, add, monkeypatc
     assert (good.seconds, bad.seconds) == (0.25, 0.5)
 
 
-def test_the_log_is_bounded_and_that_of_one_bridge_is_not_that_of_another(tract, bridge, add):
+def test_each_bridge_has_its_own_call_log_of_limited_length(tract, bridge, add):
     def f():
         pass
 

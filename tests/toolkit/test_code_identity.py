@@ -1,4 +1,4 @@
-"""A standing approval of a tool covers the same code with the same values only."""
+"""A standing approval of a tool covers only the same code with the same values."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CELLS = count()
 
 
 def run(source, **names):
-    """Run a cell as the kernel does, with a source that `inspect` finds."""
+    """Run a cell like the kernel, with a source that `inspect` finds."""
     source, file = textwrap.dedent(source), f"<cell {next(_CELLS)}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
     names = {"__name__": "__main__", **names}
@@ -169,7 +169,7 @@ def test_another_behaviour_is_another_tool(cell):
 
 
 @pytest.mark.parametrize("cell", CHANGED.values(), ids=CHANGED)
-def test_code_without_a_source_is_told_apart_too(cell):
+def test_different_code_without_source_has_different_identities(cell):
     old, same, new = {}, {}, {}
     for names, where in ((old, "old"), (same, "old"), (new, "new")):
         exec(HELPERS + cell.replace("WHERE", where), names)
@@ -259,7 +259,7 @@ STATE = {
 
 
 @pytest.mark.parametrize("cell", STATE.values(), ids=STATE)
-def test_a_tool_that_keeps_a_state_stays_the_same_tool(cell):
+def test_changing_the_state_of_a_tool_keeps_its_definition_hash(cell):
     tool = definition(run(cell)["tool"])
     before = tool.definition_hash
     tool.handler(3)
@@ -279,7 +279,7 @@ def test_an_object_of_a_library_counts_as_itself():
     assert identity(one.write) == identity(one.write) != identity(other.write)
 
 
-def test_an_object_that_takes_the_place_of_another_one_in_memory_is_another():
+def test_objects_at_a_reused_memory_address_have_different_identities():
     def tool_of(stream):
         def tool(x):
             return stream
@@ -358,7 +358,7 @@ def test_a_function_that_is_put_into_a_module_of_the_user_counts(project, cell):
     tool.handler(1)
     before = tool.definition_hash
     vars(importlib.import_module("places.util"))["run"] = run("def run(): return 3")["run"]
-    if "import run\ndef" not in cell:  # that one has its own name for the function
+    if "import run\ndef" not in cell:  # that cell has its own name for the function
         assert tool.handler(1) == 3
         assert tool.definition_hash != before
 
@@ -437,8 +437,8 @@ def test_a_tool_in_doubt_is_asked_about_each_time():
             assert "standing approval is not possible" in request.why
 
 
-def test_the_source_counts_only_if_it_is_what_runs():
-    """A cell may take the name of another one, and a file may be edited: their source is of other code then."""
+def test_the_source_is_used_only_if_it_matches_the_running_code():
+    """If a cell name is reused or a file is edited, the stored source belongs to other code."""
     file = "<cell of one name>"
 
     def run_as(source):
@@ -448,7 +448,7 @@ def test_the_source_counts_only_if_it_is_what_runs():
         return names["tool"]
 
     old = run_as("def tool(x):\n    return 1\n")
-    new = run_as("def tool(x):\n    return 2\n")  # both have this source by now
+    new = run_as("def tool(x):\n    return 2\n")  # both functions have this source now
     assert identity(old) != identity(new)
 
 
@@ -497,7 +497,7 @@ def test_a_hash_is_quick():
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Approve a tool for good, define it again, and give the result of a call that the user would reject."""
+    """Approve a tool permanently, define it again, return the result of a call that the user would reject."""
     from tract_jupyter.review import decision
 
     monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})

@@ -1,4 +1,4 @@
-"""What the tools on the context give back, and what they say when something is wrong."""
+"""The results and errors of the tools for the context."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def tools(tract):
 
 @pytest.fixture
 def conflict(tract):
-    """Two branches that edited the same message differently; returns its hash."""
+    """Edit the same message differently on two branches. Return its hash."""
     said = tract.user("a").commit_hash
     tract.branch("topic")
     tract.user("theirs", edit=said)
@@ -42,7 +42,7 @@ def test_log_of_one_kind(tract, tools):
     assert "'append', 'edit', 'annotate' or 'merge'" in refused(tools, "log", op_filter="appends")
 
 
-def test_diff_tells_what_changed_and_counts_the_rest(tract, tools):
+def test_diff_lists_changes_and_counts_unchanged_messages(tract, tools):
     tract.user("same")
     said = tract.user("before").commit_hash
     tract.user("gone")
@@ -66,7 +66,7 @@ def test_diff_tells_other_settings(tract, tools):
     assert tools.diff()["generation_config"] == {"model": ["m", "n"]}
 
 
-def test_compress_with_a_summary_of_ones_own(tract, tools):
+def test_compress_accepts_a_summary_from_the_caller(tract, tools):
     first = tract.user("a long story").commit_hash
     tract.user("the end", priority="pinned")
     tract.user("more")
@@ -87,7 +87,7 @@ def test_compress_wants_a_summary_for_each_run(tract, tools):
     assert texts(tract) == ["first", "kept", "second"]
 
 
-def test_compress_without_a_summary_says_what_to_give(tract, tools):
+def test_the_error_of_compress_without_a_summary_asks_for_content(tract, tools):
     tract.user("a")
     assert "pass content" in refused(tools, "compress")
 
@@ -125,7 +125,7 @@ def test_a_handler_that_turns_it_down_is_quoted(tract, conflict, name, decide, d
     assert texts(tract) == before
 
 
-def test_a_conflict_is_told_with_how_to_decide_it(tract, tools, conflict):
+def test_the_error_for_a_conflict_shows_how_to_resolve_it(tract, tools, conflict):
     told = refused(tools, "merge", source_branch="topic")
     key = f"both_edit:{conflict[:12]}"
     assert f"{key}: ours 'ours', theirs 'theirs'" in told
@@ -145,7 +145,7 @@ def test_a_conflict_that_is_not_there(tract, tools, conflict):
     )
 
 
-def test_merging_what_is_there_already(tract, tools):
+def test_the_error_for_a_useless_merge_gives_the_reason(tract, tools):
     tract.user("a")
     tract.branch("topic", switch=False)
     assert "already has all commits of 'topic'" in refused(tools, "merge", source_branch="topic")
@@ -157,7 +157,7 @@ def test_a_commit_that_is_not_there(tract, tools):
     assert "'log' lists the commits" in refused(tools, "get_commit", commit_hash="nothing")
 
 
-def test_an_ambiguous_prefix_is_told_with_two_that_it_fits(tract, tools, monkeypatch):
+def test_the_error_for_an_ambiguous_prefix_shows_two_matching_commits(tract, tools, monkeypatch):
     tract.user("a")
     found = ["abcd" + "0" * 60, "abcd" + "1" * 60]
     monkeypatch.setattr(type(tract._repository.rows), "starting_with", lambda *_: found)
@@ -187,7 +187,7 @@ def test_reset_has_one_mode_and_can_be_taken_back(tract, tools):
     assert "neither soft nor hard" in tract.executor.get("reset").description
 
 
-def test_gc_keeps_what_is_young(tract, tools):
+def test_gc_keeps_young_commits(tract, tools):
     first = tract.user("a").commit_hash
     gone = tract.user("b").commit_hash
     tract.reset(first)

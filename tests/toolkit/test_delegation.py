@@ -1,4 +1,4 @@
-"""A tract below another one: it calls what that one may, as that one may, and nothing that was not granted."""
+"""A child tract: it calls only granted tools, with at most the permissions of its parent."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def greet(code="pending.approve()"):
 
 @pytest.fixture
 def personal(monkeypatch):
-    """Have the answers of a test be those of a person in a panel."""
+    """Make the decisions of a test count as a user's in a panel."""
     from tract_jupyter.review import decision
 
     monkeypatch.setattr(decision, "_PERSONAL", decision._PERSONAL | {"fake"})
@@ -47,13 +47,13 @@ def personal(monkeypatch):
 
 @pytest.fixture
 def done():
-    """What the tools did, in order."""
+    """The actions of the tools, in order."""
     return []
 
 
 @pytest.fixture
 def top(tract, done):
-    """The tract at the top, with a tool that reads, one that writes, and one that destroys."""
+    """The top tract, with a tool that reads, one that writes, and one that destroys."""
     tract.user("hello")
 
     @tract.tool(read_only=True)
@@ -89,7 +89,7 @@ def grandchild(top, child):
 
 @pytest.fixture
 def person(top):
-    """Have a person answer the questions at the top."""
+    """Let a user decide about the requests of the top tract."""
 
     def give(*answers):
         top.reviewer.channel = FakeChannel(*map(answering, answers))
@@ -103,7 +103,7 @@ def as_model(tract, name, /, **arguments):
     return tract.executor.execute(name, arguments, actor=tract.executor.agent)
 
 
-# --- what there is
+# --- available tools
 
 
 def test_its_tools_are_the_parents_and_those_on_a_context_its_own(top, child, grandchild):
@@ -119,7 +119,7 @@ def test_its_tools_are_the_parents_and_those_on_a_context_its_own(top, child, gr
     assert grandchild.tools.look(city="Rome") == "sunny in Rome"
 
 
-def test_what_the_top_gets_loses_and_replaces_counts_below_at_once(top, child, grandchild, done):
+def test_changes_of_the_top_tools_apply_to_children_at_once(top, child, grandchild, done):
     extra = top.tool(_named("extra", done))
     assert grandchild.tools.extra() == "extra"
     top.executor.remove_tool("extra")
@@ -189,7 +189,7 @@ def test_a_tool_of_its_own_is_seen_below_it_only(top, child, grandchild, done):
     child.tool(_named("mine", done))
     assert grandchild.tools.mine() == "mine"
     assert top.executor.get("mine") is None
-    # one of the same name takes the place of the one above, here and below
+    # a tool with the same name replaces the parent's tool, here and in children
     child.tool(_named("other", done), name="send", read_only=True)
     assert as_model(grandchild, "send").output == "other"
     assert top.tools.send(text="x") == "sent x"
@@ -242,7 +242,7 @@ def test_the_permission_above_counts_and_its_own_only_makes_it_stricter(top, chi
     assert as_model(top, "look", city="Rome").success
 
 
-def test_it_acts_at_most_as_freely_as_its_parent(top, child, grandchild):
+def test_the_autonomy_of_a_child_is_limited_by_its_parent(top, child, grandchild):
     grandchild.autonomy.ceiling = "autonomous"
     grandchild.autonomy.allows_destructive = True
     assert grandchild.autonomy.effective() is AutonomyLevel.COLLABORATIVE
@@ -256,10 +256,10 @@ def test_it_acts_at_most_as_freely_as_its_parent(top, child, grandchild):
     assert grandchild.autonomy.effective("autonomous") is AutonomyLevel.MANUAL
 
 
-# --- what is granted
+# --- granted tools
 
 
-def test_what_was_not_granted_is_refused_with_what_there_is(top, done):
+def test_a_tool_that_is_not_granted_is_refused_with_the_granted_ones(top, done):
     child = top.session.spawn(top, purpose="look", granted=only("look", "commit"))
     assert set(child.executor.tools()) == {"look", "commit", "read_result"}
     refused = as_model(child, "send", text="x")
@@ -268,7 +268,7 @@ def test_what_was_not_granted_is_refused_with_what_there_is(top, done):
         f"'send' was not granted to {child.executor.agent}; asking again changes nothing. "
         "Granted: commit, look, read_result"
     )
-    # whoever asks, and whatever the profile of the toolset says
+    # for every caller and every profile of the toolset
     assert not child.executor.execute("send", {"text": "x"}).success
     assert not child.toolset("full").execute("send", {"text": "x"}).success
     assert child.toolset("full").prepare("send", {"text": "x"}).denied
@@ -294,17 +294,17 @@ def test_a_grant_never_gives_more_than_the_parent_has(top):
         child.tool(_named("mine", []))
 
 
-def test_a_profile_in_code_mode_grants_what_its_scripts_may_call(top):
+def test_a_code_mode_profile_grants_the_tools_of_its_scripts(top):
     child = top.session.spawn(top, purpose="look", granted=only("look").as_code_mode())
     assert set(child.executor.tools()) == {
         "look", "notebook_execute", "tools_search", "tools_describe", "read_result",
     }  # fmt: skip
 
 
-# --- who asks, and whom
+# --- requests of children
 
 
-def test_its_questions_are_those_of_the_top(top, child, grandchild, person):
+def test_requests_of_children_are_shown_by_the_top_tract(top, child, grandchild, person):
     channel = person("approve", "no")
     assert as_model(grandchild, "send", text="x").output == "sent x"
     assert as_model(child, "commit", content=OUTPUT).error == "no"
@@ -325,7 +325,7 @@ def test_a_call_on_a_context_is_bound_to_the_childs_branch(top, child):
     assert isinstance(prepared, Call)
     question = prepared.question
     assert (question.tract, question.acts_in, question.branch) == (top, child, "main")
-    top.switch("elsewhere")  # that of the top is not asked about
+    top.switch("elsewhere")  # the branch of the top tract does not matter
     question.check_branch()
     child.branch("elsewhere")
     child.switch("elsewhere")
@@ -407,7 +407,7 @@ def test_a_grant_to_one_and_its_children_covers_those(top, child, grandchild):
     assert not top.executor.execute("send", {"text": "x"}, actor="agent:chat").success
 
 
-# --- between the question and the call
+# --- changes between the request and the call
 
 
 def withdrawn(top):
@@ -428,7 +428,7 @@ BETWEEN = {
 
 
 @pytest.mark.parametrize("change", list(BETWEEN))
-def test_what_changes_above_before_the_decision_counts(top, child, grandchild, done, change):
+def test_a_change_in_the_parent_before_the_decision_stops_the_call(top, child, grandchild, done, change):
     act, _ = BETWEEN[change]
 
     def decide(ticket):
@@ -445,7 +445,7 @@ def test_what_changes_above_before_the_decision_counts(top, child, grandchild, d
 
 
 @pytest.mark.parametrize("change", list(BETWEEN))
-def test_what_changes_above_between_the_approval_and_the_call_counts(top, child, grandchild, done, change):
+def test_a_change_in_the_parent_after_the_approval_stops_the_call(top, child, grandchild, done, change):
     act, told = BETWEEN[change]
     prepared = grandchild.executor.prepare("send", {"text": "x"}, actor="agent")
     prepared.question.approve()
@@ -460,7 +460,7 @@ def test_what_changes_above_between_the_approval_and_the_call_counts(top, child,
     assert done == []
 
 
-def test_a_parent_that_is_closed_is_a_sentence_until_it_is_open_again(top):
+def test_calls_of_a_child_give_a_clear_error_while_its_parent_is_closed(top):
     session = top.session
     child = session.spawn(top, purpose="look")
     below = session.spawn(child, purpose="look")
@@ -505,13 +505,13 @@ told
 """
 
 
-def test_a_script_in_the_kernel_calls_what_is_granted(top, done):
+def test_a_script_in_the_kernel_calls_only_granted_tools(top, done):
     child = top.session.spawn(top, purpose="look", granted=only("look", "notebook_execute"))
     assert child.scripts.run(SCRIPT).value == ["sunny in x", "AttributeError"]
     assert done == ["x"]
 
 
-def test_a_script_in_the_kernel_does_not_call_tools_of_a_tract_above(top, done):
+def test_a_script_in_the_kernel_cannot_call_tools_of_the_parent_tract(top, done):
     child = top.session.spawn(top, purpose="look", granted=only("look"))
     child.scripts.notebooks.namespace("main")["above"] = top.tools
     result = child.scripts.run("above.send('x')", notebook_id="main")
@@ -530,7 +530,7 @@ def test_a_script_in_the_kernel_does_not_call_tools_of_a_tract_above(top, done):
     assert other.scripts.run("tools.asks()").value == "sunny in Rome"
 
 
-def test_a_script_in_the_sandbox_calls_what_is_granted(top, person, done):
+def test_a_script_in_the_sandbox_calls_only_granted_tools(top, person, done):
     pytest.importorskip("pydantic_monty")
     child = top.session.spawn(top, purpose="look", granted=only("look", "wipe", "notebook_execute"))
     assert child.scripts.run("tools.look(city='x')", backend="sandbox").value == "sunny in x"
@@ -560,7 +560,7 @@ def test_a_model_in_a_child_acts_in_its_own_name(top, child, person, done):
     client = ScriptedClient(
         reply(None, call("send", {"text": "x"}), call("commit", {"content": OUTPUT}, "c2")), "Done."
     )
-    top.configure_llm(client)  # a child asks its parent's model
+    top.configure_llm(client)  # a child uses its parent's model
     person("approve", "approve")
     assert child.chat("Go on.", tools="full").text == "Done."
     assert done == ["x"]
@@ -578,7 +578,7 @@ def _asked(tract):
     return [tract.reviewer.ledger.get(one.pending_id) for one in tract.review.decisions()]
 
 
-def test_a_tract_beside_with_something_granted_stands_below(top, done):
+def test_an_agent_tract_with_granted_tools_is_below_its_creator(top, done):
     made = top.beside("agents", "run-1", "an agent", granted=only("look"), actor=agent_actor("", "finder"))
     assert made.executor.agent == "agent:finder"
     assert set(made.executor.tools()) == {"look", "read_result"}
@@ -596,10 +596,10 @@ def test_a_tract_beside_with_something_granted_stands_below(top, done):
     assert plain.executor.above is None
 
 
-# --- remembered
+# --- stored grants
 
 
-def test_what_was_granted_is_remembered(tmp_path):
+def test_granted_tools_are_restored_from_the_store(tmp_path):
     with Session.open(tmp_path / "t.db") as session:
         boss = session.create_tract(tract_id="boss")
         boss.user("x")
@@ -614,7 +614,7 @@ def test_what_was_granted_is_remembered(tmp_path):
         for name, (actor, tools) in known.items():
             tract = session.get_tract(name)
             assert (tract.executor.agent, set(tract.executor.tools())) == (actor, tools)
-    # a notebook's tract, too, with what it has now
+    # also for the tract of a notebook, with its current tools
     with Tract.open(tmp_path / "t.db") as boss:
         boss.tool(_named("look", []), read_only=True)
         child = boss.session.get_tract(next(iter(known)))
@@ -622,7 +622,7 @@ def test_what_was_granted_is_remembered(tmp_path):
         assert child.executor.top is boss.executor
 
 
-def test_nothing_but_reading_is_granted_where_nobody_knows_what_was(tmp_path, monkeypatch):
+def test_only_reading_is_granted_if_the_stored_grant_has_another_signature(tmp_path, monkeypatch):
     with Session.open(tmp_path / "t.db") as session:
         boss = session.create_tract(tract_id="boss")
         boss.user("x")
@@ -647,7 +647,7 @@ def test_a_child_asks_its_parents_model_when_it_is_opened_again(tmp_path):
         boss.models.use(lambda messages, **options: "from above")
         assert child.chat("Hi").text == "from above"
         boss.close()
-        assert child.chat("Hi").text == "from above"  # the last that it knew
+        assert child.chat("Hi").text == "from above"  # the last model that it knew
 
 
 def test_many_threads_call_through_it(top, grandchild, done):

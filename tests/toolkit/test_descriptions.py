@@ -1,8 +1,8 @@
-"""A tool's description says what it does, to what, and when not to use it; so the right tool is found by its words.
+"""A tool's description names its action, its object, and when not to use it.
 
-The tasks are in `tasks.toml`, in the words of somebody who has not read the descriptions. What picks a tool for each is
-a simple keyword model: it knows no more than words, so that where it goes wrong, a description lacks the word that
-people use, or does not say how the tool differs from its neighbour.
+The words of a description must lead to the right tool. The tasks in `tasks.toml` use the words of a user who
+has not read the descriptions. A simple keyword model picks a tool for each task. It knows only words. If it
+picks the wrong tool, a description lacks a common word or does not state the difference from a similar tool.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ENDING = re.compile(r"(?<=...)(?:ization|arie|ation|ing|ize|ary|i?e|ly|y)?(?:d|s
 
 
 def stem(word):
-    """Return a word without its usual endings: `summarized` and `summary` begin alike."""
+    """Return a word without its usual endings: `summarized` and `summary` have the same stem."""
     short = ENDING.sub("", word, count=1)
     return short[:-1] if len(short) > 3 and short[-1] == short[-2] else short
 
@@ -57,7 +57,7 @@ def words(text):
 
 
 def what_for(description):
-    """Return a description without its last sentence, whose words are those of another tool's tasks."""
+    """Return a description without its last sentence, which describes tasks of other tools."""
     return description.partition(" Not ")[0]
 
 
@@ -100,7 +100,7 @@ def tools():
 
 
 def wrong(tools, tasks):
-    """Return the tasks that another tool was picked for, and how many tasks there were."""
+    """Return the tasks with a wrong tool, and the number of tasks."""
     model = KeywordModel(tools)
     picked = [(task, tool, model.pick(task)) for tool, told in tasks.items() for task in told]
     return [one for one in picked if one[1] != one[2]], len(picked)
@@ -122,7 +122,7 @@ def test_without_descriptions_it_is_not(tools, profile):
 
 
 @pytest.mark.parametrize("profile", TASKS)
-def test_each_says_what_it_does_to_what_and_when_not_to_use_it(tools, profile):
+def test_each_description_has_an_action_an_object_and_a_case_not_to_use_it(tools, profile):
     names = {tool["name"] for tool in tools[profile]}
     for tool in tools[profile]:
         name, description = tool["name"], tool["description"]

@@ -1,4 +1,4 @@
-"""Finding tools: `tools_search`, `tools_describe`, and which tools are likely to be needed."""
+"""Finding tools: `tools_search`, `tools_describe`, and the ranking of tools."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ def test_at_most_five_names_with_one_line_each(model):
     assert all("\n" not in line and len(line) <= 140 for line in shown)
 
 
-def test_what_was_used_comes_first_among_equals(model, many):
+def test_a_used_tool_comes_first_among_equal_matches(model, many):
     many.tools.step_42(n=1)
     assert found(model, "carry out a step of the procedure")[0].startswith("step_42: ")
 
 
 @pytest.mark.parametrize("query", ["", "   ", "qqqq", "the of a", "天気", "\0", "?" * 10_000, "x" * 100_000])
-def test_what_nothing_fits_is_no_error(model, query):
+def test_a_search_without_matches_is_not_an_error(model, query):
     assert found(model, query) == []
 
 
@@ -92,7 +92,7 @@ def test_a_long_description_is_one_short_line(tract):
     assert "\n" not in line
 
 
-def test_describing_tells_signature_types_and_what_arguments_are_for(tract, search):
+def test_describe_gives_signatures_types_and_argument_descriptions(tract, search):
     text = tract.toolset("code").execute("tools_describe", {"names": ["web_search", "status"]}).output
     functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
     assert set(functions) == {"web_search", "status"}
@@ -117,14 +117,14 @@ def test_one_name_may_stand_alone_and_other_names_lead_there(tract, search):
         ([3], "names"),
     ],
 )
-def test_what_cannot_be_described(tract, search, names, words):
+def test_the_error_for_an_invalid_describe_call_gives_the_reason(tract, search, names, words):
     result = tract.toolset("code").execute("tools_describe", {"names": names})
     assert not result.success
     assert words in result.error
     assert len(result.error) < 500
 
 
-def test_nobody_finds_what_they_cannot_call(tract, search):
+def test_search_finds_only_callable_tools(tract, search):
     tract.executor.lock_tool("gc")
     tract.executor.permission = lambda tool, _: Permission.DENY if tool.name == "merge" else Permission.ALLOW
     found = callable_functions(tract.executor, "agent", get_profile("code"))
@@ -141,7 +141,7 @@ def test_nobody_finds_what_they_cannot_call(tract, search):
 
 def test_ranking_goes_by_relevance_and_use(tract, search):
     functions = callable_functions(tract.executor, "user", None)
-    assert ranked(functions, {})[0] == "web_search"  # what a person brought, before what is built in
+    assert ranked(functions, {})[0] == "web_search"  # the user's tools come before built-in ones
     assert ranked(functions, {"log": 3, "status": 9})[:2] == ["status", "log"]
     assert ranked(functions, {"compile": 9}, "make a branch")[:2] == ["branch", "compile"]
     assert sorted(ranked(functions, {})) == sorted(functions)

@@ -1,4 +1,4 @@
-"""Every built-in tool, called as its schema says."""
+"""Every built-in tool, called according to its schema."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tract_jupyter.models.schema import strict_schema
 
 @pytest.fixture
 def talk(tract, tmp_path, monkeypatch):
-    """A conversation on `main` with a branch `topic` that has something of its own, tags, and an agent."""
+    """A conversation on `main`, a branch `topic` with its own commits, tags, and an agent."""
     monkeypatch.chdir(tmp_path)
     tract.workspace.roots = [tmp_path]
     tract.models.add("small", lambda messages, **options: "It is.")
@@ -26,13 +26,13 @@ def talk(tract, tmp_path, monkeypatch):
     tract.switch("main")
     tract.tags.add("HEAD", "checked")
     tract.policies.add("pin")
-    tract.autonomy.ceiling = "autonomous"  # what is sandboxed and new needs nobody
+    tract.autonomy.ceiling = "autonomous"  # new sandboxed operations need no approval
     return tract
 
 
 DIALOGUE = {"content_type": "dialogue", "role": "user", "text": "hello"}
 
-# with as many arguments as fit together, and what must be in the result
+# as many compatible arguments as possible, and the required part of the result
 CALLS = {
     "commit": (
         {"content": DIALOGUE, "operation": "append", "message": "m", "metadata": {"k": 1}, "tags": ["t"]},
@@ -134,10 +134,10 @@ CALLS = {
     "tools_describe": ({"names": ["status", "log"]}, None),
 }
 NEEDED_FOR_SENSE = {
-    "compress": {"content"},  # without it a model would be asked
-    "agent_update": {"instructions"},  # without any change it is a mistake
+    "compress": {"content"},  # without it, a model would write the summary
+    "agent_update": {"instructions"},  # a call without any change is an error
 }
-NO_STRICT_FORM = {  # what may hold any object
+NO_STRICT_FORM = {  # arguments that can hold any object
     "commit", "merge", "propose_operation", "register_policy", "agent_create", "agent_update",
 }  # fmt: skip
 READS = {
@@ -149,7 +149,7 @@ ASKS_ITSELF = {"notebook_execute", "notebook_create", "notebook_reset", "propose
 
 
 def plain(value):
-    """The value as JSON gives it."""
+    """Return the value after a JSON round trip."""
     return json.loads(json.dumps(value))
 
 
@@ -178,7 +178,7 @@ def test_a_call_with_many_arguments(talk, name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_a_call_with_only_what_is_needed(talk, name):
+def test_a_call_with_only_the_required_arguments_succeeds(talk, name):
     schema = schema_of(talk, name)
     jsonschema.Draft202012Validator.check_schema(schema)
     arguments = minimal(name, schema)
@@ -200,7 +200,7 @@ def test_a_call_as_a_model_in_strict_mode_writes_it(talk, name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_the_schema_forbids_is_refused(talk, name):
+def test_arguments_forbidden_by_the_schema_are_refused(talk, name):
     schema = schema_of(talk, name)
     arguments = minimal(name, schema)
     wrong = [
@@ -216,7 +216,7 @@ def test_what_the_schema_forbids_is_refused(talk, name):
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_what_only_reads_changes_nothing(talk, name):
+def test_tools_that_only_read_change_nothing(talk, name):
     before = talk.log(None), talk.list_branches(), talk.tags.list(), talk.reflog()
     status = talk.status()
     result = talk.executor.execute(name, CALLS[name][0], actor="agent:1")
@@ -249,5 +249,5 @@ def test_a_tool_calls_its_parameters_as_the_method_does(tract, name):
         "configure_model": tract.models.configure,
     }
     method = of_parts.get(name) or getattr(type(tract), name, None)
-    if method is not None and name != "propose_operation":  # a model writes the parts of a spec
+    if method is not None and name != "propose_operation":  # a model passes the parts of a spec
         assert set(schema_of(tract, name)["properties"]) <= set(inspect.signature(method).parameters)

@@ -1,4 +1,4 @@
-"""The one way to run a tool: validation, permission, errors as data; schemas that keep their promise."""
+"""The executor, which runs all tools: validation, permission, errors as data, correct schemas."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ def test_arguments_are_checked_before_the_handler_runs(tract, write, ran):
         assert str(result).startswith("Error: ")
 
 
-def test_every_problem_is_told(tract, write):
+def test_every_problem_of_the_arguments_is_reported(tract, write):
     assert tract.executor.execute("write", {"txt": 1, "text": 2}).error == (
         "'path' is missing (str); 'text' should be a valid string, got 2 (int); "
         "'txt' is unknown. Did you mean 'text'? It takes path, text."
     )
 
 
-def test_null_stands_for_what_is_left_out_where_the_schema_allows_none(tract, write, search, ran):
+def test_null_means_omitted_if_the_schema_does_not_allow_null(tract, write, search, ran):
     assert tract.executor.execute("write", {"path": "a", "text": None}).success
     assert ran == [("a", "")]
     (found,) = tract.tools.web_search("x", limit=None, sites=None)
@@ -92,7 +92,7 @@ def test_handlers_get_their_own_copy_of_defaults(tract, add):
     assert [tract.tools.f(), tract.tools.f(), tract.tools.f([5])] == [[1], [1], [5, 1]]
 
 
-def test_a_function_whose_parameters_have_no_names_is_no_tool():
+def test_a_function_with_unnamed_parameters_cannot_be_a_tool():
     def f(*args, **kwargs):
         pass
 
@@ -108,7 +108,7 @@ def test_a_default_that_does_not_fit_is_refused():
         ToolDefinition.from_function(f)
 
 
-# --- what handlers do
+# --- results and errors of handlers
 
 
 @pytest.mark.parametrize("code", [None, 3, "bye"])
@@ -131,7 +131,7 @@ def test_a_person_can_interrupt(tract, add):
         tract.executor.execute("wait", {})
 
 
-def test_an_error_that_cannot_be_shown_is_told_as_such(tract, add):
+def test_an_error_without_readable_text_is_reported(tract, add):
     class MuteError(Exception):
         def __str__(self):
             raise ValueError
@@ -165,7 +165,7 @@ def test_a_dict_that_tells_an_error_is_a_failure(tract, add, output, told):
     "output",
     [{"mean": 3, "error": 0.2}, {"status": 200, "error": None}, {"rows": [], "error": ""}, {"errors": "a"}],
 )
-def test_a_dict_in_which_error_is_a_measure_or_empty_is_a_result(tract, add, output):
+def test_a_dict_with_a_numeric_or_empty_error_key_is_a_result(tract, add, output):
     def f():
         return output
 
@@ -185,14 +185,14 @@ def test_wrong_arguments_within_a_handler_are_its_own_error(tract, add, spec):
     )
 
 
-def test_what_a_handler_of_the_users_turned_down_is_denied(tract):
+def test_a_rejection_by_a_users_handler_denies_the_call(tract):
     tract.user("a")
     tract.on("gc", lambda p: p.reject("not on Fridays"))
     with pytest.raises(ToolDeniedError, match="not on Fridays"):
         tract.tools.gc()
 
 
-def test_what_is_not_decided_yet_is_not_to_be_repeated(tract):
+def test_the_error_for_an_undecided_call_says_not_to_repeat_it(tract):
     tract.user("a")
     tract.on("gc", lambda p: None)
     result = tract.executor.execute("gc", {})
@@ -215,7 +215,7 @@ def test_a_locked_tool_is_refused_for_everybody(tract, search, actor):
     assert tract.executor.execute("web_search", {"query": "x"}, actor=actor).success
 
 
-def test_a_lock_without_a_reason_says_so_and_a_second_one_replaces_it(tract, search):
+def test_a_lock_without_reason_is_reported_and_a_second_lock_replaces_it(tract, search):
     tract.executor.lock_tool("web_search")
     with pytest.raises(ToolDeniedError, match="is locked, without a reason"):
         tract.tools.web_search("x")
@@ -235,14 +235,14 @@ def test_a_lock_outlives_the_tool(tract, search):
 
 
 @pytest.mark.parametrize("act", ["lock_tool", "unlock_tool", "remove_tool"])
-def test_what_is_no_tool_is_not_locked(tract, search, act):
+def test_locking_unlocking_or_removing_an_unknown_tool_is_refused(tract, search, act):
     with pytest.raises(UnknownToolError, match="no tool 'web_serch'. Did you mean 'web_search'"):
         getattr(tract.executor, act)("web_serch")
     with pytest.raises(UnknownToolError):
         getattr(tract.executor, act)(None)
 
 
-def test_a_call_that_is_approved_after_the_tool_was_locked_does_not_run(tract, write, ran):
+def test_a_call_approved_after_its_tool_was_locked_does_not_run(tract, write, ran):
     def lock(ticket):
         tract.executor.lock_tool("write", "enough")
         click(ticket, "approve")
@@ -260,7 +260,7 @@ def test_a_policy_cannot_call_a_locked_tool(tract, write, ran):
     assert ran == []
 
 
-# --- who calls
+# --- callers
 
 
 def test_the_user_is_not_asked(tract, write, ran):
@@ -269,7 +269,7 @@ def test_the_user_is_not_asked(tract, write, ran):
 
 
 @pytest.mark.parametrize("actor", ["script:ab12", "agent:1", "orchestrator", ""])
-def test_what_a_model_wrote_may_read_and_is_asked_about_the_rest(tract, search, write, ran, actor):
+def test_code_of_a_model_can_read_and_needs_approval_to_write(tract, search, write, ran, actor):
     bridge = ToolBridge(tract.executor, actor=actor)
     assert bridge.call("web_search", {"query": "x"})
     with pytest.raises(ToolDeniedError, match="no user is available"):
@@ -298,7 +298,7 @@ def test_a_person_allows_exactly_this_call(tract, write, ran):
     assert (request.title, request.summary) == ("Call tool write", "Write a file.")
     assert "agent:1" in request.why
     assert [(row.name, row.value) for row in request.tables[0].rows] == [("path", "'a'"), ("text", "'b'")]
-    tract.reviewer.channel = answering("reject")  # the next call is asked about anew
+    tract.reviewer.channel = answering("reject")  # the next call makes a new request
     with pytest.raises(ToolDeniedError):
         stub("a", text="b")
     assert len(ran) == 1
@@ -365,7 +365,7 @@ def test_a_rejected_operation_is_a_denied_call(tract, spec):
     }  # fmt: skip
 
 
-def test_an_operation_that_nobody_decides_is_asked_about(tract, spec):
+def test_an_operation_without_a_handlers_decision_needs_approval(tract, spec):
     tract.register_operation(spec(unhandled="ask"))
     tract.reviewer.channel = answering("verify", strict=False)
     assert tract.tools.fire_citation_check(["u"])["fields"]["verified"] is True
@@ -375,7 +375,7 @@ def test_an_operation_that_nobody_decides_is_asked_about(tract, spec):
     assert len(tract.review.inbox()) == 1
 
 
-def test_an_operation_that_nobody_decided_in_time_is_a_denied_call(tract, spec):
+def test_an_operation_without_a_decision_in_time_is_a_denied_call(tract, spec):
     tract.register_operation(spec(unhandled="ask"))
     tract.reviewer.channel = FakeChannel()
     tract.reviewer.timeout, tract.reviewer.on_timeout = 0.05, "deny"
@@ -384,7 +384,7 @@ def test_an_operation_that_nobody_decided_in_time_is_a_denied_call(tract, spec):
 
 
 @pytest.mark.parametrize("actor", ["user", "agent:1"])
-def test_an_operation_knows_who_called_it(tract, spec, actor):
+def test_an_operation_has_the_actor_of_its_call(tract, spec, actor):
     named = {"type": "str"}
     tract.register_operation(spec(fields={"actor": named, "self": named}))
     tract.reviewer.channel = answering("approve")

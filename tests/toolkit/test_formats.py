@@ -1,4 +1,4 @@
-"""The shapes that tools are given in, and the names that providers allow."""
+"""The formats of tool definitions, and the tool names that providers allow."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_unknown_format(tract, name):
 
 
 @pytest.mark.parametrize("shape", ["openai", "anthropic", "mcp"])
-def test_names_are_those_that_providers_allow(tract, add, shape):
+def test_tool_names_are_valid_for_providers_and_can_be_called(tract, add, shape):
     def f(x: int) -> int:
         return x
 
@@ -90,7 +90,7 @@ def test_a_tool_that_comes_later_takes_no_name_over():
     suffixed = next(short for short, name in provider_names(["a_b.c", "a.b_c"]).items() if name == "a_b.c")
     assert tool_called("a_b_c", ["a_b.c"]) == "a_b.c"
     assert tool_called("a_b_c", ["a.b_c", "a_b.c"]) is None
-    # nor by a name that looks like a suffixed one
+    # also not by a name that looks like one with a suffix
     crafted = f"a.{suffixed.removeprefix('a_')}"
     assert tool_called(suffixed, [crafted, "a_b.c", "a.b_c"]) is None
     assert len(provider_names([crafted, "a_b.c", "a.b_c"])) == 3

@@ -1,4 +1,4 @@
-"""MCP servers of others: honest ones made with the official SDK, and dishonest ones, all in processes of their own."""
+"""External MCP servers, each in its own process: correct ones made with the official SDK, and faulty ones."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from tract_jupyter.toolkit import McpServer
 
 @pytest.fixture(scope="module")
 def honest():
-    """A server that behaves; shared, since importing the SDK takes it a second."""
+    """A correct server. It is shared, because importing the SDK takes a second."""
     with McpServer("honest", command("honest")) as server:
         yield server
 
 
 @pytest.fixture
 def liar():
-    """Makes a server that misbehaves."""
+    """Return a function that makes a faulty server."""
     made = []
 
     def make(way, *arguments, **options):
@@ -53,17 +53,17 @@ def pid_of(server):
 
 
 def is_alive(pid):
-    """Whether a process runs; one that ended and that nobody has asked about yet does not."""
+    """Return True if a process runs. A zombie process does not run."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
 
 
-# --- what works
+# --- normal use
 
 
-def test_its_tools_are_listed_with_what_it_claims(honest):
+def test_tools_are_listed_with_the_claims_of_the_server(honest):
     tools = {tool.name: tool for tool in honest.list_tools()}
     assert {"add", "find", "fail"} <= set(tools)
     assert tools["add"].description == "Add two numbers."
@@ -97,7 +97,7 @@ def test_arguments_without_a_json_form_are_refused_here(honest, value):
 
 
 @pytest.mark.slow
-def test_a_call_that_takes_too_long_is_cancelled_and_the_connection_is_used_on(honest):
+def test_a_timed_out_call_is_cancelled_and_the_connection_stays_usable(honest):
     with pytest.raises(McpTimeoutError, match=r"did not answer within 1 s.*may have had its effect"):
         honest.call("sleep", {"seconds": 60}, timeout=1)
     until(lambda: "cancelled" in honest.call("notes"))
@@ -117,13 +117,13 @@ def test_the_variables_of_this_process_are_not_passed_on(honest, monkeypatch):
         assert "OPENAI_API_KEY" not in other.call("environment")
 
 
-def test_what_it_adds_is_listed_when_it_says_so(honest):
+def test_a_tool_added_by_the_server_is_listed_after_its_notification(honest):
     assert "grown" not in {tool.name for tool in honest.listed}
     honest.call("grow", {"name": "grown"})
     until(lambda: "grown" in {tool.name for tool in honest.listed})
 
 
-def test_one_of_before_2026_says_so_too(liar):
+def test_an_older_server_can_also_notify_about_changed_tools(liar):
     server = liar("changes")
     server.start()
     before = server.listed
@@ -132,7 +132,7 @@ def test_one_of_before_2026_says_so_too(liar):
     assert [set(tool.input_schema["properties"]) for tool in (*before, *server.listed)] == [{"n"}, {"m"}]
 
 
-def test_it_is_started_at_the_first_use_and_kept(liar):
+def test_a_server_is_started_at_the_first_use_and_stays_running(liar):
     server = liar("pid")
     assert not server.is_running
     first = pid_of(server)
@@ -150,7 +150,7 @@ def test_closing_ends_it_for_good(liar):
         server.call("go")
 
 
-# --- what it may send
+# --- limits of responses
 
 
 def test_images_and_files_are_described(liar):
@@ -160,7 +160,7 @@ def test_images_and_files_are_described(liar):
     )
 
 
-def test_too_much_text_is_refused_and_the_connection_stays(liar):
+def test_too_much_text_is_refused_and_the_connection_stays_open(liar):
     server = liar("big", 1_000_001)
     for _ in range(2):
         with pytest.raises(
@@ -186,7 +186,7 @@ def test_empty_and_wordless_answers(liar):
         liar("error_without_words").call("go")
 
 
-def test_an_answer_that_is_none(liar):
+def test_an_invalid_call_result_is_refused(liar):
     server = liar("no_answer")
     with pytest.raises(
         McpResultError, match="sent an answer of 'go', which is invalid: content: Input should be"
@@ -195,7 +195,7 @@ def test_an_answer_that_is_none(liar):
     assert server.is_running
 
 
-def test_what_it_prints_is_kept_out_of_the_notebook_and_told_in_short(liar, capfd):
+def test_output_of_a_server_is_kept_short_and_out_of_the_notebook(liar, capfd):
     server = liar("chatty")
     assert server.call("go", {"n": 1}) == '{"n": 1}'
     until(lambda: "forgotten print" in server.stderr)
@@ -204,10 +204,10 @@ def test_what_it_prints_is_kept_out_of_the_notebook_and_told_in_short(liar, capf
     assert capfd.readouterr() == ("", "")
 
 
-# --- how it may end
+# --- ends of a server
 
 
-def test_a_server_that_dies_fails_the_call_and_is_started_anew_for_the_next(liar):
+def test_a_server_that_dies_during_a_call_is_restarted_for_the_next_call(liar):
     server = liar("dies")
     for _ in range(2):
         with pytest.raises(
@@ -216,7 +216,7 @@ def test_a_server_that_dies_fails_the_call_and_is_started_anew_for_the_next(liar
             server.call("go")
 
 
-def test_one_that_died_between_two_calls_is_just_started_anew(liar):
+def test_a_server_that_died_between_calls_is_restarted_without_an_error(liar):
     server = liar("pid")
     first = pid_of(server)
     os.kill(first, signal.SIGKILL)
@@ -225,12 +225,12 @@ def test_one_that_died_between_two_calls_is_just_started_anew(liar):
 
 
 @pytest.mark.slow
-def test_one_that_closes_its_output_is_lost(liar):
+def test_a_server_that_closes_its_output_is_a_connection_error(liar):
     with pytest.raises(McpConnectionError, match="it ended the connection"):
         liar("closes").call("go")
 
 
-def test_one_that_never_answers(liar):
+def test_a_server_that_never_answers_is_a_timeout(liar):
     server = liar("silent")
     for _ in range(2):
         with pytest.raises(McpTimeoutError):
@@ -246,7 +246,7 @@ def test_one_that_never_answers(liar):
         ("hangs", "not ready within 2 s. It wrote: still loading"),
     ],
 )
-def test_one_that_does_not_get_ready(liar, way, words):
+def test_a_server_that_does_not_get_ready_is_a_start_error(liar, way, words):
     server = liar(way, start_timeout=2)
     with pytest.raises(McpStartError, match=words):
         server.call("go")
@@ -261,7 +261,7 @@ def test_one_that_does_not_get_ready(liar, way, words):
         ("crowd", "an endless list of tools; the maximum is 1,000"),
     ],
 )
-def test_a_list_of_tools_that_is_none(liar, way, words):
+def test_an_invalid_list_of_tools_is_refused(liar, way, words):
     with pytest.raises(McpResultError, match=words):
         liar(way).start()
 
@@ -273,7 +273,7 @@ def test_a_command_that_cannot_be_started(command):
 
 
 @pytest.mark.slow
-def test_one_that_does_not_want_to_end_is_ended(liar):
+def test_a_server_that_ignores_the_end_signal_is_killed(liar):
     server = liar("deaf")
     server.call("go")
     server.close()
@@ -281,7 +281,7 @@ def test_one_that_does_not_want_to_end_is_ended(liar):
 
 
 @pytest.mark.slow
-def test_what_it_started_is_ended_with_it(liar):
+def test_child_processes_of_a_server_end_with_it(liar):
     server = liar("parent")
     child = int(server.call("go"))
     server.close()
@@ -333,7 +333,7 @@ def test_a_process_that_ends_takes_its_servers_along():
     assert not is_alive(int(pid))
 
 
-def test_without_the_sdk_it_is_said_how_to_get_it():
+def test_the_error_without_the_sdk_says_how_to_install_it():
     code = """
         import sys
         sys.modules["mcp"] = None
@@ -346,7 +346,7 @@ def test_without_the_sdk_it_is_said_how_to_get_it():
     assert "'tract_jupyter[mcp]'" in in_a_process(code)[1]
 
 
-# --- how it is described
+# --- options of a server
 
 
 @pytest.mark.parametrize(
@@ -368,7 +368,7 @@ def test_without_the_sdk_it_is_said_how_to_get_it():
         "code",
     ],
 )
-def test_a_name_that_is_none(name):
+def test_an_invalid_server_name_is_refused(name):
     with pytest.raises(McpError, match="cannot be the name of an MCP server"):
         McpServer(name, ["x"])
 
@@ -394,7 +394,7 @@ def test_a_name_that_is_none(name):
         ({"url": "http://x", "headers": {"A": None}}, "headers of MCP server 'x' must be a dict of texts"),
     ],
 )
-def test_it_is_said_how_a_server_is_described(options, words):
+def test_the_error_for_invalid_server_options_gives_the_reason(options, words):
     with pytest.raises(McpError, match=words):
         McpServer("x", **options)
 
@@ -416,7 +416,7 @@ def test_another_command_folder_or_variable_is_another_server():
 
 @pytest.fixture(scope="module")
 def http_port():
-    """The honest server over HTTP."""
+    """The correct server over HTTP."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -450,7 +450,7 @@ def test_http(http_port):
 
 
 class Answering(BaseHTTPRequestHandler):
-    """Answers each path in its own wrong way."""
+    """An HTTP handler that gives a different wrong response for each path."""
 
     def do_POST(self):
         self.rfile.read(int(self.headers["content-length"]))
@@ -468,7 +468,7 @@ class Answering(BaseHTTPRequestHandler):
             for part in body:
                 self.wfile.write(part)
         except OSError:
-            pass  # the client has gone, as it should
+            pass  # the client closed the connection, as expected
 
     def log_message(self, *args):
         pass
@@ -493,12 +493,12 @@ def wrong_port():
         ("zip", "it compressed an answer"),
     ],
 )
-def test_what_is_no_mcp_server_over_http(wrong_port, path, words):
+def test_an_http_server_that_does_not_speak_mcp_is_a_start_error(wrong_port, path, words):
     with pytest.raises(McpStartError, match=words):
         McpServer("x", url=f"http://127.0.0.1:{wrong_port}/{path}").start()
 
 
-def test_nobody_there_over_http():
+def test_an_unreachable_http_server_is_a_start_error():
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         with pytest.raises(McpStartError, match="the connection failed"):

@@ -1,4 +1,4 @@
-"""The answers of MCP tools: the value for code, and the text for a model."""
+"""Results of MCP tools: the value for code, and the text for a model."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def text(value):
 
 
 def answered(tract, folder, answer, **tool):
-    """The value for code and the output for a model."""
+    """Return the value for code and the output for a model."""
     listed = {"name": "f", "inputSchema": NO_ARGUMENTS, **tool}
     tract.mcp.add("raw", scripted(folder, [listed], {"f": answer}))
     value = tract.tools.raw.f()
@@ -60,7 +60,7 @@ def answered(tract, folder, answer, **tool):
         ({"content": [OWL], "structuredContent": {"result": 3}}, 3, OWL["text"]),
         ({"content": [OWL], "structuredContent": [1, 2]}, [1, 2], OWL["text"]),
         ({"content": [PIXEL], "structuredContent": {"content": [PIXEL]}}, {"content": [PIXEL]}, SHOWN),
-        # content that repeats the structured content: the value says all
+        # content that repeats the structured content: the value is enough
         ({"content": [text({"a": 1})], "structuredContent": {"a": 1}}, {"a": 1}, {"a": 1}),
         ({"content": [text(json.dumps({"a": 1}, indent=2))], "structuredContent": {"a": 1}}, {"a": 1}, {"a": 1}),
         ({"content": [text(1), text("x")], "structuredContent": {"result": [1, "x"]}}, [1, "x"], [1, "x"]),
@@ -87,7 +87,7 @@ def answered(tract, folder, answer, **tool):
         ({"content": [OWL, {"type": "hologram", "data": DATA}]}, *[f"{OWL['text']}\n[a block of type 'hologram', not shown]"] * 2),
         ({"content": ["x", {"type": "text"}, {"type": "image"}, {"type": "resource", "resource": 3}]},
          *["[a block of type 'unknown', not shown]\n[a block of type 'text without a text', not shown]\n[image, without data]\n[resource, without content]"] * 2),
-        # data in a structured content is for code
+        # data in structured content is for code
         ({"content": [], "structuredContent": {"mimeType": "image/png", "data": DATA}},
          {"mimeType": "image/png", "data": DATA}, json.dumps({"mimeType": "image/png", "data": HIDDEN})),
         ({"content": [text({"items": [{"type": "image", "data": DATA, "mimeType": "image/png"}]})],
@@ -118,7 +118,7 @@ def test_code_gets_the_value_and_the_model_the_content(tract, tmp_path, answer, 
         {"a" * 300: "a" * 300},
     ],
 )
-def test_what_only_looks_like_data_stays(tract, tmp_path, value):
+def test_text_that_only_looks_like_data_is_kept(tract, tmp_path, value):
     assert answered(tract, tmp_path, {"content": [], "structuredContent": value}) == (value, value)
 
 
@@ -182,7 +182,7 @@ def test_names_that_are_data_do_not_replace_each_other(tract, tmp_path):
     assert list(json.loads(told).values()) == [1, 2]
 
 
-def test_what_is_printed_of_a_value_is_what_the_model_gets(tract, tmp_path):
+def test_printing_a_value_shows_the_text_for_the_model(tract, tmp_path):
     answer = {"content": [OWL], "structuredContent": {"hits": 1}}
     tract.mcp.add("raw", scripted(tmp_path, [{"name": "f", "inputSchema": NO_ARGUMENTS}], {"f": answer}))
     value = tract.tools.raw.f()
@@ -251,7 +251,7 @@ def test_an_answer_that_cannot_be_used(tmp_path, answer, words):
         assert server.is_running
 
 
-def test_an_error_says_what_its_content_says(tract, tmp_path):
+def test_an_error_shows_its_content(tract, tmp_path):
     answer = {"content": [PIXEL], "structuredContent": {"data": DATA}, "isError": True}
     tract.mcp.add("raw", scripted(tmp_path, [{"name": "f", "inputSchema": NO_ARGUMENTS}], {"f": answer}))
     assert tract.executor.execute("raw.f", {}).error == SHOWN

@@ -1,4 +1,4 @@
-"""The server over HTTP: who is served, how much at once, and that a client cannot decide its own requests."""
+"""The server over HTTP: access, limits, and clients that cannot approve their own requests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tract_jupyter.toolkit import (
 )
 
 TOKEN = "t" * 43
-NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # one for all clients, because making one takes long
+NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # shared by all clients, because creating it is slow
 MESSAGE = {"content": {"content_type": "dialogue", "role": "user", "text": "hi"}}
 
 
@@ -72,7 +72,7 @@ def post(server, *, path="/mcp", body=b"{}", headers=(), method="POST"):
     for name, value in [*sent, ("content-length", str(len(body)))]:
         connection.putheader(name, value)
     connection.endheaders()
-    with suppress(OSError):  # the answer came first
+    with suppress(OSError):  # the response came first
         connection.send(body)
     status = connection.getresponse().status
     connection.close()
@@ -204,7 +204,7 @@ def test_a_hundred_clients_at_once(tract, served):
     assert not tract.review.inbox()
 
 
-def test_two_clients_with_one_name_and_the_same_call_are_asked_about_once(tract, served):
+def test_identical_calls_of_clients_with_one_name_share_one_request(tract, served):
     commits = []
 
     async def one(name):
@@ -227,7 +227,7 @@ def test_two_clients_with_one_name_and_the_same_call_are_asked_about_once(tract,
 
 
 class Proxy:
-    """The proxy of an agent in a terminal, as a process."""
+    """The proxy of a terminal agent, in its own process."""
 
     def __init__(self):
         program = [sys.executable, "-m", "tract_jupyter", "kernel-proxy"]
@@ -271,7 +271,7 @@ def killed_at_the_end():
 
 
 @pytest.mark.slow
-def test_a_large_call_through_the_proxy_is_refused_and_the_next_one_is_served(tract, served, runtime):
+def test_a_too_large_call_through_the_proxy_is_refused_and_the_next_call_works(tract, served, runtime):
     ServedKernel.here(served.url, TOKEN, None).publish()
 
     async def use():
@@ -307,7 +307,7 @@ def test_proxies_that_are_killed_before_and_after_a_decision_run_nothing_twice(t
     assert not ran
     with killed_at_the_end() as proxy:
         proxy.call("work", {})
-        until(lambda: ran)  # the approval counts
+        until(lambda: ran)  # the approved call runs
     go.set()
     with killed_at_the_end() as proxy:
         proxy.call("work", {})
@@ -384,7 +384,7 @@ def test_a_file_that_others_can_change_or_with_another_host_is_ignored(runtime):
 
 @pytest.fixture
 def jupyter(runtime, tmp_path):
-    """A Jupyter server with sessions, which a test sets, and the function that writes its file."""
+    """A Jupyter server with sessions set by the test, and the function that writes its file."""
     sessions, asked = [], []
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -430,7 +430,7 @@ def test_a_kernel_is_found_by_the_new_path_of_its_notebook(runtime, tmp_path, ju
         {"mode": 0o644},
         {"pid": 2**22 + 1},
         {"secure": True},
-        {"hostname": "192.0.2.1"},  # another user may have the port on 127.0.0.1
+        {"hostname": "192.0.2.1"},  # another user can have the same port on 127.0.0.1
         {"hostname": "::"},
         {"token": "old"},
         {"port": "x"},
@@ -445,7 +445,7 @@ def test_a_kernel_is_found_by_the_new_path_of_its_notebook(runtime, tmp_path, ju
     assert find_kernel(moved) == kernel
     assert jupyter.asked[-1] == ("/user/ada/api/sessions", "token secret")
     before = len(jupyter.asked)
-    assert find_kernel(str(tmp_path / "a.ipynb")) == kernel  # the configuration of the agent stays
+    assert find_kernel(str(tmp_path / "a.ipynb")) == kernel  # the configuration of the agent stays valid
     assert len(jupyter.asked) == before
     for other in ("c.ipynb", "d.ipynb", "e.ipynb"):
         with pytest.raises(McpStartError, match=f"no kernel of .*{other} serves"):
@@ -459,7 +459,7 @@ def test_a_kernel_is_found_by_the_new_path_of_its_notebook(runtime, tmp_path, ju
         find_kernel(str(tmp_path / "a.ipynb"), former="id-2")
 
 
-def test_several_kernels_need_a_name_and_ended_ones_are_removed(runtime, tmp_path):
+def test_several_kernels_need_a_name_and_ended_kernels_are_removed(runtime, tmp_path):
     ServedKernel.here("http://127.0.0.1:1/mcp", TOKEN, tmp_path / "a.ipynb").publish().rename(
         runtime / "tract-kernel-1.json"
     )

@@ -1,4 +1,4 @@
-"""Our tools served to MCP clients: the official SDK's, in this process and over stdio from one of our own."""
+"""Our tools, served to clients of the official MCP SDK in this process and over stdio from another."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ HELLO = OperationSpec("hello", "Say hello.", {"n": {"type": "int", "default": 1}
 
 
 def with_client(t, use, *, profile="full", seconds=0.2, **options):
-    """What `use` returns, given the SDK's client of our server in this process."""
+    """Call `use` with an SDK client of our server in this process. Return its result."""
 
     async def run():
         async with Client(
@@ -51,7 +51,7 @@ def with_client(t, use, *, profile="full", seconds=0.2, **options):
 
 
 def call(t, name, arguments=None, **options):
-    """What a client gets: whether it is an error, its text, its structured content."""
+    """Return the result for a client: is_error, text, structured content."""
 
     async def use(client):
         return await client.call_tool(name, arguments or {})
@@ -65,10 +65,10 @@ def refused(tool, reason):
     return f"The call of {tool!r} was refused, and nothing ran. Reason: {reason}"
 
 
-# --- what is served
+# --- served tools
 
 
-def test_a_channel_of_the_user_stays(tract):
+def test_the_channel_set_by_the_user_is_kept(tract):
     tract.reviewer.channel = channel = AsyncChannel(lambda request: None, "chat")
     mcp_server(tract, "full", decision_timeout=1)
     assert tract.reviewer.channel is channel
@@ -93,15 +93,15 @@ def test_all_tools_are_served_with_schema_and_hints(tract, search):
     assert (server, "call result(id)" in instructions) == ("tract_jupyter", True)
 
 
-def test_what_only_reads_is_answered(tract, search):
+def test_a_call_of_a_reading_tool_returns_text_and_structured_content(tract, search):
     is_error, text, data = call(tract, "status")
     assert (is_error, data["branch"]) == (False, "main")
     assert '"branch": "main"' in text
-    assert call(tract, "web_search", {"query": "x"})[2] is None  # a list is no object
+    assert call(tract, "web_search", {"query": "x"})[2] is None  # a list is not an object
 
 
 @pytest.mark.parametrize(("value", "text"), [(None, "null"), (3, "3"), ([1], "[1]"), ("é", "é"), ("", "")])
-def test_values_are_sent_as_json_and_texts_as_they_are(tract, add, value, text):
+def test_values_are_sent_as_json_and_texts_unchanged(tract, add, value, text):
     def give():
         return value
 
@@ -110,7 +110,7 @@ def test_values_are_sent_as_json_and_texts_as_they_are(tract, add, value, text):
 
 
 @pytest.mark.parametrize("value", ["a\ud800b", {1, 2}, float("nan"), "x" * 1_000_001])
-def test_what_cannot_be_sent_is_told(tract, add, value):
+def test_a_result_that_cannot_be_sent_is_an_error(tract, add, value):
     def give():
         return value
 
@@ -131,7 +131,7 @@ def test_a_profile_binds(tract, profile):
     assert (result.is_error, "in the profile 'self'" in result.content[0].text) == (True, True)
 
 
-def test_what_is_locked_is_not_served(tract):
+def test_a_call_of_a_locked_tool_is_refused(tract):
     tract.executor.lock_tool("status", "not now")
     is_error, text, _ = call(tract, "status")
     assert is_error
@@ -148,7 +148,7 @@ def test_mistakes_come_back_as_errors(tract, add):
     assert call(tract, "log", {"limit": "x"})[1] == "'limit' should be a valid integer, got 'x' (str)"
 
 
-def test_an_unknown_tool_is_answered_with_the_callable_ones(tract):
+def test_the_error_for_an_unknown_tool_lists_the_callable_ones(tract):
     tract.executor.permission = lambda tool, _: Permission.DENY if tool.name == "log" else Permission.ALLOW
     text = call(tract, "comit")[1]
     assert {"commit", "status"} <= set(text.partition("Tools: ")[2].split(", "))
@@ -172,7 +172,7 @@ def test_an_unknown_tool_is_answered_with_the_callable_ones(tract):
     assert [text.partition("Tools: ")[2] for text in texts] == [", ".join(listed)] * 3
 
 
-# --- who calls
+# --- callers
 
 
 def test_the_policy_knows_the_client(tract):
@@ -189,7 +189,7 @@ def test_the_policy_knows_the_client(tract):
     assert asked == [("status", "mcp:editor")] * 2
 
 
-def test_what_needs_a_person_waits_in_the_inbox_and_is_refused_in_time(tract):
+def test_a_call_that_needs_approval_is_refused_after_the_timeout(tract):
     told = refused("commit", "no decision within 0.2 s")
     assert call(tract, "commit", MESSAGE) == (True, told, None)
     assert (tract.log(), tract.review.inbox()) == ([], [])
@@ -203,7 +203,7 @@ def test_a_rejection_says_that_nothing_was_done(tract, reason):
     assert tract.log() == []
 
 
-def test_a_client_is_told_of_progress_while_its_owner_decides(tract, add, monkeypatch):
+def test_a_client_gets_progress_while_its_call_waits_or_runs(tract, add, monkeypatch):
     monkeypatch.setattr("tract_jupyter.toolkit.mcp.server._PROGRESS_SECONDS", 0.01)
     told, came = [], threading.Event()
 
@@ -272,7 +272,7 @@ def test_calls_run_side_by_side_and_in_other_threads(tract, add):
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_a_client_is_told_of_tools_that_come(tract, mode, monkeypatch):
+def test_a_client_is_notified_of_new_tools(tract, mode, monkeypatch):
     monkeypatch.setattr("tract_jupyter.toolkit.mcp.server._LOOK_SECONDS", 0.01)
     told = anyio.Event()
 
@@ -295,7 +295,7 @@ def test_a_client_is_told_of_tools_that_come(tract, mode, monkeypatch):
     assert "fire_hello" in with_client(tract, use, mode=mode, message_handler=on_message)
 
 
-def test_trouble_with_the_store_is_told_and_passes(tract, monkeypatch):
+def test_an_error_of_the_store_is_reported_and_the_server_continues(tract, monkeypatch):
     monkeypatch.setattr("tract_jupyter.toolkit.mcp.server._LOOK_SECONDS", 0.01)
     looked = anyio.Event()
 
@@ -315,19 +315,19 @@ def test_trouble_with_the_store_is_told_and_passes(tract, monkeypatch):
     assert not answered.is_error
 
 
-# --- from a process of its own
+# --- in another process
 
 
 @pytest.fixture
 def owner(tmp_path):
-    """A tract in a file, as a notebook has it open."""
+    """A tract in a file, open as in a notebook."""
     with Tract.open(tmp_path / "t.db") as t:
         yield t
 
 
 @pytest.fixture
 def serve(owner, data_dir):
-    """Serves the same store by the command line, and gives a client of that."""
+    """Serve the same store by the command line. Return a client of it."""
     words = ["-m", "tract_jupyter", "mcp-server", owner.location, "--decision-timeout", "60"]
     with ExitStack() as stack:
 
@@ -341,7 +341,7 @@ def serve(owner, data_dir):
 
 @pytest.fixture
 def served(serve):
-    """Such a client."""
+    """A client of the command-line server."""
     return serve()
 
 
@@ -354,7 +354,7 @@ INITIALIZE = (
 
 @pytest.fixture(scope="module")
 def raw(tmp_path_factory):
-    """What our server answers to a line on its stdin."""
+    """Return our server's response to a line on its stdin."""
     path = tmp_path_factory.mktemp("raw") / "t.db"
     with Tract.open(path):
         pass
@@ -377,7 +377,7 @@ def in_the_inbox(t):
 
 
 def left_in_the_inbox(t):
-    """Return the pending requests of clients that have gone."""
+    """Return the pending requests of clients that have left."""
     return until(lambda: (pending := in_the_inbox(t)) and client_left(pending.stored) and pending)
 
 
@@ -387,7 +387,7 @@ def test_a_person_decides_in_another_process(owner, served):
         asked = pool.submit(served.call, "commit", MESSAGE)
         pending = in_the_inbox(owner)
         assert (pending.title, pending.actor) == ("Call tool commit", "mcp:tract_jupyter")
-        assert served.call("status")["commit_count"] == 0  # others do not wait for it
+        assert served.call("status")["commit_count"] == 0  # other clients do not wait for this call
         pending.approve()
         commit = asked.result(60)["commit_hash"]
         assert [info.commit_hash for info in owner.log()] == [commit]
@@ -400,7 +400,7 @@ def test_a_person_decides_in_another_process(owner, served):
 
 
 @pytest.mark.slow
-def test_what_is_approved_and_revoked_meanwhile(owner, served):
+def test_tools_of_new_and_revoked_operations_are_added_and_removed(owner, served):
     assert "fire_hello" not in {tool.name for tool in served.listed}
     owner.register_operation(HELLO)
     until(lambda: "fire_hello" in {tool.name for tool in served.listed})
@@ -412,7 +412,7 @@ def test_what_is_approved_and_revoked_meanwhile(owner, served):
 
 @pytest.mark.slow
 def test_a_call_that_is_given_up_is_not_made_later(owner, served):
-    # what a first call needs is loaded, so that the next one has asked before its time is up
+    # load everything that a call needs, so that the next call makes its request before its timeout
     served.call("status")
     with pytest.raises(McpTimeoutError):
         served.call("commit", MESSAGE, timeout=2)
@@ -427,7 +427,7 @@ def test_a_call_that_is_given_up_is_not_made_later(owner, served):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_closed", [False, True], ids=["gave up", "closed"])
-def test_what_is_decided_after_the_client_left_counts_for_the_identical_call(owner, serve, is_closed):
+def test_an_approval_after_the_client_left_counts_for_the_identical_call(owner, serve, is_closed):
     served = serve()
     served.call("status")
     with pytest.raises(McpError):
@@ -436,7 +436,7 @@ def test_what_is_decided_after_the_client_left_counts_for_the_identical_call(own
         served.close()
         served = serve()
     left_in_the_inbox(owner).approve()
-    with pytest.raises(McpTimeoutError):  # another call is another question
+    with pytest.raises(McpTimeoutError):  # another call is another request
         served.call("commit", {**MESSAGE, "message": "other"}, timeout=2)
     left_in_the_inbox(owner).reject()
     assert owner.log() == []
@@ -446,7 +446,7 @@ def test_what_is_decided_after_the_client_left_counts_for_the_identical_call(own
 
 
 @pytest.mark.slow
-def test_as_long_as_the_client_waits_the_request_says_who_carries_it_out(owner, served):
+def test_the_request_of_a_waiting_client_names_the_executing_process(owner, served):
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(served.call, "commit", MESSAGE)
         pending = in_the_inbox(owner)
@@ -471,31 +471,31 @@ def test_as_long_as_the_client_waits_the_request_says_who_carries_it_out(owner, 
         ('[{"jsonrpc": "2.0", "id": 7, "method": "ping"}]', -32600, None),
     ],
 )
-def test_a_line_that_is_no_message_is_answered(raw, line, code, message_id):
+def test_an_invalid_line_is_answered_with_an_error(raw, line, code, message_id):
     told = raw(line)
     assert (told["id"], told["error"]["code"]) == (message_id, code)
     assert raw(PING) == {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
-def test_a_blank_line_is_no_mistake(raw):
+def test_a_blank_line_is_ignored(raw):
     raw("\n\n" + PING)
 
 
 @pytest.mark.slow
-def test_what_an_operation_prints_is_not_taken_for_a_message(owner, served):
+def test_output_of_an_operation_is_not_sent_as_a_message(owner, served):
     code = "print('{}')\nimport os\nos.write(1, b'hello')\nos.system('echo hello')\npending.approve()"
     owner.register_operation(
         OperationSpec("shout", "Print.", {}, {"go": ActionDef("go", "", {}, code)}, unhandled="ask")
     )
     with ThreadPoolExecutor() as pool:
         asked = pool.submit(served.call, "fire_shout")
-        in_the_inbox(owner).execute_tool("go", {})  # the only question
+        in_the_inbox(owner).execute_tool("go", {})  # the only request
         assert asked.result(60)["status"] == "approved"
     until(lambda: "hello" in served.stderr)
 
 
 @pytest.mark.slow
-def test_a_notebook_is_told_to_serve_from_elsewhere(owner):
+def test_the_error_in_a_notebook_shows_the_server_command(owner):
     async def cell():
         mcp_server(owner).run()
 
@@ -503,7 +503,7 @@ def test_a_notebook_is_told_to_serve_from_elsewhere(owner):
         anyio.run(cell)
 
 
-def test_the_command_line_refuses_what_is_no_store(tmp_path, capsys):
+def test_the_command_line_refuses_a_missing_store(tmp_path, capsys):
     assert main(["mcp-server", str(tmp_path / "none.db")]) == 2
     assert "there is no store" in capsys.readouterr().err
     assert list(tmp_path.glob("none*")) == []
@@ -517,7 +517,7 @@ def test_the_command_line_ends_with_its_client(owner):
 
 
 @pytest.mark.slow
-def test_without_the_sdk_it_is_said_how_to_get_it(owner):
+def test_the_error_without_the_sdk_says_how_to_install_it(owner):
     code = f"""\
 import sys
 sys.modules["mcp"] = None

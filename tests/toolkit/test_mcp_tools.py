@@ -1,4 +1,4 @@
-"""Tools of MCP servers among all others: names, traits, the gate, and what becomes of an approval."""
+"""Tools of MCP servers next to other tools: names, traits, the gate, and approvals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tract_jupyter.toolkit import HELPERS, Patience, ToolBridge, Traits
 
 @pytest.fixture
 def add_liar(tract):
-    """Adds a server by the way in which it misbehaves, to an open tract."""
+    """Return a function that adds a faulty server, named by its fault, to an open tract."""
 
     def make(way, *arguments, name="liar", **options):
         return tract.mcp.add(name, command("liar", way, *arguments), **options)
@@ -64,12 +64,12 @@ def test_the_executor_has_them_by_both_names(tract, add_liar):
     result = tract.executor.execute("liar.go", {"n": 3})
     assert (result.success, result.output) == (True, '{"n": 3}')
     assert tract.executor.get("liar.go").owner == "mcp:liar"
-    # a model has it by a name that its provider allows
+    # a model gets a name that its provider allows
     assert "liar_go" in {tool["name"] for tool in tract.as_tools(format="anthropic")}
     assert tract.toolset(actor="user").call("liar_go", {"n": 3}) == '{"n": 3}'
 
 
-def test_arguments_are_checked_before_the_server_hears_of_them(tract, add_liar):
+def test_arguments_are_checked_before_they_are_sent_to_the_server(tract, add_liar):
     add_liar("dies")
     with pytest.raises(ToolExecutionError, match="valid integer"):
         tract.tools.liar.go(n="x")
@@ -84,12 +84,12 @@ def test_a_server_that_is_lost_fails_the_call_only(tract, add_liar):
     assert tract.tools.status()["branch"] == "main"
 
 
-def test_an_answer_that_looks_like_an_error_is_none(tract, add_liar):
+def test_a_result_that_only_looks_like_an_error_is_returned(tract, add_liar):
     add_liar("error_dict")
     assert tract.tools.liar.go() == {"error": "is only a name"}
 
 
-def test_an_error_is_told_once(tract, add_liar):
+def test_the_text_of_an_error_is_not_repeated(tract, add_liar):
     add_liar("error_without_words")
     with pytest.raises(ToolExecutionError) as caught:
         tract.tools.liar.go()
@@ -105,7 +105,7 @@ def test_calls_are_logged(tract, add_liar):
 # --- names
 
 
-def test_names_are_made_python_names_and_impossible_ones_left_out(tract, add_liar):
+def test_tool_names_become_python_names_and_invalid_ones_are_left_out(tract, add_liar):
     add_liar("names")
     assert names_in(tract.tools.liar) == ["class_", "db_query", "go", "tool__dict__", "with_space", "é"]
     assert tract.tools.liar.list_tools is not None
@@ -132,7 +132,7 @@ def test_a_schema_that_cannot_be_used_costs_its_tool_only(tract, add_liar):
     assert set(tract.mcp.problems("liar")) == {"deep", "remote"}
 
 
-def test_what_it_says_about_answers_and_cannot_be_read_is_ignored(tract, add_liar):
+def test_an_unreadable_output_schema_is_ignored(tract, add_liar):
     add_liar("no_json")
     assert names_in(tract.tools.liar) == ["go", "nan"]
     assert tract.mcp.problems("liar") == {}
@@ -141,7 +141,7 @@ def test_what_it_says_about_answers_and_cannot_be_read_is_ignored(tract, add_lia
 
 @pytest.fixture
 def add_scripted(tract, tmp_path):
-    """Adds the server `raw`, with the given tools and answers; see `servers.scripted`."""
+    """Return a function that adds the server `raw` with given tools and results; see `servers.scripted`."""
 
     def make(tools, answers=None, *, progress=None, capabilities=None, **options):
         program = scripted(tmp_path, tools, answers, progress=progress, capabilities=capabilities)
@@ -152,7 +152,7 @@ def add_scripted(tract, tmp_path):
 
 
 def seen(tract, method):
-    """The parameters of the requests and notifications of a method that the server got."""
+    """Return the parameters of the requests and notifications of a method that reached the server."""
     return [
         one["params"]
         for one in json.loads(tract.mcp.servers["raw"].call("seen"))
@@ -221,7 +221,7 @@ def test_a_tool_that_cannot_be_used_is_left_out_with_the_reason(tract, add_scrip
     {"annotations": None, "description": 3, "title": ["x"], "execution": "later", "icons": 3, "_meta": 3},
 ])  # fmt: skip
 @pytest.mark.parametrize("trust", [False, True])
-def test_a_claim_that_is_none_counts_as_left_out(tract, add_scripted, more, trust):
+def test_an_invalid_annotation_is_ignored(tract, add_scripted, more, trust):
     add_scripted([GOOD, {**GOOD, "name": "odd", **more}], trust_annotations=trust)
     good, odd = (tract.executor.get(f"raw.{name}") for name in ("good", "odd"))
     assert (odd.traits, odd.description) == (good.traits, "")
@@ -256,7 +256,7 @@ def test_progress_does_not_extend_the_time_for_ever(tract, add_scripted):
     until(lambda: seen(tract, "notifications/cancelled"))
 
 
-def test_the_limits_of_a_request_are_told_apart(monkeypatch):
+def test_the_error_of_a_timeout_names_the_exceeded_limit(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("tract_jupyter.toolkit.mcp.connection.time.monotonic", lambda: now[0])
     patience = Patience(10, 25)
@@ -347,19 +347,19 @@ def test_resources_can_be_read(tract, add_scripted):
         ToolBridge(tract.executor, actor="agent:1").call("raw.read_resource", {"uri": "a://b"})
 
 
-def test_a_server_s_own_tool_of_that_name_stays(tract, add_scripted):
+def test_a_server_tool_named_read_resource_is_kept(tract, add_scripted):
     own = {**GOOD, "name": "read-resource"}
     add_scripted([own], {"read-resource": DONE}, capabilities={"resources": {}})
     assert names_in(tract.tools.raw) == ["read_resource"]
     assert tract.tools.raw.read_resource() == "done"
 
 
-def test_without_resources_there_is_no_tool_that_reads_them(tract, add_scripted):
+def test_a_server_without_resources_gets_no_read_resource_tool(tract, add_scripted):
     add_scripted([GOOD])
     assert names_in(tract.tools.raw) == ["good"]
 
 
-@pytest.mark.slow  # it is what a hostile server can make us read at most
+@pytest.mark.slow  # this is the most that a hostile server can make us read
 def test_schemas_without_measure_cost_the_tools_that_come_last(tract, add_liar):
     add_liar("heavy")
     assert names_in(tract.tools.liar) == [f"t{n:02}" for n in range(10)]
@@ -382,7 +382,7 @@ def test_a_server_does_not_take_a_name_that_is_taken(tract, add, add_liar):
 
 
 @pytest.mark.parametrize("name", ["liar", "liar.go", "liar.other"])
-def test_nor_does_a_tool_take_that_of_a_server(tract, add, add_liar, name):
+def test_a_tool_cannot_take_the_name_of_a_server_or_its_tools(tract, add, add_liar, name):
     add_liar("plain")
 
     def f():
@@ -392,7 +392,7 @@ def test_nor_does_a_tool_take_that_of_a_server(tract, add, add_liar, name):
         add(f, name=name)
 
 
-# --- coming and going
+# --- adding and removing
 
 
 def test_removing_a_server_ends_it_and_takes_its_tools_away(tract, add_liar):
@@ -408,7 +408,7 @@ def test_removing_a_server_ends_it_and_takes_its_tools_away(tract, add_liar):
         tract.mcp.remove("liar")
 
 
-def test_what_is_removed_may_be_added_again(tract, add_liar):
+def test_a_removed_server_can_be_added_again(tract, add_liar):
     add_liar("plain")
     tract.mcp.remove("liar")
     add_liar("empty")
@@ -439,16 +439,14 @@ def test_its_tools_change_when_it_says_so(tract, add_liar):
         tract.tools.liar.go(n=1)
 
 
-def test_they_stay_what_they_are_if_it_lists_the_same_again(tract, add_liar):
+def test_listing_the_same_tools_again_keeps_the_tool_objects(tract, add_liar):
     server = add_liar("says_so")
     before = tract.executor.get("liar.go")
     server.list_tools()
     assert tract.executor.get("liar.go") is before
 
 
-def test_one_that_lists_others_when_it_is_started_anew_is_not_called_for_those_it_had(
-    tract, add_liar, tmp_path
-):
+def test_a_tool_that_changed_when_its_server_restarted_is_not_called(tract, add_liar, tmp_path):
     server = add_liar("changes_later", cwd=tmp_path)
     assert tract.tools.liar.go(n=1) == '{"n": 1}'
     until(lambda: not server.is_running)
@@ -463,7 +461,7 @@ def test_closing_the_tract_ends_its_servers(add_liar, tract):
     assert not server.is_running
 
 
-def test_closing_a_session_ends_those_of_its_tracts(tmp_path):
+def test_closing_a_session_ends_the_servers_of_its_tracts(tmp_path):
     with Session.open(tmp_path / "t.db") as session:
         released, kept = (session.create_tract(tract_id=name) for name in "ab")
         servers = [t.mcp.add("liar", command("liar", "plain")) for t in (released, kept)]
@@ -483,7 +481,7 @@ def test_no_store_starts_a_program(tmp_path):
 # --- the gate
 
 
-def test_what_a_server_claims_to_be_harmless_is_asked_about_all_the_same(tract, add_liar):
+def test_a_tool_that_an_untrusted_server_calls_read_only_needs_approval(tract, add_liar):
     add_liar("hints")
     assert tract.executor.get("liar.reads").traits == Traits(open_world=True)
     assert tract.executor.get("liar.destroys").traits == Traits(destructive=True, open_world=True)
@@ -496,7 +494,7 @@ def test_unless_a_person_trusts_it(tract, add_liar):
     bridge = ToolBridge(tract.executor, actor="agent:1")
     assert bridge.call("liar.reads", {}) == "{}"
     assert tract.executor.get("liar.reads").traits == Traits(read_only=True, open_world=False)
-    # what it does not say means what MCP says it does
+    # a missing hint has the default of MCP
     assert tract.executor.get("liar.go").traits == Traits(destructive=True, open_world=True)
     with pytest.raises(ToolDeniedError):
         bridge.call("liar.go", {})
@@ -524,13 +522,13 @@ def test_a_standing_approval_is_about_this_tool_of_this_server(tract, add_liar):
     agent.call("liar.go", {"n": 1})
     assert agent.call("liar.go", {"n": 1}) == '{"n": 1}'
     tract.mcp.remove("liar")
-    add_liar("plain", env={"DATABASE": "another"})  # the same words about something else
+    add_liar("plain", env={"DATABASE": "another"})  # the same description of another server
     tract.reviewer.channel = answering("reject", reason="not there")
     with pytest.raises(ToolDeniedError, match="not there"):
         agent.call("liar.go", {"n": 1})
 
 
-def test_an_approval_of_what_changed_meanwhile_is_none(tract, add_liar):
+def test_an_approval_does_not_apply_to_a_tool_that_changed_meanwhile(tract, add_liar):
     server = add_liar("changes")
     before = server.listed
 
@@ -561,7 +559,7 @@ def test_a_script_calls_them_in_the_same_way(tract, add_liar, backend):
 
 
 def test_stubs_have_a_class_for_each_server(tract, add, add_liar):
-    def liar_go(x: int) -> int:  # the name that tools without namespaces would have
+    def liar_go(x: int) -> int:  # the name without namespaces
         return x
 
     add(liar_go)

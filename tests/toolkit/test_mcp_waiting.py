@@ -1,4 +1,4 @@
-"""Calls of MCP clients that wait for the user longer than the client waits for one answer."""
+"""Calls of MCP clients that wait for the user longer than the client waits for one response."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MESSAGE = {"content": {"content_type": "dialogue", "role": "user", "text": "hi"}
 
 @pytest.fixture
 def wait(monkeypatch):
-    """Set the seconds that unknown clients wait for an answer."""
+    """Set the seconds that unknown clients wait for a response."""
 
     def set_seconds(seconds):
         monkeypatch.setattr("tract_jupyter.toolkit.mcp.held.UNKNOWN_CLIENT", Hold(seconds, seconds))
@@ -46,7 +46,7 @@ async def connected(service, name="editor"):
 
 
 def serve(t, use):
-    """Serve a tract, and return what `use` returns for a client and the service."""
+    """Serve a tract. Call `use` with a client and the service, and return its result."""
 
     async def run():
         service = mcp_server(t, "full")
@@ -70,7 +70,7 @@ def told(result):
     return result.structured_content
 
 
-# --- how long
+# --- waiting times
 
 
 @pytest.mark.parametrize("client", list(HOLDS))
@@ -81,7 +81,7 @@ def test_known_clients_wait_four_minutes_and_each_time_is_below_its_limit(client
 
 
 def test_other_clients_wait_less_than_a_minute():
-    assert hold_of("opencode", has_progress=False) == 50  # it ends a call after 60 s without progress
+    assert hold_of("opencode", has_progress=False) == 50  # opencode ends a call after 60 s without progress
     assert {hold_of(name, has_progress=flag) for name in ("", "x") for flag in (True, False)} == {50}
 
 
@@ -99,7 +99,7 @@ def held(calls, *, key="k", actor="mcp:a"):
     return call
 
 
-def test_a_client_that_does_not_come_back_has_left_and_old_results_are_forgotten():
+def test_a_client_that_does_not_return_has_left_and_old_results_expire():
     clock = Time()
     calls = HeldCalls(clock)
     call = held(calls)
@@ -132,7 +132,7 @@ def test_the_last_request_that_is_cancelled_leaves_the_call():
     assert calls.identical("k") is None
 
 
-def test_results_are_kept_for_some_calls_only_and_delivered_ones_go_first():
+def test_the_number_of_results_is_limited_and_delivered_ones_are_removed_first():
     calls = HeldCalls(Time())
     made = []
     for number in range(300):
@@ -150,10 +150,10 @@ def test_results_are_kept_for_some_calls_only_and_delivered_ones_go_first():
     assert calls.is_full
 
 
-# --- an answer with an id, and `result`
+# --- responses with an id, and the tool `result`
 
 
-def test_a_call_that_waits_is_answered_with_an_id_and_its_result_comes_later(tract, wait):
+def test_a_waiting_call_returns_an_id_for_the_result_tool(tract, wait):
     async def use(client):
         first = await client.call_tool("commit", MESSAGE)
         call_id = told(first)["id"]
@@ -275,7 +275,7 @@ def why(tract, stored):
     return tract.operations.rebuild(stored).review_request().why
 
 
-def test_an_approval_after_the_client_has_left_runs_nothing_and_counts_for_the_identical_call(tract):
+def test_an_approval_after_the_client_left_waits_for_the_identical_call(tract):
     async def use(client):
         pending = await cancelled(client, tract)
         await decided(pending)
@@ -295,7 +295,7 @@ def test_an_approval_after_the_client_has_left_runs_nothing_and_counts_for_the_i
 
 
 @pytest.mark.slow
-def test_an_approval_after_a_channel_made_no_decision_counts_for_the_identical_call(tract):
+def test_an_approval_after_a_channel_made_no_decision_waits_for_the_identical_call(tract):
     async def pass_on(request):
         return None
 
@@ -315,7 +315,7 @@ def test_an_approval_after_a_channel_made_no_decision_counts_for_the_identical_c
     assert "Make the same call again later" in first.content[0].text
     assert "nothing ran. The decision waits" in note
     assert [info.commit_hash for info in tract.log()] == [told(second)["commit_hash"]]
-    assert third.is_error  # the approval counted once
+    assert third.is_error  # the approval was used once
 
 
 def test_a_rejection_after_the_client_has_left_is_only_a_rejection(tract):
@@ -343,7 +343,7 @@ def test_a_client_that_left_asks_again_with_the_same_request(tract):
     assert len(tract.log()) == 1
 
 
-def test_an_approved_call_goes_on_without_its_client_and_the_identical_call_gets_its_result(tract, add):
+def test_an_identical_call_gets_the_result_of_a_call_whose_client_left(tract, add):
     go, ran = threading.Event(), []
 
     def slow():

@@ -1,4 +1,4 @@
-"""Functions of the user's own as tools: `@tract.tool`."""
+"""The user's functions as tools: `@tract.tool`."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ def test_a_cell_that_is_run_again_replaces_its_tool(tract):
     old, stub = tract.executor.get("f"), tract.tools.f
 
     @tract.tool(read_only=True)
-    def f(x: int, y: int) -> int:  # noqa: F811 # that is the point
+    def f(x: int, y: int) -> int:  # noqa: F811 # the redefinition is intended
         return x + y
 
     new = tract.executor.get("f")
@@ -178,7 +178,7 @@ def test_a_cell_that_is_run_again_replaces_its_tool(tract):
 
 
 @pytest.mark.parametrize("name", ["commit", "fire_citation_check", "fire_x", "get_data"])
-def test_tools_of_others_and_names_like_ones_own_are_not_replaced(tract, spec, name):
+def test_a_new_tool_cannot_replace_other_tools_or_take_similar_names(tract, spec, name):
     tract.register_operation(spec())
 
     @tract.tool(name="get-data")
@@ -191,7 +191,7 @@ def test_tools_of_others_and_names_like_ones_own_are_not_replaced(tract, spec, n
     assert tract.executor.tools() == before
 
 
-def test_an_approval_is_of_the_tool_as_it_was(tract):
+def test_an_approval_does_not_apply_to_a_redefined_tool(tract):
     @tract.tool
     def f() -> int:
         return 1
@@ -199,7 +199,7 @@ def test_an_approval_is_of_the_tool_as_it_was(tract):
     pending = tract.policies.propose("p", "f", {})
 
     @tract.tool
-    def f() -> int:  # noqa: F811 # that is the point
+    def f() -> int:  # noqa: F811 # the redefinition is intended
         return 2
 
     with pytest.raises(Exception, match="changed"):
@@ -222,7 +222,7 @@ def test_removing(tract):
     assert tract.tools.f() == 1
 
 
-def test_only_ones_own_tools_can_be_removed(tract, spec):
+def test_only_tools_of_the_user_can_be_removed(tract, spec):
     tract.register_operation(spec())
     with pytest.raises(OperationExistsError, match="'commit' is not your own tool"):
         tract.executor.remove_tool("commit")
@@ -230,7 +230,7 @@ def test_only_ones_own_tools_can_be_removed(tract, spec):
         tract.executor.remove_tool("fire_citation_check")
 
 
-# --- what can be a tool
+# --- valid tools
 
 
 def test_types_that_json_has_a_form_for(tract):
@@ -313,7 +313,7 @@ async def many():
         (lambda *args: 1, "every parameter needs a name"),
     ],
 )
-def test_what_can_be_no_tool(tract, function, told):
+def test_an_invalid_function_is_refused_as_a_tool(tract, function, told):
     before = tract.executor.tools()
     with pytest.raises(SpecError, match=told):
         tract.tool(function)

@@ -1,4 +1,4 @@
-"""Policies that act: allowed, denied, or decided about by handlers, standing approvals and persons."""
+"""Actions of policies: allowed, denied, or decided by handlers, standing approvals and the user."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOTE = {"target_hash": "HEAD", "priority": "skip"}
 
 @pytest.fixture
 def t(tract):
-    """A tract with a message and a channel to a person."""
+    """A tract with a message and a channel to a user."""
     tract.user("old")
     tract.reviewer.channel = FakeChannel()
     return tract
@@ -40,7 +40,7 @@ def test_a_tool_that_only_reads_is_called_without_asking(t):
         t.policies.apply("watch", "status")
 
 
-def test_what_is_allowed_is_called_without_a_question_being_made(t, monkeypatch):
+def test_an_allowed_call_runs_without_a_request(t, monkeypatch):
     looked_up = []
     get = t.executor.get
     monkeypatch.setattr(t.executor, "get", lambda name: looked_up.append(name) or get(name))
@@ -72,7 +72,7 @@ def test_a_tool_that_writes_asks_a_person_and_is_asked_about_once(t):
     assert click(ticket, "approve")
     t.reviewer.channel.run_due()
     assert (pending.status, priority(t)) == ("approved", "skip")
-    assert len(t.reviewer.channel.shown) == 2  # no second question about the call itself
+    assert len(t.reviewer.channel.shown) == 2  # no second request for the call itself
     assert (pending.actor, pending.triggered_by) == ("policy:tidy", "policy tidy")
 
 
@@ -82,12 +82,12 @@ def test_a_standing_approval_of_the_tool_covers_it(t):
     other = t.user("newer").commit_hash
     t.policies.apply("another", "annotate", {**NOTE, "target_hash": other})
     assert t.get_commit(other).priority == "skip"
-    with pytest.raises(UndecidedError):  # it is used up
+    with pytest.raises(UndecidedError):  # the approval is used up
         t.policies.apply("another", "annotate", {**NOTE, "target_hash": other})
     assert [(grant.kind, grant.name) for grant in t.review.grants.all()] == [("tool", "annotate")]
 
 
-def test_what_is_denied_is_rejected_whoever_approves(t):
+def test_a_denied_call_is_rejected_even_if_it_is_approved(t):
     t.executor.permission = lambda tool, actor: (
         Permission.DENY if actor == "policy:tidy" else Permission.ALLOW
     )
@@ -113,7 +113,7 @@ def test_new_values_must_fit_the_tool(t):
         with pytest.raises(ParameterError):
             pending.approve(edits=params)
     with pytest.raises(ParameterError):
-        pending.approve(edits={"action_type": "branch"})  # only what the tool is called with
+        pending.approve(edits={"action_type": "branch"})  # only the arguments of the tool can be edited
     assert (pending.action_params, pending.status.is_open) == ({**NOTE, "reason": ""}, True)
     assert pending.approve(edits={"priority": "pinned"})["priority"] == "pinned"
 
@@ -128,7 +128,7 @@ def test_new_values_must_fit_the_tool(t):
         (("tidy", 3, NOTE), ToolExecutionError, "no such tool"),
     ],
 )
-def test_what_cannot_be_done_is_not_asked_about(t, arguments, error, words):
+def test_an_invalid_call_is_refused_without_a_request(t, arguments, error, words):
     with pytest.raises(error, match=words):
         t.policies.apply(*arguments)
     assert t.review.inbox() == []
@@ -143,7 +143,7 @@ def test_a_call_that_fails_is_an_error_and_can_be_tried_again(t):
     assert priority(t) == "skip"
 
 
-def test_a_tool_that_was_changed_since_is_asked_about_anew(t):
+def test_approving_a_call_of_a_removed_or_changed_tool_is_refused(t):
     def shout(text: str) -> str:
         return text.upper()
 
@@ -152,7 +152,7 @@ def test_a_tool_that_was_changed_since_is_asked_about_anew(t):
     del t.executor._fixed["shout"]
     with pytest.raises(FingerprintError, match="the tool 'shout' no longer exists"):
         pending.approve()
-    assert pending.review_request().fields is None  # it can still be looked at, and turned down
+    assert pending.review_request().fields is None  # the request can still be shown and rejected
     parameters = ToolDefinition.from_function(shout).parameters
     t.executor.add(ToolDefinition("shout", "Shouts louder.", parameters, shout))
     with pytest.raises(FingerprintError, match="has changed since"):
@@ -173,7 +173,7 @@ def test_another_process_carries_it_out(tmp_path):
         assert priority(second) == "skip"
 
 
-def test_its_tools_give_a_model_no_standing_approvals_but_the_schema_of_the_values(t):
+def test_a_model_gets_the_schema_of_the_edits_but_no_standing_approvals(t):
     tools = {
         x["function"]["name"]: x["function"] for x in t.policies.propose("p", "annotate", NOTE).to_tools()
     }
@@ -182,7 +182,7 @@ def test_its_tools_give_a_model_no_standing_approvals_but_the_schema_of_the_valu
     assert approve["edits"]["properties"]["priority"]["enum"] == ["skip", "normal", "important", "pinned"]
 
 
-def test_the_approval_of_a_policys_call_is_about_what_the_tool_binds(t):
+def test_the_approval_of_a_policys_call_covers_the_values_that_the_tool_binds(t):
     versions, done = {"a": "1", "b": "1"}, []
 
     def retire(name: str) -> None:

@@ -1,4 +1,4 @@
-"""Profiles: which tools, in which words."""
+"""Profiles: their tools and descriptions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OWN = {
 
 
 def own_words(tract):
-    """Each tool's own description, which is that of the profile `full`."""
+    """Return each tool's own description, which the profile `full` uses."""
     return {name: tool.description for name, tool in tract.executor.tools().items()}
 
 
@@ -35,7 +35,7 @@ def test_which_tools_each_has(tract):
         *DISCOVERY,
         *AGENT_TOOLS,
         "read_result",
-    }  # the loop adds that one to each
+    }  # the loop adds this tool to each profile
     assert names(tract, "agents") == OWN | set(AGENT_TOOLS)
     assert names(tract, "full") == names(tract, get_profile("full")) == every
     assert names(tract, "code") == set(CODE_MODE)
@@ -46,7 +46,7 @@ SUPERVISORS = {
 }  # fmt: skip
 
 
-def test_a_models_tools_are_those_of_self_if_nothing_else_is_said(tract):
+def test_the_default_profile_of_a_model_is_self(tract):
     shown = {tool["name"] for tool in tract.as_tools(format="anthropic")}
     assert shown == set(tract.toolset().tools()) == OWN
     assert tract.toolset().profile.name == OrchestratorConfig().profile == "self"
@@ -55,7 +55,7 @@ def test_a_models_tools_are_those_of_self_if_nothing_else_is_said(tract):
         refused = tract.toolset().execute(name, {})
         assert refused.denied, name
         assert "in the profile 'self'" in refused.error
-        assert callable(getattr(tract.tools, name))  # a person has them all
+        assert callable(getattr(tract.tools, name))  # the user has all tools
 
 
 def test_the_users_tools_and_operations_belong_to_every_built_in_one(tract, search, spec):
@@ -71,7 +71,7 @@ def test_each_describes_in_its_own_words(tract, name):
     assert shown == described
 
 
-def test_the_words_say_whose_context_it_is(tract):
+def test_descriptions_say_whose_context_a_tool_changes(tract):
     full = {name: text for name, text in own_words(tract).items() if name not in AGENT_TOOLS}
     assert all("your" in text or "you " in text for text in SELF.values())
     assert all("agent" in text for text in SUPERVISOR.values())
@@ -94,7 +94,7 @@ def test_an_unknown_profile(name):
         get_profile(name)
 
 
-def test_what_is_shown_and_what_is_callable_from_code_are_two_things(tract, search):
+def test_in_code_mode_shown_tools_and_callable_tools_differ(tract, search):
     reading = ToolProfile(
         "reading", {"log": ToolConfig(), "web_search": ToolConfig(description="Look it up.")}
     )
@@ -120,7 +120,7 @@ def test_an_unknown_profile_is_answered_with_the_nearest(tract):
         tract.toolset(3)
 
 
-def test_a_profile_of_ones_own_has_what_it_names(tract, search):
+def test_a_custom_profile_has_only_its_named_tools(tract, search):
     mine = ToolProfile(
         "mine",
         {

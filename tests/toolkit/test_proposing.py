@@ -1,4 +1,4 @@
-"""The tool by which a model defines an operation."""
+"""The tool that a model uses to define an operation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_for_the_kernel_a_person_is_asked(tract, model):
     assert "(from tools.propose_operation)" in request.why
 
 
-def test_a_rejection_and_nobody_are_told(tract, model):
+def test_a_rejection_and_an_unavailable_user_are_reported_to_the_model(tract, model):
     assert (
         "waits in the inbox" in model.execute("propose_operation", {"name": "fresh", "actions": KERNEL}).error
     )
@@ -63,7 +63,7 @@ def test_a_persons_call_counts_as_a_models(tract):
         ({"unhandled": "maybe"}, "unhandled"),
     ],
 )
-def test_what_is_wrong_is_told(tract, model, changes, message):
+def test_the_error_for_an_invalid_proposal_gives_the_reason(tract, model, changes, message):
     result = model.execute(
         "propose_operation", {"name": "fresh", "actions": SANDBOXED, "fields": FIELDS, **changes}
     )

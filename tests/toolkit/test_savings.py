@@ -1,4 +1,4 @@
-"""What scripts save: the arithmetic, and how large values are counted."""
+"""Savings of scripts: the arithmetic, and the counting of large values."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tract_jupyter.toolkit import (
 
 
 def exchanged(longest=1_000_000):
-    """Counts a token for each character, and keeps what it was given to count."""
+    """Return an `Exchanged` that counts one token per character, and the list of counted texts."""
     read = []
 
     def count(text):
@@ -40,7 +40,7 @@ def add(made, output, arguments=None, **options):
 EACH = len("look") + len("{}") + TOKENS_PER_CALL
 
 
-def test_what_came_first_is_sent_most_often():
+def test_earlier_results_count_for_more_requests():
     made, _ = exchanged()
     for output in ("a" * 100, "b" * 10, "c"):
         add(made, output)
@@ -78,7 +78,7 @@ def test_no_result_counts_more_than_a_model_would_be_shown():
     assert made.tokens == EACH + 1_000
 
 
-def test_a_long_loop_is_estimated_by_what_was_counted():
+def test_calls_of_a_long_loop_are_estimated_from_a_sample():
     made, read = exchanged()
     for n in range(5_000):
         add(made, {"number": n % 10})
@@ -94,13 +94,13 @@ class Evil:
 
 
 @pytest.mark.parametrize("odd", [Evil(), {1, 2}, {"a": Evil()}, {(1, 2): 3}, float("nan"), b"x"])
-def test_what_has_no_json_form_is_no_error(odd):
+def test_a_result_without_json_form_causes_no_error(odd):
     made, _ = exchanged()
     add(made, odd)
     assert made.tokens <= EACH + 3
 
 
-def test_an_endless_result_is_no_error():
+def test_a_recursive_result_causes_no_error():
     endless: list = []
     endless.append(endless)
     made, _ = exchanged()
@@ -126,13 +126,13 @@ def test_the_arithmetic():
     assert (SAVED + SAVED).saved == 24_000
 
 
-def test_a_loss_is_told():
+def test_negative_savings_are_reported():
     costly = Savings(1, calls=1, schema_tokens=10, exchanged_tokens=10, shown_tokens=50, script_tokens=50)
     assert costly.verdict == "≈ 80 tokens more than separate calls would send"
     assert (Savings().saved, Savings().share) == (0, 0.0)
 
 
-def test_the_schemas_are_those_that_a_model_is_sent(tract, search):
+def test_schema_tokens_count_the_schemas_sent_to_a_model(tract, search):
     tools, full = tract.executor.tools(), get_profile("full")
     sent = tract.as_tools("full")
     assert schema_tokens(tools, full, len) == len(json.dumps(sent, ensure_ascii=False, separators=(",", ":")))
@@ -181,7 +181,7 @@ def test_more_tools_save_more(tract, add):
     assert now.share > before.share
 
 
-def test_a_model_that_is_shown_all_tools_pays_for_them_in_code_too(tract):
+def test_the_schemas_of_a_full_profile_count_as_cost_of_a_script(tract):
     result = tract.toolset("full").execute("notebook_execute", {"code": "tools.status()"})
     direct = tract.scripts.results[-1].savings
     assert result.output["tokens_saved"] == direct.saved < 0
@@ -209,7 +209,7 @@ def test_a_persons_search_counts_nowhere(tract):
     assert tract.tools.savings() == Savings()
 
 
-def test_what_a_provider_counted_corrects_the_figures(tract):
+def test_provider_counts_correct_the_savings(tract):
     before = tract.scripts.run("tools.status()").savings
     corrections = tract._repository.corrections
     if corrections.counter.name != "approximate":
@@ -243,7 +243,7 @@ def test_a_huge_or_endless_value_takes_no_time():
     lambda inner: st.lists(inner, max_size=5) | st.dictionaries(st.text("abc", max_size=5), inner, max_size=5),
     max_leaves=20,
 ))  # fmt: skip
-def test_it_is_about_the_size_of_the_json(value):
+def test_rough_size_is_close_to_the_json_size(value):
     size = len(json.dumps(value))
     assert rough_size(value) <= 6 * size + 10
     if not isinstance(value, dict | list):

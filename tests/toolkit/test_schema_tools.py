@@ -1,4 +1,4 @@
-"""Tools that somebody else's JSON Schema describes: called, asked about and explained like any other."""
+"""Tools with an external JSON Schema: calls, requests and descriptions work like for other tools."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SCHEMA = {
 
 @pytest.fixture
 def made(tract):
-    """Adds the tool; what it is called with comes back."""
+    """Return a function that adds the tool. The tool returns its arguments."""
 
     def make(schema=SCHEMA, name="get-data", description="Get data.", **options) -> Any:
         tool = ToolDefinition.from_schema(name, description, schema, lambda **given: given, **options)
@@ -85,7 +85,7 @@ def test_a_call_that_does_not_fit_is_refused(tract, made, call, words):
     assert "  at " not in str(caught.value)
 
 
-def test_it_is_told_as_it_was_described(made):
+def test_the_schema_of_a_tool_is_sent_unchanged(made):
     tool = made(traits=Traits(read_only=True), owner="mcp:files")
     assert to_openai(tool.name, tool)["function"] == {
         "name": "get-data",
@@ -117,11 +117,11 @@ def test_a_long_or_hostile_description_is_made_fit(tract, made):
     assert "…" in tract.tools.list_tools()["get_data"]
 
 
-# --- a call that is asked about
+# --- a call that needs approval
 
 
 def asked(tract, arguments, *answers):
-    """What an agent's call gives, after a person's answers."""
+    """Return the result of an agent's call after the user's decisions."""
     tract.reviewer.channel = FakeChannel(*answers)
     return tract.executor.execute("get-data", arguments, actor="agent:1")
 
@@ -160,7 +160,7 @@ def test_a_person_changes_arguments_first(tract, made):
     assert result.output == {"class": "b", "limit": 3, "kind": "a", "self": 5}
 
 
-def test_a_change_that_does_not_fit_is_told(tract, made):
+def test_an_invalid_edit_is_reported_to_the_user(tract, made):
     made()
     result = asked(
         tract, {"class": "a"}, approved(edits={"kind": "z"}), approved(edits={"filters": {"lang": "de"}})
@@ -169,13 +169,13 @@ def test_a_change_that_does_not_fit_is_told(tract, made):
     assert "'kind' should be one of ['a', 'b'], got 'z'" in tract.reviewer.channel.shown[1][0].note
 
 
-def test_a_value_of_a_type_that_is_wider_than_told_is_offered_too(tract, made):
-    made({"properties": {"a": {"properties": {"b": {}}}}})  # says nothing about what is no object
+def test_a_value_outside_the_described_type_can_be_approved(tract, made):
+    made({"properties": {"a": {"properties": {"b": {}}}}})  # no rule for values that are not objects
     result = asked(tract, {"a": 3}, approved())
     assert result.output == {"a": 3}
 
 
-def test_a_model_is_told_how_it_may_change_them(tract, made):
+def test_a_model_gets_the_schema_of_the_editable_values(tract, made):
     made({**SCHEMA, "$defs": {"x": {}}})
     pending = tract.policies.propose("often", "get-data", {"class": "a"})
     (approve,) = (tool for tool in pending.to_tools() if tool["function"]["name"] == "approve")

@@ -1,4 +1,4 @@
-"""Schemas for OpenAI's strict mode keep its rules, and what is written for them is read as it was meant."""
+"""Schemas for OpenAI's strict mode follow its rules, and values written for them are read back correctly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4",
 
 
 def violations(schema, place="root"):
-    """What of a schema strict mode refuses."""
+    """Return the parts of a schema that strict mode refuses."""
     is_object = "object" in str(schema.get("type"))
     rules = {
         f"unknown words: {schema.keys() - ALLOWED}": schema.keys() <= ALLOWED,
@@ -52,7 +52,7 @@ def an_object(properties, required=(), **more):
 
 
 def filled(value, schema):
-    """The value as a model writes it that must give every property."""
+    """Return the value as written by a model that must give every property."""
     if isinstance(value, list):
         return [filled(part, schema["items"]) for part in value]
     if isinstance(value, dict):
@@ -71,7 +71,7 @@ LEAVES = {
 
 @st.composite
 def cases(draw, depth=2):
-    """A schema of an object, and a value that fits it."""
+    """Draw a schema of an object and a valid value."""
     properties, required, value = {}, [], {}
     for name in draw(st.lists(st.sampled_from("abcdef"), unique=True, max_size=4)):
         kind = draw(st.sampled_from([*LEAVES, *(["object", "array", "null"] if depth else [])]))
@@ -97,7 +97,7 @@ def cases(draw, depth=2):
 
 
 @given(cases())
-def test_what_fits_the_schema_fits_the_strict_one_and_is_read_back(case):
+def test_a_valid_value_also_fits_the_strict_schema_and_is_read_back(case):
     schema, value = case
     strict = strict_schema(schema)
     assert not violations(strict)
@@ -109,7 +109,7 @@ def test_what_fits_the_schema_fits_the_strict_one_and_is_read_back(case):
 
 
 @given(cases())
-def test_a_strict_schema_stays_as_it_is(case):
+def test_a_strict_schema_is_not_changed_again(case):
     strict = strict_schema(case[0])
     assert strict_schema(strict) == strict
 
@@ -130,7 +130,7 @@ def test_every_tool_of_the_package(tract, spec, search):
     assert {"web_search", "fire_citation_check"} <= told.keys()
 
 
-def test_optional_ones_are_nullable_and_say_their_default(search):
+def test_optional_properties_are_nullable_and_name_their_default(search):
     assert strict_schema(search.parameters.json_schema)["properties"] == {
         "query": {"type": "string", "description": "What to look for."},
         "limit": {"anyOf": [{"type": "integer"}, {"type": "null"}], "description": "How many. Default: 10."},
@@ -141,7 +141,7 @@ def test_optional_ones_are_nullable_and_say_their_default(search):
     }
 
 
-def test_definitions_are_kept_and_nothing_stands_beside_a_reference():
+def test_definitions_are_kept_and_a_reference_has_no_sibling_keys():
     point = an_object({"x": {"type": "integer"}, "next": {"$ref": "#/$defs/Point"}}, ["x"])
     schema = an_object(
         {
@@ -171,7 +171,7 @@ def test_of_several_objects_the_one_with_these_properties_is_meant():
     assert without_nulls({"pet": {"wings": None}}, schema) == {"pet": {"wings": None}}
 
 
-def test_an_object_that_may_be_null_stays_so():
+def test_a_nullable_object_stays_nullable():
     schema = an_object(
         {"a": {"type": ["object", "null"], "properties": {}, "additionalProperties": False}}, ["a"]
     )
@@ -192,18 +192,18 @@ def test_an_object_that_may_be_null_stays_so():
         {"type": "string", "enum": [f"{n}" for n in range(1_001)]}, {"type": "string", "enum": ["x" * 120_001]},
     ],
 )  # fmt: skip
-def test_what_strict_mode_has_no_words_for_is_not_said(part):
+def test_a_part_that_strict_mode_cannot_express_has_no_strict_form(part):
     assert strict_schema(an_object({"a": part})) is None
 
 
-def test_a_root_that_is_no_closed_object_has_no_strict_form():
+def test_a_root_that_is_not_a_closed_object_has_no_strict_form():
     assert strict_schema({"anyOf": [an_object({})]}) is None
     assert strict_schema({**an_object({}), "anyOf": [an_object({})]}) is None
     assert strict_schema({"type": "object"}) is None
     assert strict_schema({"type": "object", "properties": {}}) == an_object({})
 
 
-def test_what_is_required_without_being_described_has_no_strict_form():
+def test_a_required_property_without_a_schema_has_no_strict_form():
     text = {"type": "string"}
     assert strict_schema({"type": "object", "properties": {"a": text}, "required": ["a", "b"]}) is None
 

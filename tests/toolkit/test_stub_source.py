@@ -1,4 +1,4 @@
-"""`tools.stub_source()`: text that says what the tools take and give back, and nothing that somebody else wrote as code."""
+"""`tools.stub_source()`: the arguments and results of tools as text. Foreign text never becomes code."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class Row(TypedDict):
 
 @dataclass
 class Point:
-    """No JSON."""
+    """A type without JSON form."""
 
     x: int
 
 
-# --- what it says
+# --- contents
 
 
 def test_the_whole_of_a_small_one():
@@ -136,7 +136,7 @@ def test_tools_of_python_functions():
         ({"type": "string"}, "str"), ({"type": "object", "properties": {}}, "dict[str, Any]"), ({"type": "nonsense"}, "Any"), ({"$ref": "http://x/y"}, "Any"),
     ],
 )  # fmt: skip
-def test_what_is_given_back(returned, text):
+def test_return_types_are_shown_in_the_stub(returned, text):
     tool = ToolDefinition("f", "", tool_of({}).parameters, echo, returns=returned)
     assert f"-> {text}: ..." in stub_source({"f": tool})
 
@@ -173,7 +173,7 @@ def test_names_of_classes_collide_with_nothing():
     assert len(names) == len(set(names))
 
 
-def test_it_is_the_same_whatever_the_order():
+def test_stub_source_does_not_depend_on_the_order_of_tools():
     tools = {name: tool_of(properties(a=properties(b={"type": "integer"})), name) for name in "cab"}
     assert stub_source(tools) == stub_source(dict(sorted(tools.items())))
 
@@ -219,12 +219,12 @@ def test_tools_tell_their_own_source(tract, search):
     assert '"""' not in only
 
 
-def test_a_tool_that_is_none_is_told(tract, search):
+def test_the_error_for_an_unknown_tool_suggests_a_name(tract, search):
     with pytest.raises(ToolExecutionError, match="no tool 'web_serch'. Did you mean 'web_search'"):
         tract.tools.stub_source(["web_serch"])
 
 
-# --- nothing escapes
+# --- hostile text
 
 
 HOSTILE = (
@@ -255,7 +255,7 @@ HOSTILE = (
 
 
 def names_in(text):
-    """The names that the text defines, and whether it holds anything but definitions."""
+    """Return the names of the functions in the text. Check that it contains only definitions."""
     tree = ast.parse(text)
     allowed = ast.FunctionDef | ast.ClassDef | ast.ImportFrom | ast.Assign
     assert all(isinstance(node, allowed) for node in tree.body)
@@ -270,7 +270,7 @@ def names_in(text):
 
 
 @given(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
-def test_no_text_ends_what_it_stands_in(description, about, key, choice):
+def test_no_hostile_text_can_end_its_string_or_comment(description, about, key, choice):
     nested = {
         "type": "object",
         "properties": {key: {"type": "string", "description": about}, "b": {"enum": [choice, 1]}},
@@ -287,7 +287,7 @@ def test_no_text_ends_what_it_stands_in(description, about, key, choice):
         assert names_in(stub_source({"tool": tool}, docs=docs)) == ["tool"]
 
 
-def test_a_docstring_says_what_was_said():
+def test_a_docstring_keeps_the_text_of_the_description():
     text = 'Say "hi" or ""hi"" or """hi""", \\n, C:\\new\\, and {this}. "'
     (function,) = ast.parse(text_of({}, description=text)).body[-1:]
     assert ast.get_docstring(function) == text.strip()
@@ -355,7 +355,7 @@ def searching():
 
 
 def like_a_type(name):
-    """A tool that is called like what its own text needs."""
+    """A tool with a name that its own stub needs."""
     schema = properties(
         a={"enum": ["x"]},
         b={"type": "array", "items": {"type": "string"}},

@@ -1,4 +1,4 @@
-"""`tools`: functions with signature, docstring and annotations, and a module that is always up to date."""
+"""`tools`: an up-to-date module of functions with signatures, docstrings and annotations."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_parameters_may_have_any_name(tract, add):
     assert tract.tools.odd(1, 2, 3, 4, 5, 6, 7) == 28
 
 
-# --- live
+# --- updates
 
 
 def test_activating_adds_and_unregistering_removes(tract, spec):
@@ -115,7 +115,7 @@ def test_activating_adds_and_unregistering_removes(tract, spec):
         stub(["u"])
 
 
-def test_a_new_version_gives_a_new_stub_and_the_old_one_calls_it_too(tract, spec):
+def test_a_new_tool_version_has_a_new_stub_and_the_old_stub_calls_it_too(tract, spec):
     tract.register_operation(spec())
     old = tract.tools.fire_citation_check
     tract.unregister_operation("citation_check")
@@ -152,7 +152,7 @@ def test_setting_and_deleting_are_refused(tract, search):
     assert tract.tools.web_search("a")
 
 
-def test_it_is_a_module_object_and_not_importable(tract):
+def test_tools_is_a_module_object_that_cannot_be_imported(tract):
     assert isinstance(tract.tools, types.ModuleType)
     assert "tools" not in sys.modules
     assert ToolsModule(ToolBridge(tract.executor), "other").__name__ == "other"
@@ -194,7 +194,7 @@ def test_the_module_itself_takes_no_name_of_a_tool(tract, add):
         assert getattr(tract.tools, name)() == 1
 
 
-def test_tools_whose_names_are_no_identifiers(tract, add):
+def test_tools_with_invalid_identifiers_get_valid_names(tract, add):
     def f(x: int) -> int:
         return x
 

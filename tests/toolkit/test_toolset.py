@@ -1,4 +1,4 @@
-"""Toolsets: a profile that binds, in the name of an actor, with results that a model can be told."""
+"""Toolsets: the tools of a profile for one actor, with results that can be sent to a model."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ READING = ToolProfile("reading", {"log": ToolConfig(), "status": ToolConfig(), "
 
 @pytest.fixture
 def give(tract, add):
-    """Adds a tool `give` that only reads, and returns a value."""
+    """Return a function that adds the read-only tool `give`, which returns a value."""
 
     def make(value):
         def give():
@@ -28,7 +28,7 @@ def give(tract, add):
     return make
 
 
-def test_it_calls_what_its_profile_has(tract, search):
+def test_a_toolset_calls_the_tools_of_its_profile(tract, search):
     reading = tract.toolset(READING, actor="agent:1")
     assert reading.call("status", {})["commit_count"] == 0
     assert reading.execute("web_search", {"query": "x"}).success
@@ -36,7 +36,7 @@ def test_it_calls_what_its_profile_has(tract, search):
     assert repr(reading) == "<Toolset 'reading' of agent:1: status, log, web_search>"
 
 
-def test_what_its_profile_lacks_is_refused_with_what_there_is(tract, search):
+def test_a_tool_outside_the_profile_is_denied_with_the_available_ones(tract, search):
     tract.user("a")
     reading = tract.toolset(READING, actor="user")
     result = reading.execute("commit", {"content": {}})
@@ -47,7 +47,7 @@ def test_what_its_profile_lacks_is_refused_with_what_there_is(tract, search):
     assert tract.status().commit_count == 1
 
 
-def test_what_is_no_tool_at_all_is_an_error_with_the_nearest_that_it_has(tract, search):
+def test_the_error_for_an_unknown_tool_suggests_the_nearest_name(tract, search):
     result = tract.toolset(READING).execute("web_serch", {})
     assert (result.success, result.denied) == (False, False)
     assert "no tool 'web_serch' in the profile 'reading'. Did you mean 'web_search'" in result.error
@@ -59,7 +59,7 @@ def test_the_default_tools_of_an_agent_do_not_remove_anything(tract):
     assert "no tool 'gc' in the profile 'self'" in result.error
 
 
-def test_it_shares_tools_policy_and_locks(tract, search):
+def test_a_toolset_shares_tools_permissions_and_locks_of_the_executor(tract, search):
     reading = tract.toolset(READING, actor="agent:1")
     tract.executor.lock_tool("web_search", "later")
     assert "web_search" not in reading.tools()
@@ -83,7 +83,7 @@ def test_locked_tools_are_offered_to_no_model(tract):
     assert "gc" not in [tool.__name__ for tool in tract.toolset("full").callables()]
 
 
-def test_an_agent_is_asked_about_what_changes_something(tract):
+def test_changing_calls_of_an_agent_need_approval(tract):
     reject = partial(click, action="reject", reason="no branches")
     tract.reviewer.channel = FakeChannel(reject, reject)
     tract.user("a")
@@ -92,12 +92,12 @@ def test_an_agent_is_asked_about_what_changes_something(tract):
     (request, _) = tract.reviewer.channel.shown[0]
     assert "agent:x" in request.why
     with pytest.raises(ToolDeniedError):
-        tract.toolset().call("branch", {"name": "b"})  # a model's, if nothing else is said
+        tract.toolset().call("branch", {"name": "b"})  # the actor is a model by default
     assert [branch.name for branch in tract.list_branches()] == ["main"]
 
 
 @pytest.mark.parametrize("arguments", [None, [], "{}", 3])
-def test_arguments_that_are_no_object(tract, search, arguments):
+def test_arguments_that_are_not_a_dict_are_refused(tract, search, arguments):
     with pytest.raises(ToolExecutionError, match="a dict of values is needed"):
         tract.toolset().call("web_search", arguments)
     with pytest.raises(ToolExecutionError, match="a dict of values is needed"):
@@ -128,7 +128,7 @@ def test_results_are_plain_data(tract, give, value, plain):
 
 
 @pytest.mark.parametrize("value", [object(), {1: 2}, float("nan"), {"a": {1, 2}}, "\ud800", [b"x"]])
-def test_a_result_without_a_json_form_is_an_error_for_a_model_only(tract, give, value):
+def test_a_result_without_json_form_is_an_error_only_for_a_model(tract, give, value):
     give(value)
     result = tract.toolset().execute("give", {})
     assert (result.success, result.denied, result.output) == (False, False, None)

@@ -1,4 +1,4 @@
-"""The workspace: what may be attached, whatever a path says, and who may widen it."""
+"""The workspace: files that can be attached, tricks with paths, and the right to widen it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tract_jupyter.review import Trust
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The current folder, with something beside it."""
+    """The current folder, with other files next to it."""
     here = tmp_path / "work"
     (here / "data").mkdir(parents=True)
     (tmp_path / "outside.txt").write_text("secret")
@@ -43,7 +43,7 @@ def t(folder):
 
 
 def refused(t, name, kind=AttachmentError, told="."):
-    """Say something with a file, in each way, and be refused: nothing is left of it."""
+    """Send a message with a file in each way. Check that it is refused and changes nothing."""
     head, events = t.head, len(t.events())
     t.models.use(lambda _, **__: "Yes.")
     for attach in (t.user, t.chat):
@@ -65,19 +65,19 @@ def test_a_file_is_read_wherever_it_is_named_from(t, folder, monkeypatch):
     ]
     files = t.workspace.read(*names)
     assert {(one.attachment.name, one.data) for one in files} == {("data/a.txt", b"hello")}
-    monkeypatch.chdir("/")  # where the tract was opened counts
+    monkeypatch.chdir("/")  # the folder at the opening of the tract counts
     assert t.workspace.read("data/a.txt")[0].data == b"hello"
 
 
 def test_a_hard_link_is_a_name_within_like_any_other(t, folder):
-    """docs/context.md says so: package managers make them by the thousand, and nothing tells where the others are."""
+    """See docs/context.md: package managers make thousands of hard links, and other names cannot be found."""
     (folder / "hard.txt").hardlink_to(folder.parent / "outside.txt")
     assert t.workspace.read("hard.txt")[0].attachment.name == "hard.txt"
 
 
 @pytest.mark.parametrize("name", ["../outside.txt", "../nothing.txt", "data/../../outside.txt", "/etc/passwd", "/nothing",
                                   "link.txt", "folder/a.txt", "folder/nothing.txt"])  # fmt: skip
-def test_what_lies_outside_is_refused_whether_it_is_there_or_not(t, folder, name):
+def test_paths_outside_the_workspace_are_refused_even_if_missing(t, folder, name):
     (folder / "link.txt").symlink_to("../outside.txt")
     (folder / "folder").symlink_to("../elsewhere")
     told = refused(t, name, WorkspaceError, r"outside of the workspace \('work'\), so it was not read")
@@ -105,7 +105,7 @@ def test_what_lies_outside_is_refused_whether_it_is_there_or_not(t, folder, name
         (7, "an attachment is a path"),
     ],
 )
-def test_what_cannot_be_attached(t, folder, name, told):
+def test_files_that_cannot_be_attached_are_refused(t, folder, name, told):
     os.mkfifo(folder / "pipe")
     (folder / "circle").symlink_to("circle")
     (folder / "empty.txt").touch()
@@ -188,11 +188,11 @@ def test_attachments_are_a_list(t, given):
         t.user("look", attachments=given)
 
 
-# --- what is swapped between the look and the reading
+# --- files replaced between the check and the read
 
 
 def swapping(monkeypatch, after, path, put):
-    """Have a path replaced as soon as a function has looked at it."""
+    """Replace a path as soon as a function has checked it."""
     looks, is_there = getattr(after, "stat" if after is os else "resolve"), path.exists()
 
     def swapped(one, *args, **options):
@@ -286,7 +286,7 @@ def test_w15_a_file_outside_is_refused_unless_its_root_is_granted(t, folder):
     )
 
 
-def test_roots_that_somebody_else_has_signed_do_not_count(folder, tmp_path):
+def test_roots_signed_by_another_user_are_ignored(folder, tmp_path):
     with Tract.open(tmp_path / "s.db", trust=Trust(tmp_path / "theirs")) as t:
         t.workspace.roots = [tmp_path]
     with Tract.open(tmp_path / "s.db", trust=Trust(tmp_path / "mine")) as t:
@@ -297,14 +297,14 @@ def test_roots_that_somebody_else_has_signed_do_not_count(folder, tmp_path):
     ("data", "a list of folders, such as \\['data'\\]"), (["nothing"], "is not a folder"), (["dot.png"], "is not a folder"),
     ([7], "a root of the workspace must be a folder"), (["a\0"], "is not a folder"),
 ])  # fmt: skip
-def test_what_are_no_roots(t, given, told):
+def test_invalid_roots_are_refused(t, given, told):
     before = t.workspace.roots
     with pytest.raises(AttachmentError, match=told):
         t.workspace.roots = given
     assert t.workspace.roots == before
 
 
-def test_what_runs_for_a_model_can_narrow_the_workspace_and_not_widen_it(t, folder):
+def test_code_that_runs_for_a_model_can_narrow_but_not_widen_the_workspace(t, folder):
     @t.tool(read_only=True)
     def escape() -> str:
         """Widen it, and narrow it."""
@@ -338,7 +338,7 @@ def test_a_child_has_the_roots_of_its_parents(folder, tmp_path):
         assert (child.workspace.roots, parent.workspace.roots) == ((), (folder / "data",))
 
 
-def test_what_one_tract_has_read_another_one_can_send(t, folder):
+def test_a_file_read_by_one_tract_can_be_sent_by_another(t, folder):
     file = t.workspace.read("dot.png")
     with Tract.open() as other:
         other.workspace.roots = [folder / "data"]
@@ -350,7 +350,7 @@ def test_what_one_tract_has_read_another_one_can_send(t, folder):
         )
 
 
-def test_only_what_the_user_says_has_attachments(t):
+def test_only_user_messages_can_have_attachments(t):
     for say in (t.assistant, t.system, t.reasoning):
         with pytest.raises(ContentError, match="only a (user message|message of the user) has attachments"):
             say("look", attachments=["dot.png"])

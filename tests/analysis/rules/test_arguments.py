@@ -1,4 +1,4 @@
-"""What an argument is decides what a call deserves: text, programs, places, addresses, and where they come from."""
+"""The level of a call depends on its arguments: text, programs, paths, addresses, and their origin."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def test_and_say_that_nothing_is_wrong(code):
         "import os\nos.environ.get('A', 'b')",
     ],
 )
-def test_and_everyday_use_stays_below_high(code):
+def test_everyday_arguments_stay_below_high(code):
     assert "high" not in {level for _, level in found(code)}
 
 
@@ -108,5 +108,5 @@ def test_reading_public_data_is_medium(code):
         "get_ipython().run_line_magic('tract', 'decide 1')", "c.TractJupyter.rules_off = ['TJ101']",
     ],
 )  # fmt: skip
-def test_what_decides_is_not_changed_unseen(code):
+def test_code_that_changes_approvals_is_reported_at_high(code):
     assert "high" in {level for _, level in found(code)}

@@ -111,12 +111,12 @@ def found(code, root, *before):
 def test_a_change_names_the_statement_and_the_file(workspace, code, reason):
     (finding,) = found(code, workspace)
     assert finding.reason == reason
-    assert finding.level == "medium"  # the file exists, or the database is no file
+    assert finding.level == "medium"  # the file exists, or the database is not a file
     assert finding.paths == (("shop.db",) if "shop.db" in reason else ())
 
 
 @pytest.mark.parametrize("code", READS)
-def test_reading_is_no_change(workspace, code):
+def test_code_that_only_reads_is_not_reported(workspace, code):
     assert found(code, workspace) == []
 
 
@@ -130,7 +130,7 @@ def test_the_connection_of_an_earlier_cell(workspace):
     assert (finding.reason, finding.level) == (INSERTS, "medium")
 
 
-def test_what_destroys_is_said_once(workspace):
+def test_a_destructive_call_is_reported_by_only_one_rule(workspace):
     code = SQLITE + "con.execute('drop table t')\ndf.to_sql('u', con, if_exists='replace')"
     assert found(code, workspace) == []
     reasons = {f.reason for f in CodeAnalyzer(workspace).analyze(code).findings if f.code == "TJ206"}

@@ -1,4 +1,4 @@
-"""Imports of what is not known, and where modules come from."""
+"""Imports of unknown packages, and the origin of modules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.analysis.helpers import analyze, codes, found
 from tract_jupyter import CodeAnalyzer
 
 
-def test_a_package_that_nobody_knows_is_worth_a_look_and_no_more():
+def test_an_unknown_package_is_reported_below_high():
     assert "TJ407" in codes("import zorblax.thing")
     assert "TJ407" in codes("from zorblax import thing")
     assert found("import zorblax") == set()

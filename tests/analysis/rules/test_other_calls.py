@@ -64,7 +64,7 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("code", HARMLESS)
-def test_what_looks_alike_stays_below_high(code):
+def test_harmless_lookalikes_stay_below_high(code):
     assert [(f.code, f.reason) for f in analyze(code).findings if f.level >= "high"] == []
 
 

@@ -1,4 +1,4 @@
-"""Rules of other packages, from real distributions on the path of a real process."""
+"""Rules from other packages. The tests install real distributions and start a real process."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_rule_of_another_package_is_asked(ask):
     assert ("HOUSE001", "high", "zipfile.ZipFile is not used here.") in found
 
 
-def test_it_can_be_switched_off(ask):
+def test_a_plugin_rule_can_be_switched_off(ask):
     found = ask("import zipfile\nzipfile.ZipFile", "house = house:House", off=["HOUSE001"])
     assert "HOUSE001" not in {code for code, *_ in found}
 
@@ -75,7 +75,7 @@ def test_it_can_be_switched_off(ask):
         ("nowhere:Rule", "cannot be loaded: ModuleNotFoundError"),
     ],
 )
-def test_what_fails_is_told_and_the_others_go_on(ask, entry, reason):
+def test_a_failing_plugin_is_reported_and_other_rules_still_run(ask, entry, reason):
     found = ask("eval('1')", f"house = {entry}")
     assert [(code, level) for code, level, _ in found if code != "TJ904"] == [("TJ102", "critical")]
     (told,) = [(level, text) for code, level, text in found if code == "TJ904"]

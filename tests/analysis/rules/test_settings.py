@@ -1,4 +1,4 @@
-"""Rules that are off, and levels that were changed."""
+"""Rules that are switched off, and changed levels."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def test_a_level_can_be_changed():
         ({"levels": {"TJ101": "grave"}}, "no level 'grave'. Use one of 'low', 'medium', 'high', 'critical'"),
     ],
 )
-def test_what_cannot_be_chosen(settings, message):
+def test_invalid_rule_settings_are_refused(settings, message):
     with pytest.raises(RuleSettingsError, match=message):
         CodeAnalyzer(**settings)
 
 
-def test_what_cannot_be_read_is_told_whatever_is_off():
+def test_unparsable_code_is_reported_even_if_all_other_rules_are_off():
     off = [rule.code for rule in all_rules() if not rule.code.startswith("TJ9")]
     assert [f.code for f in CodeAnalyzer(off=off).analyze("def f(:").findings] == ["TJ901"]
     assert CodeAnalyzer(off=off).analyze(CODE).findings == ()

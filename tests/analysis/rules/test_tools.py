@@ -1,4 +1,4 @@
-"""Code that calls tools: what goes around them, changes them, or decides for itself."""
+"""Code around tools: it bypasses them, changes them, or approves its own requests."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ DIRECT = {
 
 
 @pytest.mark.parametrize(("tool", "code"), DIRECT.items())
-def test_what_a_tool_would_do(tool, code):
+def test_code_that_bypasses_an_available_tool_is_reported(tool, code):
     def told(*tools):
         findings = CodeAnalyzer(ROOT, tools=tools).analyze(code).findings
         return [finding.reason for finding in findings if finding.code == "TJ601"]
@@ -71,7 +71,7 @@ def test_what_a_tool_would_do(tool, code):
     assert told() == []
 
 
-def test_what_gives_all_tools_is_told_at_its_place():
+def test_code_that_exposes_all_tools_is_reported_at_its_line():
     finding = next(f for f in analyze("x = 1\nvars(tools)").findings if f.code == "TJ602")
     assert (finding.span.line, finding.text) == (2, "vars(tools)")
 

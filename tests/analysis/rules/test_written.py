@@ -1,4 +1,4 @@
-"""Code in texts: files that a cell writes, outputs, statements of SQL."""
+"""Code inside texts: written files, outputs, SQL statements."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SHOWN = {
 @pytest.mark.parametrize(
     ("level", "code"), [(level, code) for level, codes in SHOWN.items() for code in codes]
 )
-def test_what_an_output_loads(level, code):
+def test_external_content_in_an_output_is_reported(level, code):
     assert ("TJ304", level) in found(f"from IPython.display import *\n{code}")
 
 
@@ -112,7 +112,7 @@ def test_a_table_that_the_code_made_itself_is_less():
     assert ("TJ206", "high") in found(made + "c.execute('DROP TABLE others; DROP TABLE mine')")
 
 
-def test_what_lets_loaded_things_run_code():
+def test_loading_a_model_that_may_run_code_is_high():
     assert ("TJ111", "high") in found("AutoModel.from_pretrained('a/b', trust_remote_code=True)")
     assert ("TJ111", "high") in found("keras.models.load_model('x', safe_mode=False)")
     assert found("AutoModel.from_pretrained('a/b', trust_remote_code=False)") == set()

@@ -1,4 +1,4 @@
-"""What a library's call does is data; a person's own files add to it."""
+"""The effects of library calls are data. The user's own files add to it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def house(tmp_path):
         (("TJ105", "high"), "import acme\nacme.rules.evaluate(*given)"),
     ],
 )
-def test_a_persons_file_says_what_calls_do(house, expected, code):
+def test_a_users_file_defines_the_effects_of_calls(house, expected, code):
     assert expected in found(code)
 
 
@@ -83,7 +83,7 @@ def test_a_persons_file_says_what_calls_do(house, expected, code):
         "anything(mode='safe')", "import acme\nprint(acme.settings.plugin_folder)", "class A:\n def f(self): self.post_install = 1",
     ],
 )  # fmt: skip
-def test_and_what_they_do_not(house, code):
+def test_a_users_file_does_not_make_similar_calls_risky(house, code):
     assert found(code) == set()
 
 

@@ -1,4 +1,4 @@
-"""Files, deletion, the network: samples of what the tables know, in the spellings in which it comes."""
+"""Files, deletion, the network: samples from the tables, in common spellings."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ BENIGN = [
 
 
 @pytest.mark.parametrize("code", BENIGN)
-def test_what_stays_inside_is_at_most_low(code):
+def test_calls_inside_the_workspace_are_at_most_low(code):
     assert found(code) == set()
 
 

@@ -1,4 +1,4 @@
-"""How a table is written, and what holds for all of them."""
+"""The format of a table, and rules for all tables."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_an_unknown_level_is_an_error():
         levels("hihg os: system")
 
 
-def test_a_table_of_modules_knows_what_is_harmless():
+def test_a_table_of_modules_marks_harmless_modules():
     assert modules("low: a b.c\n  d\nnone: b.c.d") == {"a": "low", "b.c": "low", "d": "low", "b.c.d": None}
 
 
@@ -68,8 +68,8 @@ OURS = (
 @pytest.mark.parametrize(
     "rule", [rule for rule in all_rules() if rule.code in OURS], ids=lambda rule: rule.code
 )
-def test_names_are_the_ones_that_the_resolver_arrives_at(rule):
-    # A line about an alias would never be asked for.
+def test_names_in_tables_are_canonical(rule):
+    # The resolver never looks up an alias, so such a line has no effect.
     aliased = {name: canonical(name) for name in [*rule.symbols, *rule.modules]}
     assert {name: other for name, other in aliased.items() if name != other and name[0] not in "?*"} == {}
 

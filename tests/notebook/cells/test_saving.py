@@ -1,4 +1,4 @@
-"""A save of the open notebook during a turn of an outside agent, and changes of its file by the agent."""
+"""Saves of the open notebook during a turn of an outside agent, and changes of the file by the agent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def before():
 
 @pytest.fixture
 def turn(tmp_path, monkeypatch, comms, bare_shell):
-    """A function that lets an agent write the notebook's file, and returns the titles of the rows, and the undo."""
+    """A function: an agent writes the notebook's file. Returns the row titles and the undone files."""
     path = tmp_path / PATH
     path.write_text(written(*CELLS.items()))
     monkeypatch.setenv("JPY_SESSION_NAME", str(path))
@@ -54,7 +54,7 @@ SAVED = (["The open notebook was saved."], [])
 WARNED = (["Files changed without a request."], [PATH])
 
 
-def test_a_save_by_the_page_is_no_warning_and_stays(turn):
+def test_a_save_by_the_page_gives_no_warning_and_is_not_undone(turn):
     mine = {**CELLS, "b": "x + 2", "d": "new"}
     assert turn(written(*mine.items()), mine) == SAVED
     typed = {**mine, "a": "x = 10"}  # after the save
@@ -76,7 +76,7 @@ def test_a_change_by_the_agent_is_a_warning(turn):
         assert turn(text, CELLS) == WARNED
 
 
-def test_a_file_that_is_no_notebook_is_never_a_save(turn, tmp_path, monkeypatch):
+def test_a_file_above_the_size_limit_is_never_a_save(turn, tmp_path, monkeypatch):
     monkeypatch.setitem(CELLS, "a", "x" * 300)
     monkeypatch.setattr("tract_jupyter.notebook.cells.notebook_file._LARGEST", 200)
     assert turn(written(("a", "import os"), *[(f"n{n}", "y" * 50) for n in range(9)]), CELLS) == WARNED

@@ -27,7 +27,7 @@ class Board:
 
 
 class Person(Channel):
-    """Rejects what writes to `bob`, and looks at the turn, and the tree, when asked."""
+    """Rejects messages to `bob`, and stores the view of the turn and the tree at each request."""
 
     name = "person"
 
@@ -58,7 +58,7 @@ class Person(Channel):
 
 @pytest.fixture
 def worked(talk):
-    """Run two agents at once in a turn; return the log, and the user with the displayed content."""
+    """Run two agents at once in a turn; return the log, and the user with the displayed views."""
     lock = threading.Lock()
     said = {
         "boss": [
@@ -92,7 +92,7 @@ def part_of(view, agent):
     return next(part for part in view.parts if getattr(part, "work", ()) and part.work[-1].agent == agent)
 
 
-def test_a_question_stands_below_the_agent_that_asks(worked):
+def test_a_request_is_shown_below_the_agent_that_asks(worked):
     _, person, _ = worked
     for agent, to in (("a", "ada"), ("b", "bob")):
         view, tree = person.seen[to]
@@ -105,7 +105,7 @@ def test_a_question_stands_below_the_agent_that_asks(worked):
         assert tree.foot().actions == ("stop",)
 
 
-def test_its_row_has_its_calls_and_what_became_of_them(worked):
+def test_the_row_of_an_agent_has_its_calls_and_their_results(worked):
     log, _, watch = worked
     view = log.view()
     sent, refused = part_of(view, "a"), part_of(view, "b")

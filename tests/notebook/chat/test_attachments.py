@@ -75,7 +75,7 @@ def test_a_name_is_text_and_nothing_is_drawn(chat, tmp_path, name):
     assert "image/png" in chat.run("%tract chat show").text
 
 
-def test_where_a_cell_went_does_not_matter(shell, tmp_path):
+def test_chdir_in_a_cell_does_not_change_the_folder_of_attachments(shell, tmp_path):
     (tmp_path / "dot.png").write_bytes(png(2, 3))
     (tmp_path / "below").mkdir()
     shell.run("import os; os.chdir('below')")

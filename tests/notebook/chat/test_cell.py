@@ -11,7 +11,7 @@ from tract_jupyter.notebook.chat import find_turn, stored_log, stored_view
 
 
 def offered(chat):
-    """The names of the tools that each request was sent with."""
+    """The names of the tools in each request to the model."""
     return [
         [one["function"]["name"] for one in options.get("tools") or ()]
         for _, options in chat.namespace["asked"]
@@ -25,7 +25,7 @@ def chat(shell):
     return shell
 
 
-def test_what_is_said_is_answered_and_shown(chat):
+def test_a_message_is_answered_and_the_answer_is_displayed(chat):
     result = chat.run("%%tract_chat --out r\nHow are you?")
     assert result.ok
     assert "Hello *you*." in result.text
@@ -49,7 +49,7 @@ def test_a_script_runs_and_its_row_is_printed(chat):
     assert "✓ Ran 1 tool call in one script status" in chat.run("%%tract_chat\nLook").text
 
 
-def test_what_is_named_is_sent_and_shown(chat, tmp_path):
+def test_named_variables_and_files_are_sent_and_displayed(chat, tmp_path):
     (tmp_path / "a.txt").write_text("one\ntwo")
     chat.run("df = [1, 2, 3]")
     result = chat.run("%%tract_chat --vars df --files a.txt\nWhat is this?")
@@ -124,7 +124,7 @@ SECRETS = {
 
 
 @pytest.mark.parametrize("option", SECRETS)
-def test_the_user_decides_about_what_may_be_a_secret(chat, tmp_path, option):
+def test_a_possible_secret_needs_send_anyway_and_a_likely_key_is_never_sent(chat, tmp_path, option):
     def ask(text, *more):
         (tmp_path / "a.txt").write_text(text)
         named = {"--vars": text.partition(" ")[0], "--files": "a.txt"}[option]
@@ -147,13 +147,13 @@ def test_the_user_decides_about_what_may_be_a_secret(chat, tmp_path, option):
     assert chat.namespace["asked"] == []
 
 
-def test_a_name_with_a_space_stands_in_quotation_marks(chat, tmp_path):
+def test_a_file_name_with_a_space_can_be_quoted(chat, tmp_path):
     (tmp_path / "my file.txt").write_text("one")
     for line in ("--files 'my file.txt'", '--files "my file.txt"'):
         assert "With my file.txt" in chat.run(f"%%tract_chat {line}\nhi").text
 
 
-def test_what_is_named_twice_is_sent_once(chat, tmp_path):
+def test_a_variable_or_file_named_twice_is_sent_once(chat, tmp_path):
     (tmp_path / "a.txt").write_text("one")
     text = chat.run("%%tract_chat --vars asked asked --files a.txt ./a.txt\nhi").text
     assert text.count("With asked") == 1
@@ -187,7 +187,7 @@ def test_the_last_turn_is_asked_again(chat):
 @pytest.mark.parametrize(
     "line", ["", "--plan", "--direct", "--profile self", "--direct --profile supervisor"]
 )
-def test_what_is_asked_again_has_the_tools_that_it_had(chat, line):
+def test_retry_sends_the_same_tools(chat, line):
     chat.run("replies += ['First.', 'Second.']")
     chat.run(f"%%tract_chat {line}\nHi")
     chat.run("%%tract_chat --retry\n")
@@ -197,7 +197,7 @@ def test_what_is_asked_again_has_the_tools_that_it_had(chat, line):
 
 @pytest.mark.parametrize("line", ["", "--plan", "--direct", "--profile self"])
 @pytest.mark.parametrize("again", ["%%tract_chat --retry\n", "%tract chat resume"])
-def test_what_failed_at_once_has_the_tools_that_it_had(chat, line, again):
+def test_retry_or_resume_after_an_immediate_failure_sends_the_same_tools(chat, line, again):
     chat.run("from tract_jupyter.exceptions import LLMError\nreplies += [LLMError('no connection'), 'Well.']")
     chat.run(f"%%tract_chat {line}\nHi")
     assert chat.run(again).ok
@@ -211,7 +211,7 @@ FAILS = "from tract_jupyter.exceptions import LLMError\nreplies += [LLMError('no
 
 @pytest.mark.parametrize("before", [[], ["%%tract_chat\nBefore"]], ids=["alone", "after another"])
 @pytest.mark.parametrize("again", ["%%tract_chat --retry --model other\n", "%tract chat resume"])
-def test_what_failed_at_once_is_asked_once_more_and_says_what(chat, before, again):
+def test_retry_or_resume_after_an_immediate_failure_shows_the_repeated_message(chat, before, again):
     for cell in before:
         chat.run(cell)
     chat.run(FAILS)
@@ -230,7 +230,7 @@ def test_what_failed_at_once_is_asked_once_more_and_says_what(chat, before, agai
         assert chat.namespace["asked"][-1][1]["model"] == "other"
 
 
-def test_an_answer_stays_where_asking_again_fails_at_once(chat):
+def test_a_retry_that_fails_at_once_keeps_the_earlier_answer(chat):
     chat.run("%%tract_chat\nWho sings?")
     chat.run(FAILS)
     failed = chat.run("%%tract_chat --retry\n")
@@ -245,7 +245,7 @@ def test_an_answer_stays_where_asking_again_fails_at_once(chat):
 
 
 @pytest.mark.parametrize("end", ["tract.loop.stop()", "raise KeyboardInterrupt"])
-def test_an_answer_stays_where_asking_again_is_stopped_before_anything_came(chat, end):
+def test_a_retry_stopped_before_any_text_keeps_the_earlier_answer(chat, end):
     chat.run("%%tract_chat\nWho sings?")
     chat.run(
         "from tract_jupyter.exceptions import LLMError\nusual = StreamingClient.chat\n"
@@ -260,7 +260,7 @@ def test_an_answer_stays_where_asking_again_is_stopped_before_anything_came(chat
     assert chat.run(SAID).text.strip() == "['Who sings?', 'A wren.']"
 
 
-def test_what_had_come_of_another_answer_takes_the_place_of_the_first(chat):
+def test_the_partial_reply_of_a_stopped_retry_replaces_the_earlier_answer(chat):
     chat.run("%%tract_chat\nWho sings?")
     chat.run(
         "usual = StreamingClient.chat\ndef stop(self, messages, on_delta=None, **_):\n    on_delta(Delta('text', 'A wr'))\n"
@@ -270,7 +270,7 @@ def test_what_had_come_of_another_answer_takes_the_place_of_the_first(chat):
     assert chat.run(SAID).text.strip() == "['Who sings?', 'A wr']"
 
 
-def test_what_was_done_is_kept_where_asking_again_fails_later(chat):
+def test_a_retry_that_fails_after_a_call_keeps_the_completed_call(chat):
     chat.run("%%tract_chat\nWho sings?")
     chat.run("replies += [reply(None, call('status'))]")
     chat.run(FAILS)
@@ -287,7 +287,7 @@ def test_a_plan_gets_no_tools_by_asking_again(chat):
 
 
 @pytest.mark.parametrize("model", ["anthropic/claude-x", "nosuch/thing"])
-def test_an_answer_stays_where_nobody_else_can_be_asked(chat, monkeypatch, model):
+def test_a_retry_with_an_unavailable_model_keeps_the_earlier_answer(chat, monkeypatch, model):
     for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
         monkeypatch.delenv(name, raising=False)
     chat.run("%%tract_chat\nHi")
@@ -296,7 +296,7 @@ def test_an_answer_stays_where_nobody_else_can_be_asked(chat, monkeypatch, model
     assert "Hello you." in chat.run("%tract chat").text
 
 
-def test_what_failed_is_gone_on_with(chat):
+def test_a_failed_turn_can_be_resumed(chat):
     chat.run(
         "from tract_jupyter.exceptions import LLMError\nreplies += [reply(None, call('status')), LLMError('no connection')]"
     )
@@ -308,7 +308,7 @@ def test_what_failed_is_gone_on_with(chat):
     assert resumed.ok
     assert "1 finished call was not repeated" in resumed.text
     assert "Hello *you*." in resumed.text
-    assert "commit" in offered(chat)[-1]  # it has the tools that it began with
+    assert "commit" in offered(chat)[-1]  # the same tools as at the start
 
 
 def test_a_turn_that_is_over_is_only_shown_when_resumed(chat):
@@ -358,7 +358,7 @@ def test_options_and_their_values_complete(chat):
     assert "resume" in chat.complete("%tract chat re")
 
 
-def test_a_question_is_refused_where_nobody_can_be_asked(chat):
+def test_a_call_that_needs_approval_fails_if_no_user_is_available(chat):
     chat.run(
         "replies.append(reply(None, call('commit', {'content': {'content_type': 'dialogue', 'role': 'user', 'text': 'x'}})))"
     )
@@ -375,7 +375,7 @@ def test_no_output_of_a_kernel_is_markdown(kernel):
     assert "data-turn=" in result.html
 
 
-def test_cells_are_sent_with_what_they_printed(kernel):
+def test_cells_are_sent_with_their_output(kernel):
     kernel.run(MODEL)
     kernel.run("print('seen'); 6 * 7")
     result = kernel.run("%%tract_chat --cells 1\nWhat is this?")
@@ -452,7 +452,7 @@ class Display:
         self.drawn.append(view)
 
 
-def test_the_foot_of_a_turn_follows_what_other_cells_do(chat):
+def test_the_foot_of_a_turn_is_updated_after_other_cells(chat):
     notebook, pages = chat.namespace["get_ipython"]()._tract_jupyter.notebook, []
     for text in ("First", "Second"):
         chat.run(f"%%tract_chat\n{text}")
@@ -472,7 +472,7 @@ def test_the_foot_of_a_turn_follows_what_other_cells_do(chat):
     assert second.drawn[-1].foot().actions == ("fork",)
 
 
-def test_a_page_that_was_ready_only_after_the_turn_is_told_too(chat):
+def test_a_page_that_becomes_ready_after_the_turn_is_updated_too(chat):
     turns, page = chat.namespace["get_ipython"]()._tract_jupyter.notebook.turns, Display()
     chat.run("%%tract_chat\nQuick")
     page.ready = False
@@ -489,7 +489,7 @@ def test_a_page_that_was_ready_only_after_the_turn_is_told_too(chat):
 INERT = "<img src=x onerror=alert(1)>"
 
 
-def test_what_names_and_errors_say_is_inert(chat, tmp_path):
+def test_names_and_errors_are_escaped(chat, tmp_path):
     (tmp_path / f"{INERT}.txt").write_text(f"{INERT} [a](javascript:alert(1))")
     chat.run(
         f"from tract_jupyter.exceptions import LLMError\nevil = {INERT!r}\nreplies += [LLMError({INERT!r})]"

@@ -1,4 +1,4 @@
-"""Context that is sent with a message: bounded, between marks, and only what the user named."""
+"""Context that is sent with a message: bounded, marked, and only with values that the user named."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Long:
         return self.text
 
 
-def test_a_message_gives_back_what_was_sent_with_it():
+def test_the_sent_context_can_be_parsed_from_the_message():
     sent = [
         SentContext("df", "3 rows", "a | b\n1 | 2"),
         SentContext("x.txt", "file", "</context>\n<context>"),
@@ -67,12 +67,12 @@ def test_plain_values_are_described(value, what, told):
 @pytest.mark.parametrize(
     "value", ["x" * 10_000_000, [["y" * 1_000_000] * 10] * 1_000, {"k": "z" * 10_000_000}, b"b" * 10_000_000]
 )
-def test_large_values_stay_small(value):
+def test_the_description_of_a_large_value_is_bounded(value):
     (sent,) = variable_context({"x": value}, ["x"])
     assert len(sent.text) < 10_000
 
 
-def test_of_an_unknown_object_nothing_but_its_repr_is_looked_at():
+def test_only_the_repr_of_an_unknown_object_is_read():
     class Odd:
         def __getattr__(self, name):
             raise AssertionError(f"{name} was looked at")
@@ -87,7 +87,7 @@ def test_of_an_unknown_object_nothing_but_its_repr_is_looked_at():
     assert sent.text == "Odd:\n<odd>"
 
 
-def test_a_repr_that_fails_is_said():
+def test_a_failing_repr_is_reported():
     class Broken:
         def __repr__(self):
             raise ValueError
@@ -97,7 +97,7 @@ def test_a_repr_that_fails_is_said():
 
 
 class Waiting:
-    """Waits for what never comes."""
+    """Its repr waits forever."""
 
     def __init__(self):
         self.event = threading.Event()
@@ -108,7 +108,7 @@ class Waiting:
 
 
 class Looping:
-    """Never ends by itself."""
+    """Its repr never ends."""
 
     def __repr__(self):
         while True:
@@ -144,7 +144,7 @@ def test_a_table_is_its_columns_and_first_rows(monkeypatch):
     assert len(sent.text) < 2_000
 
 
-def test_what_only_pretends_to_be_a_table_is_not_asked(monkeypatch):
+def test_an_object_that_only_looks_like_a_table_is_shown_by_its_repr(monkeypatch):
     class DataFrame:
         def __repr__(self):
             return "<mine>"
@@ -217,12 +217,12 @@ def test_a_secret_of_a_cell_is_not_sent(source, output, is_certain):
     ],
     ids=["text", "bytes", "first half", "second half", "block", "item", "value", "name"],
 )
-def test_a_secret_is_found_where_a_text_is_cut(value):
+def test_a_secret_at_the_cut_of_a_text_is_found(value):
     with pytest.raises(OperationError, match="a likely key"):
         variable_context({"x": value}, ["x"])
 
 
-def test_a_secret_that_is_left_out_is_no_hindrance():
+def test_a_secret_in_the_omitted_part_does_not_stop_the_message():
     (sent,) = variable_context({"x": Long("." * 6_000 + KEY + "." * 6_000)}, ["x"])
     assert KEY[:8] not in sent.text
 

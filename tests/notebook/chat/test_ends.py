@@ -1,4 +1,4 @@
-"""The row of a script at each end: its title, and who decided when."""
+"""The row of a script after each kind of end: its title, and the decision with its time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ ENDS = {
 
 
 @pytest.mark.parametrize("end", ENDS)
-def test_the_row_of_a_script_has_a_title_and_who_decided(talk, monkeypatch, end):
+def test_the_row_of_a_script_has_a_title_and_the_decision(talk, monkeypatch, end):
     code, answer, row = ENDS[end]
 
     @talk.tool(read_only=True)
@@ -100,7 +100,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("end", ANSWERS)
-def test_the_row_of_a_script_says_that_it_did_not_run_or_was_left(end):
+def test_the_row_of_a_script_says_that_it_did_not_run_or_still_blocks(end):
     text, made, action, row = ANSWERS[end]
     decision = Decision(action, {}, "panel", "f") if action else None
     asked = AskedQuestion("p", "", "run_script", {}, decision) if action else None
@@ -167,7 +167,7 @@ def blocked(talk, request):
         one.go.set()
 
 
-def test_the_next_turn_runs_its_script_while_a_stopped_one_is_in_a_blocking_call(blocked):
+def test_the_next_turn_runs_its_script_while_a_stopped_script_still_blocks(blocked):
     log = TurnLog(TractSource(blocked.talk))
     with ThreadPoolExecutor(1) as pool:
         pool.submit(blocked.chat, "c = 3", log).result(10)
@@ -178,7 +178,7 @@ def test_the_next_turn_runs_its_script_while_a_stopped_one_is_in_a_blocking_call
 @pytest.mark.parametrize("blocked", [BLOCKED, CATCHES], indirect=True)
 def test_a_script_that_was_left_does_nothing_when_its_call_returns(blocked, done):
     blocked.starts.set()
-    blocked.thread.join(10)  # without code of the script on its stack
+    blocked.thread.join(10)  # no code of the script is on its stack any more
     blocked.end()
     assert (done, "b" in blocked.names) == ([], False)
     assert blocked.talk.events("script")[-1].data["status"] == "interrupted"
@@ -193,7 +193,7 @@ def test_a_script_that_was_left_is_named_and_waits_for_nothing(blocked):
     assert (review.inbox(), review.ledger.count_waiting()) == ([], 0)
 
 
-def test_a_turn_that_failed_before_any_work_does_not_say_that_work_stays(chat, talk):
+def test_a_turn_that_failed_before_any_work_does_not_mention_completed_work(chat, talk):
     log = TurnLog(TractSource(talk))
     log.set(go_on="%%tract_chat")
     log.add(TurnEnded(TurnOutcome.ERROR, "The program 'claude-agent-acp' was not found."))

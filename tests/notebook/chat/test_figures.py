@@ -1,4 +1,4 @@
-"""Figures that a model receives: the row of the call shows exactly these, live and from the store."""
+"""The row of a call shows exactly the figures that the model receives, live and from the store."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_row_shows_the_sent_images(chat, talk, draw):
         ("image.source: Could not process image", "the provider refused an image"),
     ],
 )
-def test_it_says_if_the_images_were_refused(chat, talk, draw, error, why):
+def test_the_row_says_that_images_were_refused(chat, talk, draw, error, why):
     refused = LLMRequestError(error, code="provider_error")
     log = chat("Draw.", reply(None, call("draw")), refused, "A dot.")
     for text, html in views(talk, log):

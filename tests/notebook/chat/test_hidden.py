@@ -1,4 +1,4 @@
-"""`--schema-only`: types, names and aggregates leave; values do not."""
+"""`--schema-only` sends types, names and aggregates, but no values."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def frames(library):
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_values_of_a_table_are_hidden_and_the_rest_stays(library):
+def test_values_of_a_table_are_hidden_and_other_text_is_kept(library):
     hidden = HiddenValues({"df": frames(library)}, ["df"])
     for text in VALUES:
         told = hidden.redact(f"a {text} z")
@@ -53,7 +53,7 @@ def test_values_of_a_table_are_hidden_and_the_rest_stays(library):
         assert hidden.redact(text) == text
 
 
-def test_what_pandas_prints_has_no_values():
+def test_printed_pandas_tables_keep_aggregates_but_no_values():
     df = frames("pandas").astype({"age": "float32", "name": "category"}).set_index("name", append=True)
     hidden = HiddenValues({"df": df}, ["df"])
     for text in (
@@ -68,7 +68,7 @@ def test_what_pandas_prints_has_no_values():
         ], told
     aggregates = hidden.redact(df.describe().to_string())
     assert "mean   54.0" in aggregates
-    assert " 85" not in aggregates  # the largest value is a value
+    assert " 85" not in aggregates  # the maximum is also a value
 
 
 @pytest.mark.parametrize(

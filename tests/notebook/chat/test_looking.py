@@ -1,4 +1,4 @@
-"""Scripts that only look in `%%tract_chat`: the switch, the row that says so, and the button that ends it."""
+"""Read-only scripts in `%%tract_chat` ("looking"): the switch, the row, and the button that ends it."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def test_the_row_says_that_it_only_looked(shell, ask):
     assert "On: Let the model look without asking" in shell.run("%tract looking on").text
     assert TOLD in ask("look(rows)")
     assert waiting(shell) == []
-    assert TOLD in shell.run("%tract chat show").text  # from the store alone
+    assert TOLD in shell.run("%tract chat show").text  # only from the store
     assert "Let the model look without asking" in shell.run("%tract grants").text
 
 
-def test_it_is_off_until_the_user_switches_it_on(shell, ask):
+def test_read_only_scripts_need_approval_until_the_user_allows_looking(shell, ask):
     assert TOLD not in ask("look(rows)")
     assert waiting(shell) == ["look(rows)"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["%tract looking off", "%reset -f", "%tract grants revoke {id}"])
-def test_it_ends(shell, ask, end):
+def test_looking_ends_with_off_reset_or_a_revoked_grant(shell, ask, end):
     shell.run("%tract looking on")
     (grant,) = shell.namespace["tract"].review.grants.all()
     shell.run(end.format(id=grant.grant_id[:8]))
@@ -68,7 +68,7 @@ def test_it_ends(shell, ask, end):
     assert waiting(shell) == ["look(rows)"]
 
 
-def test_the_state_is_shown_and_switched_off_twice_is_no_error(shell):
+def test_the_state_of_looking_is_shown_and_off_twice_is_allowed(shell):
     assert shell.run("%tract looking").text.startswith("Off: ")
     assert "off already" in shell.run("%tract looking off").text
     assert "%tract looking on or %tract looking off" in shell.run("%tract looking maybe").error

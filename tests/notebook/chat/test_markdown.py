@@ -1,4 +1,4 @@
-"""A model's Markdown: its HTML, its limits and its growth."""
+"""Markdown of the model: its HTML, its limits, and text that arrives in pieces."""
 
 from html.parser import HTMLParser
 
@@ -119,7 +119,7 @@ def test_a_formula_is_for_the_typesetter_or_in_the_code_font(text, made):
         (r"a\\" * 21, False),
     ],
 )  # fmt: skip
-def test_a_formula_that_is_deep_or_takes_much_place_is_in_the_code_font(text, is_typeset):
+def test_a_deep_or_large_formula_is_shown_in_the_code_font(text, is_typeset):
     assert (" block mathjax_process" in markdown_html(f"$$\n{text}\n$$")) is is_typeset
 
 
@@ -158,11 +158,11 @@ def test_a_heading_has_its_level_and_no_anchor_of_the_front_end():
         "&lt;script&gt;alert(1)&lt;/script&gt;",
     ],
 )
-def test_what_is_no_link_to_the_web_stays_text(text):
+def test_a_link_without_a_web_address_is_shown_as_text(text):
     assert read(text).links == []
 
 
-def test_markup_stays_as_it_was_typed():
+def test_html_and_script_links_are_shown_as_typed():
     assert read("a <script>x</script> [b](javascript:y)").text == "a <script>x</script> [b](javascript:y)"
 
 
@@ -193,11 +193,11 @@ def test_a_link_has_its_host_beside_it_unless_it_is_the_address(text, shown):
     assert (made.text, len(made.links)) == (shown, 1)
 
 
-def test_what_cannot_be_seen_or_turns_text_around_is_marked():
+def test_invisible_and_bidirectional_characters_are_marked():
     assert read("a\x1b[31m &#x202e;b \u200b").text == "a\ufffd[31m \ufffdb \ufffd"
 
 
-def test_what_is_nested_too_deeply_is_shown_as_it_was_typed():
+def test_too_deeply_nested_markdown_is_shown_as_typed():
     assert "secret" in read("> " * 300 + "secret").text
     assert "secret" in read("- " * 300 + "secret").text
 
@@ -217,13 +217,13 @@ def test_a_text_made_to_take_long_is_shown_whole(piece):
         "* a\n" * 20_000,
     ],
 )
-def test_what_would_hold_the_kernel_up_is_shown_as_it_was_typed(text):
+def test_markdown_that_would_block_the_kernel_is_shown_as_typed(text):
     made = markdown_html(f"before\n\n{text}\n\n*after*")
     assert made.startswith("<p>before</p>\n<pre")
     assert made.endswith("</pre>\n<p><em>after</em></p>")
 
 
-def test_a_large_block_that_grows_is_drawn_anew_now_and_then():
+def test_a_growing_large_block_is_redrawn_only_from_time_to_time():
     stream = MarkdownStream()
     stream.append("- item\n" * 3_000)
     (drawn,) = stream.parts()
@@ -275,9 +275,9 @@ def streamed(text, pieces):
 @pytest.mark.parametrize("text", PATHOLOGICAL.values(), ids=PATHOLOGICAL)
 @pytest.mark.parametrize("pieces", [1, PIECES])
 def test_the_time_and_the_work_of_any_text_are_bounded(text, pieces, monkeypatch):
-    """The parser reads a few times the text, however many pieces there are.
+    """The parser reads a small multiple of the text, for any number of pieces.
 
-    Seconds are some times as many as an ordinary machine takes, as the bound counts characters.
+    The allowed seconds are several times those of an ordinary machine, because the limit counts characters.
     """
     parsed = []
     parse = markdown._parsed
@@ -291,7 +291,7 @@ def test_the_time_and_the_work_of_any_text_are_bounded(text, pieces, monkeypatch
 
 
 @pytest.mark.slow
-def test_all_that_follows_is_shown_as_typed_once_the_bound_is_reached():
+def test_text_after_the_work_limit_is_shown_as_typed():
     text = "*a*\n\n" * 30_000
     made = markdown_html(text)
     assert made.startswith("<p><em>a</em></p>\n<p>")
@@ -322,7 +322,7 @@ def test_only_languages_that_are_quickly_read_are_highlighted():
     assert "<span" in markdown_html("```sh title\nfor x in a; do echo; done\n```")
 
 
-def test_finished_blocks_stay_while_a_text_grows():
+def test_finished_blocks_do_not_change_while_text_is_added():
     stream = MarkdownStream()
     stream.append("One.\n\n- a\n- b\n\nThr")
     before = stream.parts()

@@ -9,7 +9,7 @@ import pytest
 
 @pytest.fixture
 def tract(shell):
-    """The notebook's tract, whose model looks at a variable once, and then answers."""
+    """The notebook's tract with a model that reads a variable once and then answers."""
 
     def model(messages, **_):
         if messages[-1]["role"] == "tool":
@@ -35,7 +35,7 @@ def test_its_model_may_ask_for_the_variables_of_the_notebook(shell, tract):
     assert waiting.fields == {"code": "len(rows)", "notebook_id": "user"}
 
 
-def test_why_something_was_turned_down_is_no_turn(shell, tract):
+def test_the_reason_of_a_rejection_is_not_a_turn(shell, tract):
     shell.run("%%tract_chat\nHow many rows are there?")
     tract.commit(
         {"content_type": "dialogue", "role": "user", "text": "I rejected 'x': no"},
@@ -59,7 +59,7 @@ def test_the_last_turn_is_taken_back_and_put_back(shell, tract):
     assert len(tract.loop.turns()) == 0
 
 
-def test_where_there_is_no_turn_none_is_taken_back(shell, tract):
+def test_undo_without_a_turn_changes_nothing(shell, tract):
     result = shell.run("%tract chat undo")
     assert "there is no turn to undo" in result.text + result.error
     assert tract.head is None

@@ -1,4 +1,4 @@
-"""Outputs of scripts of the kernel under their row: live, rich, bounded."""
+"""Outputs of kernel scripts below their row: live, rich, bounded."""
 
 import gc
 import json
@@ -21,7 +21,7 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 
 
 class Publisher(DisplayPublisher):
-    """A display publisher with hooks, as the kernel has one."""
+    """A display publisher with hooks, like the one of the kernel."""
 
     def __init__(self):
         super().__init__()
@@ -52,7 +52,7 @@ class Publisher(DisplayPublisher):
 
 @pytest.fixture
 def turn(bare_shell, tract):
-    """Have a turn whose model runs a script in the kernel; return its log."""
+    """Run a turn whose model runs a script in the kernel, and return its log."""
     publisher = Publisher()
     shell = bare_shell.ip
     shell.display_pub = publisher
@@ -95,7 +95,7 @@ SHOWN = {
 
 
 @pytest.mark.parametrize("code", SHOWN)
-def test_an_output_stands_under_its_row(turn, code):
+def test_an_output_is_shown_below_its_row(turn, code):
     log = turn(code)
     view = log.view()
     (html,) = results(view)
@@ -139,7 +139,7 @@ def test_a_semicolon_hides_the_value(turn):
     assert results(turn("[1, 2];").view()) == []
 
 
-def test_what_is_printed_is_drawn_while_the_script_runs(turn):
+def test_printed_text_is_drawn_while_the_script_runs(turn):
     turn("print('one')\nprint('two')")
     drawn = [(at_once, "".join(results(view))) for at_once, view in turn.draws]
     assert drawn[0] == (True, "")
@@ -175,7 +175,7 @@ def test_without_a_row_the_cell_shows_it(turn):
         ({WIDGET: {"model_id": "1"}, "text/plain": "Slider"}, False),
     ],
 )
-def test_what_needs_scripts_goes_to_the_cell(turn, data, is_here):
+def test_outputs_that_need_javascript_are_shown_below_the_turn(turn, data, is_here):
     code = f"from IPython.display import display\nimport json\ndisplay(json.loads({json.dumps(data)!r}), raw=True)"
     (html,) = results(turn(code).view())
     assert (turn.publisher.sent == []) is is_here
@@ -191,7 +191,7 @@ def test_a_page_that_draws_widgets_has_a_place_for_each():
     assert "Interactive output" in elsewhere
 
 
-def test_the_text_of_a_large_table_is_cut_in_the_text_of_its_turn():
+def test_the_plain_text_of_a_large_table_is_cut():
     made = outputs()
     made.show({"text/html": "<p>x</p>", "text/plain": "row\n" * 10_000}, {})
     (one,) = made.now()
@@ -218,7 +218,7 @@ def test_a_display_is_replaced_by_its_id_and_cleared():
     assert made.now() == ()
 
 
-def test_outputs_stay_the_same_objects_until_they_change():
+def test_unchanged_outputs_are_the_same_objects():
     made = outputs()
     made.write("stdout", "one")
     made.show({"text/plain": "x"}, {})
@@ -229,7 +229,7 @@ def test_outputs_stay_the_same_objects_until_they_change():
     assert [one is other for one, other in zip(before, after, strict=True)] == [True, True, False]
 
 
-def test_bounds_are_told():
+def test_outputs_above_a_limit_are_cut_with_a_message():
     made = outputs()
     for number in range(60):
         made.show({"text/plain": str(number)}, {})
@@ -248,7 +248,7 @@ def test_bounds_are_told():
     assert "the outputs of a turn can have at most 20.0 MB" in full.now()[0].text
 
 
-def test_a_bar_of_tqdm_stands_once_as_it_is_now(monkeypatch):
+def test_a_tqdm_bar_is_shown_once_with_its_current_state(monkeypatch):
     class Bar:
         __module__ = "tqdm.notebook"
         comm = "open"
@@ -285,7 +285,7 @@ def test_a_bar_that_has_ended_keeps_its_text(is_closed):
     assert "2/2" in drawn[0].text
     bar.start_t -= 100
     if is_closed:
-        assert made.now() == drawn  # its seconds stay
+        assert made.now() == drawn  # its seconds do not change
     del bar
     gc.collect()
     assert made.now()[0].text == drawn[0].text

@@ -1,4 +1,4 @@
-"""The view of a turn is the same from its events and from the store, in every state and for any text of a model."""
+"""The view of a turn from its events equals the view from the store, in every state and for any text."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_a_call_is_a_row_that_unfolds(chat):
     assert '✓ look city="Ulm"' in log.view().to_text()
 
 
-def test_what_a_person_decided_stands_in_the_row(chat):
+def test_the_row_shows_the_decision_of_the_user(chat):
     log = chat(
         "Send", reply(None, call("send", {"to": "A"}, "a"), call("send", {"to": "B"}, "b")), "Ok.",
         answers=("approve", "Not her."),
@@ -102,14 +102,14 @@ def test_what_a_person_decided_stands_in_the_row(chat):
     assert "✗ Rejected send “Not her.”  you, " in text
 
 
-def test_a_call_that_a_person_changed_says_what_it_was_made_with(chat, talk):
+def test_a_call_changed_by_the_user_shows_its_final_arguments(chat, talk):
     log = chat("Send", reply(None, call("send", {"to": "A"}, "a")), "Ok.", answers=({"to": "Ann"},))
     text = log.view().to_text()
     assert '✓ Ran send to="Ann"  changed · you, ' in text
     assert stored_view(talk).to_text() == text
 
 
-def test_a_script_for_the_kernel_is_one_row_with_what_ran_and_who_decided(chat, talk):
+def test_a_kernel_script_is_one_row_with_its_code_and_the_decision(chat, talk):
     def script(code, call_id):
         return reply(None, call("notebook_execute", {"code": code, "backend": "kernel"}, call_id))
 
@@ -128,11 +128,11 @@ def test_a_script_for_the_kernel_is_one_row_with_what_ran_and_who_decided(chat, 
     assert html.count('<details class="row">') == 3
     assert [one.role for one in talk.compile().messages].count(
         "user"
-    ) == 1  # the answer of the call has the reason
+    ) == 1  # the result of the call contains the reason
     assert stored_view(talk).to_html() == html
 
 
-def test_a_script_says_what_it_called_and_what_it_saved(chat):
+def test_the_row_of_a_script_shows_its_tool_calls_and_the_saved_tokens(chat):
     code = "for city in ['Ulm', 'Bern', 'Rom']:\n    tools.look(city=city)"
     log = chat("Go", reply(None, call("notebook_execute", {"code": code}, "c")), "Done.", tools="code")
     text = log.view().to_text()
@@ -155,7 +155,7 @@ def test_a_script_that_fails_says_so(chat):
         (call("look", {"town": "Ulm"}, "a"), "not run"),
     ],
 )
-def test_what_went_wrong_is_a_state_of_the_row(chat, made, state):
+def test_the_row_of_a_failed_or_invalid_call_shows_its_state(chat, made, state):
     assert state in chat("Weather?", reply(None, made), "Hm.").view().to_text()
 
 
@@ -166,7 +166,7 @@ def test_thoughts_are_folded(chat):
     assert "Let me think." not in log.view().to_text()
 
 
-def test_tokens_cost_and_time_are_told(chat):
+def test_the_foot_shows_tokens_cost_and_time(chat):
     usage = {
         "prompt_tokens": 3_480, "completion_tokens": 512, "prompt_tokens_details": {"cached_tokens": 2_944}, "cost": 0.006,
     }  # fmt: skip
@@ -174,12 +174,12 @@ def test_tokens_cost_and_time_are_told(chat):
     assert re.fullmatch(r"scripted-1  \$0.006  [\d.]+ s  3,480 tokens in, 2,944 cached  512 out", foot)
 
 
-def test_an_unknown_price_is_said_to_be_unknown(chat):
+def test_the_foot_says_that_the_price_is_unknown(chat):
     assert "price unknown" in chat("Hi", "Hello.").view().foot_text()
 
 
 class Waited(TractSource):
-    """The user reads the request `p` for 53 seconds, and `q` during the last three of them and two more."""
+    """The user reads the request `p` for 53 seconds, and `q` from second 50 to second 55."""
 
     def asked(self, pending_id):
         begin = datetime(2026, 6, 1, tzinfo=UTC)
@@ -197,7 +197,7 @@ def asked_about_a_script(talk):
     return Ticket(PendingScript("1", notebook_id="main", tract=talk), lambda _: None)
 
 
-def test_reading_is_no_time_of_the_model(talk):
+def test_the_time_of_the_model_excludes_waiting_for_the_user(talk):
     log = TurnLog(Waited(talk))
     log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
     log.add(ReplyStored("r", "", calls=(ToolCall("c", "notebook_execute", {"code": "1"}),)))
@@ -241,7 +241,7 @@ def test_the_foot_repeats_nothing_that_a_row_says(talk):
     assert "waiting for you" not in log.view().foot_text()
 
 
-def test_a_question_that_is_older_than_its_turn_leaves_the_time_as_it_is(talk):
+def test_a_request_older_than_its_turn_does_not_change_the_time(talk):
     log = TurnLog(Waited(talk))
     log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
     log.add(ReplyStored("r", "", calls=(ToolCall("c", "look", {}),)))
@@ -277,14 +277,14 @@ def test_while_it_streams(talk):
     assert [block.id for block in log.view().blocks() if block.kind == "prose"] == before
 
 
-def test_a_limit_is_told_with_how_to_go_on(chat):
+def test_the_foot_names_a_reached_limit_and_the_command_to_continue(chat):
     log = chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), limits=Allowance(steps=1))
     foot = log.view().foot_text()
     assert "Ended by a limit" in foot
     assert "%tract chat resume continues" in foot
 
 
-def test_a_failure_is_told_with_what_to_do(chat, talk):
+def test_a_failed_turn_shows_the_error_and_the_command_to_continue(chat, talk):
     with pytest.raises(LLMError):
         chat("Go", reply(None, call("look", {"city": "Ulm"}, "a")), LLMError("no connection"))
     page = stored_view(talk)
@@ -294,7 +294,7 @@ def test_a_failure_is_told_with_what_to_do(chat, talk):
     assert re.search(r"price unknown  [\d.]+ s  10 tokens in  2 out$", page.foot_text())
 
 
-def test_a_stop_is_told_and_what_had_come_is_kept(talk):
+def test_a_stopped_turn_says_so_and_keeps_the_partial_reply(talk):
     log = TurnLog(TractSource(talk))
 
     class Stops:
@@ -320,7 +320,7 @@ def test_a_turn_that_was_resumed_says_so(chat, talk):
     assert stored_view(talk).to_html() == log.view().to_html()
 
 
-def test_calls_that_nobody_could_decide_wait(talk):
+def test_calls_wait_for_a_decision_if_no_user_is_available(talk):
     log = TurnLog(TractSource(talk))
     talk.configure_llm(
         type("Model", (), {"chat": lambda self, m, **o: reply(None, call("send", {"to": "A"}))})()
@@ -350,7 +350,7 @@ def test_a_cassette_is_named(talk):
 def test_whatever_a_model_writes_is_inert(chat, talk, payload):
     @talk.tool(read_only=True)
     def echo(text: str) -> str:
-        """Give back."""
+        """Return the text."""
         return text
 
     @talk.tool(read_only=True)
@@ -389,10 +389,10 @@ def test_an_error_is_inert(chat, talk, payload):
     assert_inert(stored_view(talk).to_html())
 
 
-def test_two_hundred_calls_stay_small(chat, talk):
+def test_the_page_of_two_hundred_calls_is_bounded(chat, talk):
     @talk.tool(read_only=True)
     def big(number: int) -> str:
-        """Give much."""
+        """Return a large text."""
         return f"{number} " * 5_000
 
     made = [call("big", {"number": number}, f"c{number}") for number in range(200)]
@@ -434,7 +434,7 @@ def test_no_turn_yet(talk):
         find_turn(talk)
 
 
-def test_arguments_that_the_line_says_in_full_are_not_said_again(chat):
+def test_arguments_shown_in_full_in_the_row_are_not_repeated_below(chat):
     calls = reply(None, call("look", {"city": "Ulm"}, "a"), call("look", {"city": "Ulm\nor Bern"}, "b"))
     assert chat("Weather?", calls, "Sunny.").view().to_html().count("Called with") == 1
 
@@ -475,7 +475,7 @@ def test_the_foot_says_that_a_reply_is_not_whole(chat, talk, finish, words):
         ),
     ],
 )
-def test_what_a_server_does_not_count_is_told_as_an_estimate(chat, talk, usage, words):
+def test_tokens_that_the_server_does_not_count_are_shown_as_an_estimate(chat, talk, usage, words):
     chat("Hi", "Hello.")
     talk.models.price(talk.costs().lines[0].model, input=1_000, output=1_000)
     assert re.search(words, chat("Hi", reply("Hello.", usage=usage)).view().foot_text())
@@ -511,7 +511,7 @@ def test_a_result_is_shown_as_text_and_tables_first(text, has, has_not):
 
 
 @pytest.mark.parametrize("text", ["plain", "{not json", "", "{}", "[]", "[" * 5_000, 'a {"b": 1}', "3"])
-def test_a_text_without_data_is_shown_as_it_is(text):
+def test_a_result_without_json_data_is_shown_unchanged(text):
     assert "<details" not in result_html(text, 10_000)
 
 

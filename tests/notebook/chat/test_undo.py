@@ -79,12 +79,12 @@ def test_a_script_that_ran_in_the_kernel_lists_the_users_variables_only(shell, m
     assert [item.name for item in change.preview()] == ["rows"]
 
 
-def test_it_is_listed_before_anything_changes(chat):
+def test_undo_lists_its_items_before_anything_changes(chat):
     assert timeless(chat.run("%tract chat undo").text).strip() == PLAN.strip()
     assert chat.namespace["rooms"] == ["A"]
 
 
-def test_all_of_it_is_undone_and_redone(chat):
+def test_a_whole_turn_is_undone_and_redone(chat):
     result = chat.run("%tract chat undo --yes")
     assert "Undone “Book a room, please.”\n↶ conversation  5 messages left the context" in result.text
     assert '↶ book("A")  reverted' in result.text
@@ -161,7 +161,7 @@ def test_names_and_reasons_are_inert():
     assert "Clean &lt;b&gt;" in page
 
 
-def test_it_says_how_much_was_saved_of_a_run_in_the_kernel():
+def test_the_card_says_which_values_of_a_kernel_run_were_saved():
     text = "only variables and files that its code names were saved"
     assert text in card(CHANGED, is_exact=False).text()
     assert text in card(CHANGED, is_exact=False).html()

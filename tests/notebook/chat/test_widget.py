@@ -1,4 +1,4 @@
-"""The widget of a turn, without a page: its messages, its answers, and its final state."""
+"""The widget of a turn without a browser: its messages, its answers, and its final state."""
 
 import json
 
@@ -115,7 +115,7 @@ def page(live):
     return made
 
 
-def test_a_page_has_what_the_view_has(live, page, clock):
+def test_the_page_shows_the_content_of_the_view(live, page, clock):
     views = [
         StubView([]),
         StubView(prose("One.")),
@@ -134,7 +134,7 @@ def test_a_page_has_what_the_view_has(live, page, clock):
     assert page.blocks == before
 
 
-def test_only_what_changed_is_sent_and_only_its_end(live, page):
+def test_only_changed_blocks_are_sent_and_only_the_new_end_of_a_text(live, page):
     text = "word " * 400
     live.draw(StubView([*prose("First."), *prose(text, "q")]), at_once=True)
     live.draw(StubView([*prose("First."), *prose(text + "end", "q")]), at_once=True)
@@ -146,7 +146,7 @@ def test_only_what_changed_is_sent_and_only_its_end(live, page):
     assert len(page.patches) == sent
 
 
-def test_a_page_whose_script_does_not_run_yet_is_sent_all_of_it(live, clock):
+def test_a_page_whose_script_does_not_run_yet_gets_the_whole_state(live, clock):
     page = Page(live)
     live.draw(StubView(prose("One.")), at_once=True)
     assert page.html == ["<p>One.</p>"]
@@ -156,7 +156,7 @@ def test_a_page_whose_script_does_not_run_yet_is_sent_all_of_it(live, clock):
     assert len(page.patches) == 1
 
 
-def test_a_page_knows_what_goes_on_with_it_in_a_new_kernel(live, page):
+def test_a_page_knows_the_command_that_continues_it_in_a_new_kernel(live, page):
     live.draw(StubView([]), at_once=True)
     assert page.rest["go_on"] == "%tract chat resume"
     view = StubView([])
@@ -195,7 +195,7 @@ def test_the_end_is_a_static_page_and_the_live_one_knows_it(live, page, outputs)
     assert [kind for kind, _ in outputs] == ["live", "static"]
 
 
-def test_what_is_saved_in_the_middle_says_how_to_see_the_rest(live):
+def test_a_turn_saved_while_it_runs_names_the_command_that_continues_it(live):
     data, _ = live._widget._repr_mimebundle_()
     assert "%tract chat resume continues it" in data["text/plain"]
     assert data["text/plain"] in data["text/html"]
@@ -227,7 +227,7 @@ def test_the_foot_acts_once_for_each_click(live, page, done, outputs):
     assert page.rest["foot"] == "<span>undone</span>"
 
 
-def test_what_could_not_be_done_is_told_in_the_foot(live, page):
+def test_the_foot_shows_why_an_action_failed(live, page):
     live.draw(StubView(prose("x")))
     page.say(type="act", action="fork", key="k1")
     assert page.rest["told"] == "There is nothing to fork from. Ask something first."
@@ -236,7 +236,7 @@ def test_what_could_not_be_done_is_told_in_the_foot(live, page):
 
 
 @pytest.mark.parametrize("content", [{}, {"action": "rm"}, {"action": ["undo"]}, {"action": {}}])
-def test_what_is_nothing_to_do(page, done, content):
+def test_invalid_actions_of_a_page_are_ignored(page, done, content):
     page.say(type="act", key="k", **content)
     page.widget._on_message(page.widget, "act", [])
     assert done == []
@@ -278,14 +278,14 @@ def test_a_question_is_answered_in_its_place(live, page, ticket):
     assert page.blocks["q"]["html"] == "<details>approved</details>"
 
 
-def test_what_was_not_on_display_is_not_approved(live, page, ticket):
+def test_a_request_that_was_not_on_display_is_not_approved(live, page, ticket):
     live.draw(asking(ticket), at_once=True)
     decide(page, ticket, seen=[])
     assert ticket.status.is_open
     assert "have not been on display here" in page.blocks["q"]["view"]["late"]
 
 
-def test_an_answer_that_came_too_late_is_told_who_was_faster(live, page, ticket):
+def test_a_late_answer_shows_that_another_decision_came_first(live, page, ticket):
     live.draw(asking(ticket), at_once=True)
     elsewhere = LiveTurn(lambda _action: None, lambda run, _context: run())
     elsewhere.draw(asking(ticket))
@@ -311,13 +311,13 @@ def test_a_question_is_drawn_once_until_it_changes(live, page, ticket, monkeypat
 @pytest.mark.parametrize(
     "content", [{}, {"round_id": 1}, {"pending_id": "x", "round_id": "y", "action": "approve"}]
 )
-def test_what_is_no_answer(live, page, ticket, content):
+def test_invalid_answers_are_ignored(live, page, ticket, content):
     live.draw(asking(ticket), at_once=True)
     page.say(type="decide", **content)
     assert ticket.status.is_open
 
 
-def test_the_live_page_stays_until_all_is_decided(live, page, ticket, outputs):
+def test_the_live_page_is_kept_until_all_requests_are_decided(live, page, ticket, outputs):
     live.draw(asking(ticket))
     live.close(asking(ticket))
     assert [kind for kind, _ in outputs] == ["live"]

@@ -1,4 +1,4 @@
-"""The request to make or change an agent: its text, its notices and its permissions."""
+"""The request to create or change an agent: its text, its findings and its permissions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ INSTRUCTIONS = (
 
 @pytest.fixture
 def asked(tract):
-    """Have a model's call asked about, and return its ticket."""
+    """Make a call of the model that needs approval, and return its ticket."""
 
     @tract.tool(read_only=True)
     def look(text: str) -> str:
@@ -44,7 +44,7 @@ def create(asked, **changes):
     return asked("agent_create", **{**values, **changes})
 
 
-def test_its_instructions_are_a_text_with_what_to_notice_at_its_lines_the_worst_first(asked):
+def test_instructions_are_shown_as_text_with_findings_at_their_lines(asked):
     ticket = create(asked)
     (block,) = [one for one in ticket.request.code if one.binds == "code"]
     assert (block.language, block.code) == ("text", INSTRUCTIONS)
@@ -54,13 +54,13 @@ def test_its_instructions_are_a_text_with_what_to_notice_at_its_lines_the_worst_
     assert 'data-name="instructions" data-what="text"' in html
     assert "<script" not in html
     assert html.index("3 findings") < html.index('data-name="instructions"')
-    assert "\\nYou need" not in html  # its repr is nowhere in the text
+    assert "\\nYou need" not in html  # its repr is not shown
     view = panel_data(ticket)
     assert "1 high" in view["risk_html"]
     assert not view["is_code"]
 
 
-def test_title_and_button_say_in_words_what_happens(asked, tract):
+def test_title_and_button_describe_the_action(asked, tract):
     tract.agents.create("old", "You count.", "Counts.")
     for ticket, words in (
         (create(asked), "Create agent counter"),
@@ -74,7 +74,7 @@ def test_title_and_button_say_in_words_what_happens(asked, tract):
         assert ticket.request.action("approve").label == words
 
 
-def test_it_is_said_to_be_the_models_and_what_it_left_out_is_folded(asked):
+def test_the_panel_names_the_model_as_requester_and_folds_default_values(asked):
     view = panel_data(create(asked, instructions="Counts."))
     assert view["why"] == "The model wants to make this call"
     assert "description" in [value["name"] for value in view["values"]]
@@ -98,7 +98,7 @@ def test_a_value_with_the_same_text_is_shown_beside_them(asked):
     assert 'data-name="instructions"' in body_html(ticket)
 
 
-def test_what_it_may_do_is_a_sentence_with_the_list_behind_it(asked):
+def test_permissions_are_a_sentence_with_a_list_behind_it(asked):
     ticket = create(asked, budget={"steps": 7})
     (table,) = [one for one in ticket.request.tables if one.title == "Permissions"]
     assert table.summary == (

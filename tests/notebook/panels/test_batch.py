@@ -19,7 +19,7 @@ KEEP = ActionDef("keep", "", {}, "pending.fields['text'] = 'kept'; pending.appro
 
 
 class FrontEnd:
-    """One that draws widgets, and is never asked for input."""
+    """A front end that draws widgets and takes no input."""
 
     has_kernel = can_click = takes_input = True
     in_callback = is_headless = is_unattended = False
@@ -39,7 +39,7 @@ def shown(monkeypatch):
 
 @pytest.fixture
 def waiting(tract, spec, shown):
-    """Fires the example so often, and leaves the requests to a person."""
+    """A function that fires the example with each text and leaves the requests open."""
     tract.reviewer.channel = NotebookChannel(FrontEnd())
     fail = ActionDef("burst", "", {}, "1 / 0")
     tract.register_operation(
@@ -73,7 +73,7 @@ def texts(inbox):
     return [row.ticket.pending.fields.get("text") for row in inbox.batch.page]
 
 
-def test_each_row_says_what_and_why(tract, waiting):
+def test_each_row_shows_the_action_its_values_and_the_reason(tract, waiting):
     waiting("<one>", "two")
     inbox = open_inbox(tract)
     first, _ = inbox._panel.view["rows"]
@@ -86,7 +86,7 @@ def test_each_row_says_what_and_why(tract, waiting):
     assert "<one>" not in first["headline_html"] + first["record_html"]
 
 
-def test_a_row_that_cannot_be_decided_says_how_it_is_turned_down(tract, waiting):
+def test_an_undecidable_request_is_listed_with_the_command_that_rejects_it(tract, waiting):
     waiting("one")
     spoilt = tract.fire("note", {"text": "two"}, review=True)
     spoilt.fields["text"] = 2
@@ -103,7 +103,7 @@ def test_the_panel_is_opened_with_the_first_page(tract, waiting):
     waiting("a", "b")
     inbox = Inbox(tract, ())
     assert len(inbox._panel.view["rows"]) == 2
-    assert len(inbox._panel.bodies) == 1  # they differ in a short value only, so the code is read once
+    assert len(inbox._panel.bodies) == 1  # they differ only in a short value, so the code is read once
     assert not inbox.ready
 
 
@@ -116,7 +116,7 @@ def test_each_row_says_whether_a_cell_waits(tract, waiting, monkeypatch):
     inbox.refresh()
     waits = [row["waits"] for row in inbox._panel.view["rows"]]
     assert waits == ["a cell of this notebook waits", "no cell waits for it"]
-    assert not looked  # this process need not ask the store about itself
+    assert not looked  # this process does not need to read its own state from the store
 
 
 def test_a_cell_of_another_process_waits(tmp_path, shown, monkeypatch):
@@ -136,7 +136,7 @@ def test_a_cell_of_another_process_waits(tmp_path, shown, monkeypatch):
         inbox.refresh()
         waits = [row["waits"] for row in inbox._panel.view["rows"]]
         assert waits == ["no cell waits for it", f"{process_text(this_process())} waits"]
-        assert len(looked) == 2  # not at each drawing
+        assert len(looked) == 2  # not at each redraw
 
 
 @pytest.mark.slow
@@ -178,7 +178,7 @@ def test_several_are_run_at_once_by_their_only_action(tract, waiting, actions, c
     assert {p.fields["text"] for p in pendings} == ({"kept"} if chosen == "keep" else {"a", "b"})
 
 
-def test_the_decision_is_the_one_that_its_own_panel_makes(tract, waiting):
+def test_a_decision_in_the_inbox_equals_a_decision_in_the_panel(tract, waiting):
     (own,) = waiting("same")
     ticket = tract.reviewer.show(own)
     assert tract.reviewer.answer(ticket, answer_of(ticket, "approve"), "panel")
@@ -190,7 +190,7 @@ def test_the_decision_is_the_one_that_its_own_panel_makes(tract, waiting):
         assert getattr(one, name) == getattr(other, name)
 
 
-def test_the_record_is_a_table_that_stands_alone(tract, waiting, shown):
+def test_the_record_is_a_self_contained_table(tract, waiting, shown):
     waiting("<i>a</i>", "b")
     inbox = open_inbox(tract)
     decide(inbox, "approve", 0)
@@ -206,7 +206,7 @@ def test_the_record_is_a_table_that_stands_alone(tract, waiting, shown):
         assert "<i>a</i>" in text
 
 
-def test_what_a_saved_notebook_keeps_is_brought_up_to_date_after_each_decision(tract, waiting, shown):
+def test_the_saved_output_is_updated_after_each_decision(tract, waiting, shown):
     waiting(*"abcd")
     inbox = open_inbox(tract)
     again = ("update_display", inbox._panel)
@@ -214,12 +214,12 @@ def test_what_a_saved_notebook_keeps_is_brought_up_to_date_after_each_decision(t
     inbox.refresh()
     decide(inbox, "approve", 0)
     inbox.refresh()
-    assert shown[1:] == [again]  # once, because a redraw takes the focus from a user who types
+    assert shown[1:] == [again]  # only once, because a redraw takes the focus from a typing user
     second = inbox.batch.page[1].ticket
     second.on_answer = lambda ticket: None
     decide(inbox, "approve", 1)
     decide(inbox, "approve", 2)
-    assert shown[1:] == [again]  # not while an answer waits to be carried out
+    assert shown[1:] == [again]  # not while an answer waits for execution
     tract.reviewer.carry_out(second)
     assert shown[1:] == [again, again]
     decide(inbox, "reject", 3)
@@ -235,7 +235,7 @@ PROPOSALS = {
 
 
 @pytest.mark.parametrize("kind", PROPOSALS)
-def test_code_that_nobody_opened_is_not_decided(tract, waiting, kind):
+def test_unopened_code_cannot_be_approved(tract, waiting, kind):
     waiting("a")
     proposed = PROPOSALS[kind](tract)
     tract.reviewer.show(proposed)
@@ -248,11 +248,11 @@ def test_code_that_nobody_opened_is_not_decided(tract, waiting, kind):
     assert proposed.status == "approved"
 
 
-def test_what_was_not_on_display_is_not_approved_and_says_so(tract, waiting):
+def test_a_request_not_fully_on_display_is_not_approved_and_says_so(tract, waiting):
     first, second, third = waiting("a", "b", "c")
     inbox = open_inbox(tract)
     rows = inbox.batch.page
-    assert {row["needed"] for row in inbox._panel.view["rows"]} == {6}  # two actions, and a named value
+    assert {row["needed"] for row in inbox._panel.view["rows"]} == {6}  # two actions, the name and the value
     seen = sorted(rows[0].ticket.needed)  # the code of both, and the values of the first
     decide(inbox, "approve", 0, 1, seen=seen)
     assert (first.status, second.status) == ("approved", "pending")
@@ -264,7 +264,7 @@ def test_what_was_not_on_display_is_not_approved_and_says_so(tract, waiting):
     assert (second.status, third.status) == ("rejected", "rejected")
 
 
-def test_a_row_shows_its_values_where_they_are_short(tract, waiting):
+def test_a_row_shows_short_values_in_full(tract, waiting):
     waiting("a", "b" * 500)
     short, long = open_inbox(tract)._panel.view["rows"]
     (value,) = short["values"]
@@ -276,7 +276,7 @@ def test_a_row_shows_its_values_where_they_are_short(tract, waiting):
     assert value["more"] == " … 442 more characters"
 
 
-def test_those_that_differ_in_short_values_only_are_of_one_kind(tract, waiting):
+def test_requests_that_differ_only_in_short_values_are_of_one_kind(tract, waiting):
     waiting("a", "b", "c" * 150, "d" * 500)
     tract.reviewer.show(tract.propose_operation(PROPOSED))
     inbox = open_inbox(tract)
@@ -287,10 +287,10 @@ def test_those_that_differ_in_short_values_only_are_of_one_kind(tract, waiting):
     decide(inbox, "approve", 0)
     first, second, *_ = inbox.batch.page
     assert first.pending_id not in inbox._panel.bodies
-    assert second.pending_id in inbox._panel.bodies  # now it is the first
+    assert second.pending_id in inbox._panel.bodies  # now it is the first of its kind
 
 
-def test_code_that_nobody_opened_can_be_turned_down(tract, waiting):
+def test_unopened_code_can_be_rejected(tract, waiting):
     proposed = tract.propose_operation(PROPOSED)
     tract.reviewer.show(proposed)
     inbox = open_inbox(tract)
@@ -312,7 +312,7 @@ def test_code_that_another_process_waits_for_is_opened_first(tmp_path, shown, ki
 
 
 @pytest.mark.parametrize("is_at_work", [False, True])
-def test_a_row_whose_answer_is_carried_out_is_busy(tract, waiting, is_at_work):
+def test_a_row_is_busy_while_its_answer_is_executed(tract, waiting, is_at_work):
     waiting("a", "b")
     inbox = open_inbox(tract)
     ticket = inbox.batch.page[0].ticket
@@ -337,12 +337,12 @@ def test_a_body_is_made_once_for_each_showing(tract, waiting, monkeypatch):
     assert made == [first, second]
     rows = inbox._panel.view["rows"]
     assert "approved by" in rows[0]["record_html"]
-    second.pending.reject("zebra")  # by code: its ticket is not told
+    second.pending.reject("zebra")  # by code: its ticket is not notified
     inbox.refresh()
     assert made == [first, second, third]
     assert "zebra" in inbox._panel.view["rows"][1]["record_html"]
     third.on_answer = Ticket.take
-    decide(inbox, "approve", 2)  # and it is being carried out
+    decide(inbox, "approve", 2)  # and its answer is being executed
     assert len(made) == 3
 
 
@@ -372,7 +372,7 @@ def test_another_panel_was_faster(tract, waiting):
     assert "rejected by" in row["said"]
 
 
-def test_what_failed_says_so_and_can_be_decided_again(tract, waiting, monkeypatch):
+def test_a_failed_request_says_so_and_can_be_decided_again(tract, waiting, monkeypatch):
     pending, _ = waiting("a", "b")
     inbox = open_inbox(tract)
     ran = []
@@ -462,7 +462,7 @@ def test_an_answer_that_is_sent_again_was_not_refused(tract, waiting):
     assert [(row.ticket.status, row.refused) for row in inbox.batch.page] == [("approved", "")] * 2
 
 
-def test_what_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypatch):
+def test_a_request_that_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypatch):
     waiting("a", "b", "c")
     stored = tract.review.inbox()[1]
     rebuild = tract.operations.rebuild
@@ -475,7 +475,7 @@ def test_what_cannot_be_shown_is_listed_with_the_reason(tract, waiting, monkeypa
         return rebuild(one)
 
     monkeypatch.setattr(tract.operations, "rebuild", broken)
-    monkeypatch.setattr(tract.reviewer, "asked_here", lambda _: None)  # as if another process had asked
+    monkeypatch.setattr(tract.reviewer, "asked_here", lambda _: None)  # as if from another process
     inbox = open_inbox(tract, (("old", "you have not approved it here", "%look at old"),))
     assert texts(inbox) == ["a", "c"]
     text = outline(inbox._panel.view["rest_html"]).text
@@ -497,7 +497,7 @@ def test_other_messages_do_nothing(tract, waiting, monkeypatch, content):
     pendings = waiting("a", "b")
     inbox = open_inbox(tract)
     turn(inbox, 1)
-    turn(inbox, -1)  # both pages are known now, so any turn would show
+    turn(inbox, -1)  # both pages are known now, so any page turn would be visible
     inbox._panel._on_message(None, {"type": "decide", **content}, [])
     assert [p.status for p in pendings] == ["pending", "pending"]
     assert inbox.batch.shown == 0
@@ -528,7 +528,7 @@ def test_counts_are_right_after_each_decision(tract, waiting):
     ]
 
 
-def test_what_another_notebook_asked_is_told_by_its_file(tmp_path, shown, monkeypatch):
+def test_a_request_of_another_notebook_names_its_file(tmp_path, shown, monkeypatch):
     asked_by = this_process().rpartition(":")[0] + ":june_report.ipynb"
     with Tract.open(tmp_path / "t.db") as asking, Tract.open(tmp_path / "t.db") as here:
         with monkeypatch.context() as patch:

@@ -45,10 +45,10 @@ def test_many_findings_leave_notes_for_the_worst_of_each_high_rule_only():
     assert ("critical", "TJ101") in notes
     assert len(notes) == len(set(notes)) == 2
     assert {level for level, _ in notes} <= {"critical", "high"}
-    assert len(re.findall(r'class="tag">[^/]*>TJ101<', html)) == 12  # each line says by which rule
+    assert len(re.findall(r'class="tag">[^/]*>TJ101<', html)) == 12  # each line names its rule
 
 
-def test_few_findings_are_all_told_under_their_lines():
+def test_few_findings_are_all_shown_below_their_lines():
     html = code_html(block_of("open('a')\nopen('b')\n"))
     assert html.count('role="note"') == 2
 
@@ -62,7 +62,7 @@ def test_a_row_opens_to_reasons_places_remedy_and_the_manual():
     assert "Why it matters" in text
 
 
-def test_nothing_in_it_needs_a_script_and_each_part_can_be_told_from_the_others():
+def test_the_list_needs_no_script_and_each_part_has_a_unique_id():
     html = code_html(block_of(MANY))
     assert not re.search(r"<script|\son\w+=|href=", html)
     parts = re.findall(r'data-part="([^"]*)"', html)
@@ -77,7 +77,7 @@ def test_a_long_list_of_places_is_cut_and_says_so():
     assert "… 28 more" in text
 
 
-def test_everything_is_escaped_and_a_rule_of_another_version_is_shown_by_its_reason():
+def test_findings_are_escaped_and_an_unknown_rule_is_shown_without_a_manual():
     found = finding(1, 0, 1, text=HOSTILE, reason=HOSTILE, remedy=HOSTILE)
     strange = Finding("TJ999", HOSTILE, RiskLevel.LOW, found.span, HOSTILE, HOSTILE, HOSTILE, 1.0)
     html = code_html(CodeBlock(HOSTILE, "abc\n", (found, strange), analysis_note=HOSTILE))
@@ -93,7 +93,7 @@ def test_the_same_rule_at_a_lower_level_is_marked_as_such():
     assert "harmless low" in outline(findings_html(CodeBlock("act", "a\nb\n", found))).text
 
 
-def test_what_is_said_about_the_analysis_stands_there_without_findings_too():
+def test_the_note_about_the_analysis_is_shown_without_findings_too():
     note = "2 rules are switched off: TJ201, TJ303."
     assert note in outline(findings_html(CodeBlock("act", "a\n", analysis_note=note))).text
     assert findings_html(CodeBlock("act", "a\n")) == ""

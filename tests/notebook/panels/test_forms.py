@@ -48,7 +48,7 @@ def test_values_to_change_stand_in_the_inputs_exactly():
     }  # fmt: skip
     assert {name for name, one in inputs.items() if one["required"]} == {"n", "x", "l", "d"}
     assert inputs["o"]["nullable"]
-    assert json.dumps(list(inputs.values()))  # it crosses to the front end
+    assert json.dumps(list(inputs.values()))  # the front end gets it as JSON
 
 
 def test_a_huge_value_is_not_sent_to_be_changed():
@@ -79,7 +79,7 @@ def test_the_model_of_the_chat_has_no_technical_name():
     ]  # fmt: skip
 
 
-def test_for_whom_it_may_be_and_what_it_does_not_look_at():
+def test_the_form_of_a_standing_approval_lists_requesters_and_ignored_fields():
     subject = Subject("operation", "deploy", "0" * 64, {"n": 3}, "agent:a", {"at": "noon"})
     offer = standing_form(subject, elsewhere=False)
     assert offer["whom"] == [

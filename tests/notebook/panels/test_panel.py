@@ -1,4 +1,4 @@
-"""The live panel of one request, without a front end: its answers, and its message for late answers."""
+"""The live panel of one request without a front end: answers, and the message about a late answer."""
 
 import re
 
@@ -30,7 +30,7 @@ def test_a_click_with_changed_values(ticket):
     assert ticket.pending.fields["urls"] == ["b"]
 
 
-def test_a_later_click_shows_who_decided_what_and_when(ticket):
+def test_a_late_click_shows_the_earlier_decision_with_channel_and_time(ticket):
     first, second = Panel(ticket), Panel(ticket)
     click(first, "reject", '{"reason":"zebra"}')
     assert second.view["is_open"]  # no message has arrived
@@ -62,7 +62,7 @@ def test_a_click_that_is_sent_again_is_not_late(ticket):
 
 
 @pytest.mark.parametrize("action", ["approve", "verify"])
-def test_what_was_not_on_display_is_not_approved(ticket, action):
+def test_a_request_not_fully_on_display_is_not_approved(ticket, action):
     panel = Panel(ticket)
     everything = sorted(ticket.needed)
     drawn = []
@@ -86,7 +86,7 @@ def test_a_value_that_changed_was_not_on_display(ticket):
     click(panel, seen=before)
     assert ticket.status.is_open
     assert "2 of the" in panel.view["late"]  # the value and its name
-    assert set(ticket.needed) & set(before)  # the code is as it was
+    assert set(ticket.needed) & set(before)  # the code did not change
     click(panel)
     assert ticket.status == "approved"
 
@@ -102,7 +102,7 @@ def test_values_that_cannot_be_read_decide_nothing_and_say_so(ticket):
     panel.observe(drawn.append, "view")
     for number in (1, 2):
         click(panel, arguments='{"uses":03}')
-        assert len(drawn) == number  # each time, as a script that was heard waits for it
+        assert len(drawn) == number  # each time, because the script of the page waits for it
         assert panel.view["late"].startswith("Nothing was decided")
         assert panel.heard == panel.view["round_id"] == ticket.round_id
     assert ticket.status.is_open
@@ -124,7 +124,7 @@ def test_other_messages_do_nothing(ticket, content):
     assert panel.heard == ""
 
 
-def test_a_page_says_nothing_about_what_is_shown(ticket):
+def test_a_page_cannot_change_the_displayed_content(ticket):
     panel = Panel(ticket)
     shown = {**panel.view}
     forged = {"view": {"body_html": "<b>harmless</b>", "needed": 0}, "heard": "all"}
@@ -148,7 +148,7 @@ def of_script(tract, code, notebook_id="user"):
         ("from pathlib import Path", "1 low finding in line 1"),
     ],
 )
-def test_a_badge_names_the_lines_of_all_its_findings_and_each_number_is_a_button(tract, code, said):
+def test_a_badge_names_the_lines_of_findings_and_each_number_is_a_button(tract, code, said):
     view = of_script(tract, code)
     assert re.sub(r"<[^>]+>", "", view["risk_html"].replace("</span><", "</span> <")) == said
     lines = re.findall(r'<button[^>]*aria-label="line (\d+)">\1</button>', view["risk_html"])
@@ -157,7 +157,7 @@ def test_a_badge_names_the_lines_of_all_its_findings_and_each_number_is_a_button
     assert "`" not in view["risk_html"] + view["body_html"].partition("About rule")[0]
 
 
-def test_a_script_stands_there_as_its_code(tract):
+def test_a_script_is_shown_as_code(tract):
     view = of_script(tract, "rows = tools.status()\n\nprint(rows)")
     assert view["about"] == "Can call the tool status"
     assert "Can call the tool status" not in view["body_html"] + view["risk_html"]
@@ -183,7 +183,7 @@ def test_code_is_named_by_its_first_comment_and_never_repeated(tract, code, told
     assert code not in view["headline_html"] + view["about"] + str(view["values"])
 
 
-def test_a_script_that_was_changed_shows_what_ran(tract):
+def test_the_record_of_a_changed_script_shows_the_code_that_ran(tract):
     script = PendingScript("top = 3\nprint(top)", notebook_id="user", tract=tract, execute_fn=None)
     ticket = tract.reviewer.show(script)
     click(Panel(ticket), arguments='{"edits":{"code":"top = 5\\nprint(top)"}}')
@@ -205,15 +205,15 @@ def test_a_row_counts_the_lines_of_a_script_as_an_editor_does(tract, code, brief
     assert brief in record_html(ticket).partition("</summary>")[0]
 
 
-def test_the_row_of_a_script_names_its_files_and_no_line_repeats_them(tract):
+def test_the_row_of_a_script_names_its_files_once(tract):
     view = of_script(tract, "import pandas as pd\npd.read_csv('data/x.csv')\npd.read_csv('/etc/x.csv')")
     assert view["about"] == "Can read /etc/x.csv and data/x.csv"
     assert view["body_html"].partition("About this request")[0].count('class="says"') == 1
 
 
-def test_a_script_says_whose_variables_it_sees(tract):
+def test_a_script_names_the_notebook_of_its_variables(tract):
     view = of_script(tract, "x = 1", "draft")
-    assert view["needed"] == 3  # the line, and the name of the notebook
+    assert view["needed"] == 3  # the line of code and the notebook
     assert [value["text"] for value in view["values"]] == ["'draft'"]
 
 
@@ -248,13 +248,13 @@ def test_a_script_that_changes_a_file_says_so_once(tract, tmp_path, monkeypatch,
     assert view["about"] == said
     assert not view["values"]
     assert " finding" in view["risk_html"]
-    assert view["is_risky"] is ("existing" in said)  # no button is filled then
+    assert view["is_risky"] is ("existing" in said)  # then no button is highlighted
     assert not view["is_destructive"]
     assert "finding" not in view["why_all"]
 
 
 @pytest.mark.parametrize("is_destructive", [False, True])
-def test_what_may_be_gone_for_good_is_told(tract, is_destructive):
+def test_a_destructive_call_is_marked(tract, is_destructive):
     @tract.tool(destructive=is_destructive)
     def drop(path: str) -> None:
         """Drop a file."""
@@ -285,12 +285,12 @@ def of_note(tract, **given):
 def test_values_at_their_default_are_folded_in_one_line(tract):
     ticket = of_note(tract)
     view = panel_data(ticket)
-    assert view["defaults"] == ["tags", "level", "kind", "draft", "by"]  # a path is no plain value
+    assert view["defaults"] == ["tags", "level", "kind", "draft", "by"]  # a path is not a plain value
     assert "tags" not in [value["name"] for value in view["values"]]
     assert "5 values at their default: tags, level, kind, draft, by</summary>" in view["body_html"]
     assert len(ticket.needed) == 4  # names and values of the text and the path
     rows = {row.name: row.value for row in ticket.request.tables[0].rows}
-    assert rows["level"] == "3"  # an approval still binds to it
+    assert rows["level"] == "3"  # an approval still covers it
 
 
 def test_a_value_that_was_given_is_on_display(tract):

@@ -1,4 +1,4 @@
-"""The list of the requests of one step, without a front end: its answers, and its output after them."""
+"""The list of the requests of one step, without a front end: its answers and its final output."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_each_row_takes_its_own_answer(tickets):
     assert "zebra" in panel.fallback()["text/plain"]
 
 
-def test_what_was_not_on_display_is_not_approved(tickets):
+def test_a_request_not_fully_on_display_is_not_approved(tickets):
     panel = QuestionPanel(tickets)
     round_id = click(panel, 0, seen=sorted(tickets[1].needed))
     assert tickets[0].status.is_open
@@ -55,7 +55,7 @@ def test_what_was_not_on_display_is_not_approved(tickets):
     assert tickets[0].status == "approved"
 
 
-def test_a_click_that_is_sent_again_is_not_late_and_a_later_one_is(tickets):
+def test_a_repeated_click_is_not_late_but_another_click_is(tickets):
     first, second = QuestionPanel(tickets), QuestionPanel(tickets)
     round_id = click(first, 0)
     click(first, 0, round_id=round_id)
@@ -66,14 +66,14 @@ def test_a_click_that_is_sent_again_is_not_late_and_a_later_one_is(tickets):
 
 
 @pytest.mark.parametrize("content", [{}, {"round_id": 1}, {"pending_id": "x", "round_id": "y"}])
-def test_what_is_no_answer(tickets, content):
+def test_invalid_answers_are_ignored(tickets, content):
     panel = QuestionPanel(tickets)
     panel._on_message(panel, {"type": "decide", **content}, [])
     assert all(ticket.status.is_open for ticket in tickets)
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_what_is_asked_together_has_one_output(tract, ask, monkeypatch, count):
+def test_requests_made_together_have_one_output(tract, ask, monkeypatch, count):
     shown, updated = [], []
     place = "tract_jupyter.notebook.output"
     monkeypatch.setattr(f"{place}.display", lambda content, **_: shown.append(content))

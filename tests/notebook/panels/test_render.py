@@ -78,14 +78,14 @@ def test_everything_is_escaped(ticket):
         assert "os.system" in parsed.text
 
 
-def test_the_record_names_no_address_and_stands_alone(ticket):
+def test_the_record_is_self_contained_and_loads_no_address(ticket):
     html = record_html(ticket())
     assert "<style>" in html
     assert "://" not in html.replace("xmlns='http://www.w3.org/2000/svg'", "")
     assert "src=" not in html
 
 
-def test_a_decision_is_shown_with_who_what_when_and_on_what(ticket, tract):
+def test_a_record_shows_the_decision_with_user_time_and_fingerprint(ticket, tract):
     made = ticket()
     pinned = f"fingerprint {made.request.fingerprint[:8]}"
     from tract_jupyter.review import Answer
@@ -99,7 +99,7 @@ def test_a_decision_is_shown_with_who_what_when_and_on_what(ticket, tract):
         assert "rejected" in text
 
 
-def test_a_finding_stands_under_its_line_and_marks_the_place():
+def test_a_finding_is_shown_below_its_line_and_marks_its_place():
     block = CodeBlock(
         "act", "a = 1\nos.system('x')\nb = 2\n", (finding(2, 0, 9),), header="def act(pending):"
     )
@@ -126,7 +126,7 @@ def test_huge_code_is_shown_to_its_end():
     assert all(f"line_{n} = {n}" in text for n in range(5_000))
 
 
-def test_huge_values_are_cut_and_their_size_is_said(ticket):
+def test_huge_values_are_cut_and_show_their_size(ticket):
     html = body_html(ticket(a="x" * 5_000_000))
     assert len(html) < 50_000
     assert "5,000,000 characters" in html
@@ -134,14 +134,14 @@ def test_huge_values_are_cut_and_their_size_is_said(ticket):
 
 
 @pytest.mark.slow
-def test_what_is_too_long_to_be_shown_can_only_be_turned_down(ticket):
+def test_a_request_too_long_for_the_display_can_only_be_rejected(ticket):
     made = ticket(a="x" * 1_000_000)
     assert [action.name for action in made.request.actions] == ["reject"]
     answer(made, "reject")
     assert made.status == "rejected"
 
 
-def test_what_replaces_an_operation_stands_beside_it_with_the_changed_words_marked(tract):
+def test_a_replacement_of_an_operation_is_a_diff_with_changed_words_marked(tract):
     def spec(code):
         return OperationSpec("mail", "Send a mail.", {}, {"send": ActionDef("send", "Send it.", {}, code)})
 
@@ -168,14 +168,14 @@ def test_the_prompt_shows_code_findings_and_values(ticket):
     assert "os.system(x)" in text
     assert re.search(r"critical TJ101", text)
     assert "def act(pending, n: int):" in text
-    assert f"Fields:\n  a: str = {HOSTILE!r}  # {HOSTILE}" in text  # with its meaning, under its heading
+    assert f"Fields:\n  a: str = {HOSTILE!r}  # {HOSTILE}" in text  # with its description, below its heading
     assert "fingerprint" in text
 
 
 UNSEEN = 'evil()  # \x1b[2K\u202e\u2066\u200b print("ok")\n'
 
 
-def test_code_is_shown_as_it_runs_and_not_as_its_control_characters_say(ticket, monkeypatch):
+def test_control_characters_in_code_are_shown_and_have_no_effect(ticket, monkeypatch):
     made = ticket()
     block = CodeBlock(
         "act\x1b[2K", f"a = 1\u2028\x0c\r{UNSEEN}", (finding(2, 0, 6, reason="\u202ewhy"),), marked=2
@@ -204,7 +204,7 @@ def test_the_line_that_asked_is_marked_and_counted_as_in_its_file():
     assert html.index("asks") > html.index(">11<")
 
 
-def test_a_finding_in_a_block_that_begins_later_stands_under_its_line():
+def test_a_finding_is_below_its_line_if_the_block_starts_at_a_later_line():
     block = CodeBlock("act", "a = 1\nb = 2\n", (finding(12, 0, 1),), first_line=11)
     text = outline(code_html(block)).text
     assert text.index("b = 2") < text.index("high why")
@@ -229,7 +229,7 @@ def test_why_a_person_is_asked_is_one_line_while_it_is_open(ticket):
     assert 'class="why"' not in body_html(made)
 
 
-def test_what_an_activation_makes_is_no_result_to_show(tract, spec):
+def test_the_returned_object_of_an_activation_is_not_shown_as_a_result(tract, spec):
     ticket = tract.reviewer.show(tract.propose_operation(spec()))
     made = ticket.pending.approve()
     assert made.__name__ not in body_html(ticket)
@@ -237,7 +237,7 @@ def test_what_an_activation_makes_is_no_result_to_show(tract, spec):
     assert "zebra" in body_html(ticket)
 
 
-def test_the_record_shows_what_was_changed_before_approving(ticket):
+def test_the_record_shows_changes_made_before_approval(ticket):
     made = ticket()
     answer(made, "approve", edits={"a": "<b>new</b>"})
     parsed = outline(record_html(made))
@@ -246,7 +246,7 @@ def test_the_record_shows_what_was_changed_before_approving(ticket):
     assert f"changed a: {HOSTILE!r} → '<b>new</b>'" in record_text(made)
 
 
-def test_a_value_that_does_not_fit_is_told_and_decides_nothing(ticket):
+def test_an_invalid_edit_shows_an_error_and_decides_nothing(ticket):
     made = ticket()
     answer(made, "approve", edits={"a": 7})
     assert made.status.is_open
@@ -262,7 +262,7 @@ def test_the_record_says_which_standing_approval_was_given(ticket, tract):
     assert said in record_text(made)
 
 
-def test_a_standing_approval_is_for_the_values_as_they_were_changed(ticket, tract):
+def test_a_standing_approval_covers_the_edited_values(ticket, tract):
     made = ticket()
     answer(made, "approve", scope="always", edits={"a": "safe"})
     assert "a = 'safe'" in record_text(made)
@@ -284,7 +284,7 @@ PIECES = (
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_code_looks_as_pygments_has_it(text):
-    """Uses the lexer by another name of the language, without our patterns."""
+    """Use another name of the language, so that the lexer has none of our patterns."""
     assert highlighted(text, "python") == highlighted(text, "py")
 
 
@@ -292,7 +292,7 @@ def test_code_looks_as_pygments_has_it(text):
     "hidden", ["\u202e", "\u2066", "\u200b", "\x1b[2K", "\u2800", "!\ufe0f", "\U0001bca0"]
 )
 def test_output_and_results_have_marks_for_hidden_characters(tract, hidden):
-    """In a page and in its text: printed, returned, raised, and given as a reason."""
+    """In HTML and in text: printed, returned, raised, and used as a reason."""
     body = f"print('sent to ' + {hidden!r} + 'moc.live')\nx = 1"
     codes = {
         "printed": f"{body}\npending.approve()",

@@ -1,4 +1,4 @@
-"""The real events of a run, drawn as they come."""
+"""The real events of a run, drawn as they arrive."""
 
 import pytest
 
@@ -56,7 +56,7 @@ def states(count):
 
 
 @pytest.mark.parametrize("count", range(1, len(EVENTS) + 1))
-def test_it_can_be_drawn_at_any_time(count):
+def test_a_run_can_be_drawn_after_each_event(count):
     view = RunView(project(EVENTS[:count]), EVENTS[:count])
     assert "<svg" in view.to_html()
     assert view.to_text().startswith("Run 7f3a: ")

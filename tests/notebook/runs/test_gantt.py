@@ -29,7 +29,7 @@ def test_rows_are_in_the_order_of_the_run():
     assert chart.most_at_once == 2
 
 
-def test_one_that_begins_when_another_ends_is_not_beside_it():
+def test_an_operation_that_begins_when_another_ends_is_not_parallel():
     assert chart_of(op("a", start=0, took=1), op("b", start=1, took=1)).most_at_once == 1
     assert (
         chart_of(
@@ -39,12 +39,12 @@ def test_one_that_begins_when_another_ends_is_not_beside_it():
     )
 
 
-def test_what_never_began_has_no_row():
+def test_an_operation_that_never_began_has_no_row():
     assert chart_of(op("a", status="skipped"), status="failed", reply=None).bars == ()
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e4), st.floats(0, 1e4)), min_size=1, max_size=20))
-def test_bars_stay_within_the_drawing(spans):
+def test_bars_are_inside_the_drawing(spans):
     chart = chart_of(*(op(f"o{n}", start=start, took=took) for n, (start, took) in enumerate(spans)))
     for bar in chart.bars:
         assert 0 <= bar.start <= bar.end <= chart.seconds

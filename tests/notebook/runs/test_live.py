@@ -70,7 +70,7 @@ def last(drawn):
     return drawn[-1][0].run.operations[0].operation_id
 
 
-def test_it_is_drawn_now_and_then_and_the_last_state_always(drawn, time):
+def test_the_rate_of_drawing_is_limited_and_the_last_state_is_always_drawn(drawn, time):
     shown = RunDisplay()
     for _ in range(50):
         shown(event("operation.started"))
@@ -111,7 +111,7 @@ def test_nothing_is_drawn_after_it_is_closed(drawn, time):
     assert len(drawn) == 2
 
 
-def test_it_ends_with_the_view_that_it_is_given(drawn, time):
+def test_close_draws_the_given_view(drawn, time):
     shown = RunDisplay()
     view = RunView(run())
     shown.close(view)
@@ -123,7 +123,7 @@ def test_a_run_without_events_draws_nothing(drawn, time):
     assert drawn == []
 
 
-def test_its_time_goes_on(drawn, time):
+def test_refresh_redraws_a_started_run_with_the_current_time(drawn, time):
     shown = RunDisplay()
     shown.refresh()
     assert drawn == []

@@ -19,7 +19,7 @@ def ran(shell, cell=ASK):
     return shell.namespace["tract"].runs()[0].run_id
 
 
-def test_a_cell_is_what_the_user_says(shell, model):
+def test_the_text_of_a_cell_is_sent_as_the_message_of_the_user(shell, model):
     result = shell.run(ASK.replace("--out", "--model small --out"))
     assert result.ok, result.error
     ((messages, options),) = model.asked
@@ -39,7 +39,7 @@ def test_a_cell_may_have_another_model_asked(shell, model):
     assert shell.run("%%tract_run --profile research --model mine\nWhich?").ok
     assert said(shell.namespace["tract"])[-1] == ("assistant", "OTHER.")
     assert (model.asked, len(other.asked)) == ([], 1)
-    # a server whose models are called so takes any such name
+    # a server with names like 'vendor/one' accepts any model name
     shell.namespace["tract"].models.add("router", other, model="vendor/one", replace=True)
     shell.namespace["tract"].models.use("router")
     assert shell.run("%%tract_run --model vendor/two\nWhich?").ok
@@ -141,7 +141,7 @@ def test_a_run_that_is_a_value_is_shown(shell, expression):
     assert 'data-testid="tract-run-graph"' in result.html
 
 
-def test_a_plain_call_with_an_active_profile_gives_its_run_as_the_value(shell):
+def test_a_plain_call_with_an_active_profile_shows_its_run(shell):
     shell.namespace["tract"].profiles.activate("research")
     result = shell.run("tract.chat('Which?')")
     assert re.search(r"Run \w{8}: done", result.text)
@@ -165,7 +165,7 @@ def interrupted(*_, **__):
 
 
 def crash(shell, model):
-    """A run whose process ended before the main call came back."""
+    """A run whose process ended before the main call returned."""
     tract = shell.namespace["tract"]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("tract_jupyter.runs.main_call.MainCaller.make", interrupted_hard)
@@ -192,7 +192,7 @@ def test_a_crashed_run_says_how_to_go_on_and_does(shell, model):
     assert "has ended. generate() makes another one" in shell.run(f"%tract run {run_id} --resume").error
 
 
-def test_a_run_that_waits_goes_on_after_the_decision(shell):
+def test_a_waiting_run_can_be_resumed_after_the_decision(shell):
     shell.run(
         "%%tract_operation confirm --activate --ask\ntext: str\ndef yes(pending):\n    pending.approve()\n"
     )

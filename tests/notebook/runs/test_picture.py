@@ -18,14 +18,14 @@ def states(shown):
     return {node.id: node.state for node in shown.nodes}
 
 
-def test_what_has_not_begun_is_planned():
+def test_operations_that_have_not_begun_are_planned():
     shown = picture(going(), [PLAN])
     assert states(shown) == dict.fromkeys("abc", NodeState.PLANNED)
     assert shown.main is NodeState.PLANNED
     assert shown.ended == 0
 
 
-def test_what_runs_is_told_by_events():
+def test_events_set_the_states_of_operations():
     events = [
         PLAN,
         event("operation.started", 1, hook=BEFORE, operation_id="a", started_at=ZERO + 1),
@@ -78,7 +78,7 @@ def test_reports_know_better():
     assert [node.id for node in shown.committed[BEFORE]] == ["b", "a"]
 
 
-def test_nothing_was_committed_where_the_run_was_aborted():
+def test_an_aborted_run_has_no_commits():
     """E14: operations that were completed before have no effects."""
     shown = picture(run(op("a"), op("b", AFTER), status="aborted", reply=None))
     assert shown.committed == {BEFORE: [], AFTER: []}
@@ -86,7 +86,7 @@ def test_nothing_was_committed_where_the_run_was_aborted():
     assert shown.main_span is None
 
 
-def test_a_commit_is_told_by_its_event_while_the_run_goes_on():
+def test_an_unfinished_run_shows_commits_only_after_their_event():
     begun = event("operation.started", hook=BEFORE, operation_id="b", started_at=ZERO)
     assert not picture(going(op("a")), [PLAN, begun]).committed[BEFORE]
     assert picture(going(op("a")), [PLAN, event("commit.finished", hook=BEFORE)]).committed[BEFORE]
@@ -102,7 +102,7 @@ def test_the_main_call():
 
 
 def test_a_circle_of_dependencies_can_be_drawn():
-    """G6: such a plan is refused, and still shown."""
+    """G6: such a plan is refused, but can be drawn."""
     shown = picture(
         run(
             op("a", depends_on=("b",)),

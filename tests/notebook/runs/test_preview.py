@@ -28,7 +28,7 @@ def tract(shell, model):
     return tract
 
 
-def test_a_preview_asks_nobody_and_leaves_nothing(tract):
+def test_a_preview_sends_no_request_and_stores_nothing(tract):
     before = (tract.head, tract.events(limit=50), tract.runs())
     preview = tract.runs.preview("How many?", profile="guide")
     assert [(one.role, one.content) for one in preview.run.prompt][:2] == [
@@ -47,7 +47,7 @@ def test_a_preview_asks_nobody_and_leaves_nothing(tract):
     assert (tract.head, tract.events(limit=50), tract.runs()) == before
 
 
-def test_what_is_sent_then_is_what_was_previewed(tract):
+def test_the_sent_prompt_equals_the_preview(tract):
     plain = OperationProfile.of("plain", [run_operation("style", order=2, text=" Be brief.", into="system")])
     preview = tract.runs.preview("How many?", profile=plain)
     tract.configure_llm(ScriptedClient("Seven."))
@@ -55,14 +55,14 @@ def test_what_is_sent_then_is_what_was_previewed(tract):
     assert [one.content for one in reply.run.prompt] == [one.content for one in preview.run.prompt]
 
 
-def test_without_a_profile_it_is_the_context_as_it_stands(tract):
+def test_a_preview_without_a_profile_is_the_plain_context(tract):
     preview = tract.runs.preview("How many?")
     assert [one.content for one in preview.run.prompt] == ["Be careful.", "How many?"]
     assert preview.tokens > 0
     assert preview.run.profile is None
 
 
-def test_a_required_operation_that_fails_is_told(tract):
+def test_a_preview_names_a_required_operation_that_fails(tract):
     broken = run_operation("broken", order=1, text="{{ nosuch.thing | join: 1 }}", into="system", required=True,
                            strict_variables=True)  # fmt: skip
     preview = tract.runs.preview("Hm?", profile=OperationProfile.of("broken", [broken]))
@@ -70,7 +70,7 @@ def test_a_required_operation_that_fails_is_told(tract):
     assert not preview.run.prompt
 
 
-def test_what_cannot_be_previewed_is_refused(tract):
+def test_an_invalid_preview_is_refused(tract):
     with pytest.raises(UnknownProfileError, match="nosuch"):
         tract.runs.preview("x", profile="nosuch")
     with pytest.raises(ContentError, match="the user's message"):
@@ -120,7 +120,7 @@ def test_one_operation_is_tried_out(shell, tract):
         ("run --dry stlye x --profile guide", "Did you mean 'style'?"),
     ],
 )
-def test_bad_input_is_told_in_one_line(shell, tract, line, told):
+def test_invalid_input_gives_a_short_error(shell, tract, line, told):
     result = shell.run(f"%tract {line}")
     assert not result.ok
     assert told in result.error

@@ -35,14 +35,14 @@ def test_a_profile_is_saved_and_shown(shell, model):
     assert shell.namespace["tract"].profiles.active is None
 
 
-def test_it_is_used_once_it_is_activated(shell, model):
+def test_an_activated_profile_is_used(shell, model):
     result = shell.run(GUIDE.replace("guide\n", "guide --activate\n", 1))
     assert "Saved and active" in result.text
     assert shell.namespace["tract"].profiles.active.name == "guide"
     assert "Be brief." in shell.run("%%tract_run\nWell?").html
 
 
-def test_it_may_only_be_checked(shell, model):
+def test_the_check_option_saves_nothing(shell, model):
     result = shell.run(GUIDE.replace("guide\n", "guide --check\n", 1))
     assert "Nothing was saved." in result.text
     assert "guide" not in [one.name for one in shell.namespace["tract"].profiles.list()]
@@ -69,7 +69,7 @@ def test_it_may_only_be_checked(shell, model):
         ("  style:\n", "  style\n", "not valid YAML"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_told_with_its_line_and_nothing_is_saved(shell, model, was, now, told):
+def test_a_mistake_is_reported_with_its_line_and_nothing_is_saved(shell, model, was, now, told):
     shell.namespace["tract"].functions.register("count")(lambda context, arguments: 1)
     assert was in GUIDE
     result = shell.run(GUIDE.replace(was, now, 1))
@@ -78,7 +78,7 @@ def test_what_is_wrong_is_told_with_its_line_and_nothing_is_saved(shell, model, 
     assert "guide" not in [one.name for one in shell.namespace["tract"].profiles.list()]
 
 
-def test_all_that_is_wrong_is_told_at_once(shell, model):
+def test_all_mistakes_are_reported_at_once(shell, model):
     result = shell.run(GUIDE.replace("required:", "requird:").replace("kind: guard", "kind: gaurd"))
     assert [line.partition(":")[0] for line in result.error.splitlines()] == ["line 5", "line 12"]
 
@@ -113,6 +113,6 @@ def test_fields_kinds_and_names_are_completed(shell, model, typed, offered):
     assert offered <= set(shell.complete(typed))
 
 
-def test_what_is_given_already_is_not_offered_again(shell, model):
+def test_completion_does_not_offer_existing_fields(shell, model):
     typed = "%%tract_profile guide\noperations:\n  one:\n    kind: guard\n    "
     assert "kind: " not in shell.complete(typed)

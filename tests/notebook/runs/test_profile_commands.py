@@ -1,4 +1,4 @@
-"""`%tract profiles` and `%tract profile` on stored profiles of this and other users."""
+"""`%tract profiles` and `%tract profile` with stored profiles of this user and other users."""
 
 import re
 
@@ -23,7 +23,7 @@ def test_profiles_are_listed_and_shown(shell):
     assert "It has no operations." in shell.run("%tract profile my diary").text
 
 
-def test_blocks_are_told_with_their_descriptions(shell):
+def test_blocks_are_shown_with_their_descriptions(shell):
     tract = shell.namespace["tract"]
     block = OperationBlock.of(
         "weather",
@@ -68,7 +68,7 @@ def test_a_users_mistake_is_one_line(shell, line, told):
     assert told in result.error
 
 
-def test_one_of_somebody_else_is_shown_and_not_used(shell, foreign):
+def test_a_profile_of_another_user_is_shown_but_not_used(shell, foreign):
     assert re.search(r"theirs +1 +not used: you have not saved it here", shell.run("%tract profiles").text)
     result = shell.run("%tract profile theirs")
     assert "Profile theirs: not used" in result.text
@@ -80,8 +80,8 @@ def test_one_of_somebody_else_is_shown_and_not_used(shell, foreign):
     assert "adopt it" in shell.run("%%tract_run --profile theirs\nWhich?").error
 
 
-def test_it_is_taken_over_by_its_fingerprint(shell, foreign):
-    shown = shell.run("%tract profile theirs --adopt").text  # shows it, and takes nothing over
+def test_a_profile_of_another_user_is_adopted_by_its_fingerprint(shell, foreign):
+    shown = shell.run("%tract profile theirs --adopt").text  # shows the profile, but does not adopt it
     assert "not used" in shown
     assert "has another fingerprint" in shell.run("%tract profile theirs --adopt 12345678").error
     assert (
@@ -96,7 +96,7 @@ def test_it_is_taken_over_by_its_fingerprint(shell, foreign):
     assert "Nothing was changed" in shell.run("%tract profile theirs --adopt").text
 
 
-def test_one_of_somebody_else_that_is_active_stops_runs(shell, foreign, others, model):
+def test_an_active_profile_of_another_user_stops_runs(shell, foreign, others, model):
     others.profiles.activate("theirs")
     assert re.search(r"→ +theirs", shell.run("%tract profiles").text)
     assert "Profile theirs: not used" in shell.run("%tract profile").text

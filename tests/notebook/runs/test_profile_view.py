@@ -42,7 +42,7 @@ def test_any_text_is_safe():
     html.encode()
 
 
-def test_what_is_only_for_people_is_shown_to_them():
+def test_the_full_view_shows_descriptions_and_metadata():
     """Descriptions, capabilities and other facts about the operation."""
     shown = make(
         "hint", order=1, text="x", description="Why <b>", capabilities=["prompt", "artifact", "net"], timeout_ms=5,
@@ -57,7 +57,7 @@ def test_what_is_only_for_people_is_shown_to_them():
     assert "Why &lt;b&gt;" in view.to_html()
 
 
-def test_what_operations_are_given_can_be_read_whole():
+def test_the_full_view_shows_all_parameters_of_operations():
     given = {"template": "Name <b>the</b> year.\nartifact: none", "artifact": {"tag": "not_it"}}
     shown = operation("hint", params=given, artifact={"tag": "hint"})
     view = ProfileView("p", (shown,), to_be_read=True)

@@ -53,7 +53,7 @@ def test_as_text():
     assert "+  12 developer  added by retrieve" in text
 
 
-def test_what_was_left_out_is_told():
+def test_the_view_counts_omitted_messages():
     shown = run(prompt=(*PLAIN[:2], PLAIN[-1]))
     assert view_of(shown).headline == "3 messages: 8 left out, 3 unchanged"
     assert "left out" in view_of(shown).to_html()

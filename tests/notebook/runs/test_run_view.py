@@ -17,7 +17,7 @@ def html_of(shown, **parts):
 
 
 def nodes_of(html):
-    """The operations in the graph, as a screen reader reads them."""
+    """The operations in the graph, by their labels for a screen reader."""
     graph = html.partition('data-testid="tract-run-graph"')[2].partition("</svg>")[0]
     return [
         label
@@ -71,7 +71,7 @@ def test_every_status_of_an_operation(status):
     assert f"tract-node tract-{status.value}" in html
 
 
-def test_notes_and_what_is_left_for_debugging_are_shown():
+def test_notes_and_debug_data_are_shown():
     told = [
         RunNote(operation_id="a", hook="before_main_llm", title="Thought", text=HOSTILE),
         RunNote(
@@ -103,11 +103,11 @@ def test_reasons_come_once_the_worst_first():
     assert "✕ bad (required): It took too long.\n" in text
     assert "off0, off1, off10, off11, off2, off3, off4, off5 and 4 more: It is switched off" in text
     assert text.index("bad (required)") < text.index("off5 and 4 more")
-    # once as a reason; each in the graph, twice, and in the table
+    # once as a reason; for each operation twice in the graph and once in the table
     assert html_of(shown).count("It is switched off in the profile.") == 1 + 3 * 12
 
 
-def test_effects_that_were_not_committed_are_told():
+def test_uncommitted_effects_are_reported():
     """E7: a commit error of an optional operation is visible."""
     entry = {
         "operationId": "a", "effectIndex": 0, "effectType": "artifact.upsert", "status": "error",
@@ -119,7 +119,7 @@ def test_effects_that_were_not_committed_are_told():
     assert f"✕ a: {said}" in RunView(shown).to_text()
 
 
-def test_a_run_that_goes_on_says_what_runs():
+def test_an_unfinished_run_names_its_running_operations():
     plan = event("run.started", operations=(operation("a"), operation("b"), operation("c", AFTER)))
     begun = event("operation.started", 1, hook="before_main_llm", operation_id="b", started_at=ZERO + 1)
     shown = run(op("a", start=0, took=1), status="running", finished_at=None, reply=None)
@@ -151,7 +151,7 @@ def test_many_operations_are_only_in_the_table():
     html = html_of(many(200))
     assert "<svg" not in html
     assert "200 done" in html
-    assert html.count('<span class="tract-when ') == 201  # and the main call
+    assert html.count('<span class="tract-when ') == 201  # plus the main call
     assert len(html) < 4_000 * 205
     assert len(RunView(many(200)).to_text().splitlines()) < 60
 
@@ -163,7 +163,7 @@ def test_any_number_has_its_place(count):
     boxes = re.findall(
         r'<rect x="([\d.]+)" y="([\d.]+)"', html.partition("tract-run-graph")[2].partition("</svg>")[0]
     )
-    assert len(set(boxes)) == len(boxes) == count + 1  # none lies on another, nor on the main call
+    assert len(set(boxes)) == len(boxes) == count + 1  # no box overlaps another box or the main call
     assert max(float(y) for _, y in boxes) < 600
     assert ('data-testid="tract-run-operations" open' in html) == (count <= 30)
     assert len(html) < 4_000 * (count + 5)

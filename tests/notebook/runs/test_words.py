@@ -1,4 +1,4 @@
-"""Why an operation or a run did not end well, in plain words."""
+"""The reason why an operation or a run failed, in plain words."""
 
 import pytest
 
@@ -49,7 +49,7 @@ from tract_jupyter.runs import ErrorCode, Skip, SkippedReason
     ],
 )
 def test_a_skip_says_why(skip, said):
-    """R38, R39, G2, G5: each reason has its words."""
+    """R38, R39, G2, G5: each reason has its own text."""
     assert why(op("x", status="skipped", kind="odd", skip=skip)) == said
 
 
@@ -77,8 +77,8 @@ def test_the_reason_alone_is_enough():
         ({}, "It failed."),
     ],
 )
-def test_an_error_says_what_happened(parts, said):
-    """R54: the code in words, the message, how often it was tried."""
+def test_an_error_shows_its_reason_message_and_attempts(parts, said):
+    """R54: the code in words, the message, the number of attempts."""
     assert why(op("x", status="error", **parts)) == said
 
 

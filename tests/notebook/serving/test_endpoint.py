@@ -1,4 +1,4 @@
-"""A real kernel as an MCP server: code in line with the user's cells, decisions from another process, restarts."""
+"""A real kernel as an MCP server: order of code and cells, decisions in another process, restarts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_REHEARSALS = "tract.scripts.rehearsing.is_on = False"
 
 
 class Notebook:
-    """A kernel with a front end that never clicks, and a second process on its store, which decides."""
+    """A kernel whose front end never clicks. A second process on its store makes the decisions."""
 
     def __init__(self, folder, monkeypatch, python):
         self.path = folder / "report.ipynb"
@@ -75,11 +75,11 @@ class Notebook:
 
     @cached_property
     def store(self):
-        """The store as another process sees it."""
+        """The store, opened like in another process."""
         return Tract.open(self._store)
 
     def request(self, text=""):
-        """Return the only request, or the only one about code with a text."""
+        """Return the only request, or the only request whose code contains the text."""
         (pending,) = until(lambda: [one for one in map(self.store.operations.rebuild, self.store.review.inbox())
                                     if text in str(one.review_request().code)])  # fmt: skip
         return pending
@@ -119,7 +119,7 @@ class Agent:
 
 @pytest.fixture
 def notebook(request, tmp_path, monkeypatch):
-    """A notebook. Its parameter is a row of kernels; the default is this Python."""
+    """A notebook. Its parameter selects the kernel; the default is this Python."""
     made = Notebook(tmp_path, monkeypatch, getattr(request, "param", Row.MAIN_7).python())
     yield made
     made.close()
@@ -171,7 +171,7 @@ def test_the_lines_for_each_client_and_the_file(notebook, agent):
     assert '"mcp": {"notebook"' in told
     assert (
         told.count(f"JUPYTER_RUNTIME_DIR={notebook.path.parent / 'runtime'}") == 4
-    )  # not every client passes it on
+    )  # some clients do not pass it to the process
     kernel = find_kernel(str(notebook.path))
     assert told.count(f"kernel-proxy {notebook.path}") == 3
     assert kernel.token not in told
@@ -195,7 +195,7 @@ def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
     notebook.run(f"{NO_REHEARSALS}\nx = 40\nimport numpy as np\nrows = np.zeros((3, 4))\nwhere = []")
     claude = agent()
 
-    # approved elsewhere, run here
+    # approved in another process, run here
     run = claude.run("y = x + 2\nprint('hi')\ny")
     request = notebook.decide()
     assert (request.actor, request.title) == (
@@ -203,7 +203,7 @@ def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
         "Run a script of the client 'claude-code' in the kernel, with your variables",
     )
     assert (data(run)["output"], data(run)["result"]) == ("hi\n", "42")
-    assert notebook.run("print(y, len(In))") == "42 4\n"  # its code is no cell
+    assert notebook.run("print(y, len(In))") == "42 4\n"  # its code is not a cell
     assert "hi" in notebook.later[serving].rpartition("text/plain")[2]  # the record of the decision
     variables = claude.call("variables").structured_content
     assert variables == {"x": "int", "y": "int", "rows": "ndarray(3, 4)", "where": "list[0]"}
@@ -214,7 +214,7 @@ def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
     result = run.result(60)
     assert (result.is_error, "keep y" in result.content[0].text) == (True, True)
 
-    # never within a cell that awaits; reads go on
+    # never during a cell that awaits; read calls still work
     cell = notebook.begin(
         "import asyncio\nfor _ in range(20):\n    await asyncio.sleep(0.1)\nwhere.append('cell')"
     )
@@ -227,7 +227,7 @@ def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
     notebook.end(cell)
     assert data(run)["result"] == "['cell', 'agent']"
 
-    # a cell that fails drops the queue of the kernel, but not approved code
+    # a failed cell clears the queue of the kernel, but not the approved code
     cell = notebook.begin("import time\ntime.sleep(2)\n1 / 0")
     run = claude.run("after = 1")
     notebook.decide()
@@ -241,7 +241,7 @@ def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
     started = time.perf_counter()
     notebook.manager.interrupt_kernel()
     assert data(run)["status"] == "interrupted"
-    assert time.perf_counter() - started < 5  # 0.2 s on a machine that does nothing else
+    assert time.perf_counter() - started < 5  # 0.2 s on an idle machine
 
     # a plot, for the agent and below the cell
     run = claude.run("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nNone")
@@ -250,7 +250,7 @@ def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
     notebook.run("")
     assert notebook.later[serving].count("'image/png': '") == 1
 
-    # no input, and no ticket of its own
+    # no input, and no separate ticket
     run = claude.run("input('?')")
     notebook.decide()
     assert "StdinNotImplementedError" in data(run)["output"]
@@ -267,7 +267,7 @@ def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
     notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nn = 0")
     claude, code = agent(by_proxy=True), "n += 1\nn"
 
-    # it leaves: a decision in the notebook is kept, and nothing runs
+    # the client disconnects: a decision in the notebook is stored, and nothing runs
     left = claude.run(code)
     assert notebook.request().actor == "mcp:claude-code"
     left.cancel()
@@ -279,8 +279,8 @@ def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
     assert "/ 0\n" in told
     assert data(claude.run(code))["result"] == "1"
 
-    # the kernel ends while approved code runs, and with two open questions
-    # a restart interrupts the kernel first: code that heeds it may end before the kernel does
+    # the kernel ends while approved code runs and two requests are open
+    # a restart interrupts the kernel first, so interruptible code can end before the kernel
     begun = (
         "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\n"
         "print(1, file=open('began', 'a'))\ntime.sleep(60)"
@@ -300,8 +300,8 @@ def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
     assert "nothing ran" in notebook.decide(text="n = 2").note
     notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nn = 0")
     assert find_kernel(str(notebook.path)).token != before.token
-    assert data(claude.run(codes[1]))["result"] == "2"  # the approval counts once
-    run = claude.run(codes[2])  # the question of the ended kernel is taken over
+    assert data(claude.run(codes[1]))["result"] == "2"  # the approval is used once
+    run = claude.run(codes[2])  # the new kernel continues the request of the old kernel
     notebook.decide(text="m = 1")
     assert data(run)["result"] == "1"
     assert "m" in claude.call("variables").structured_content
@@ -328,7 +328,7 @@ def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
     assert not list((notebook.path.parent / "runtime").glob("tract-kernel-*"))
 
 
-def test_a_call_that_is_cancelled_in_the_queue_or_while_it_runs_runs_once(notebook, agent):
+def test_a_call_cancelled_while_queued_or_running_runs_once_if_repeated(notebook, agent):
     notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nruns = []")
     claude = agent()
     for name, busy in (("queued", True), ("running", False)):
@@ -355,7 +355,7 @@ def test_a_kernel_of_ipykernel_6_serves_over_http_and_through_the_proxy(notebook
     notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nwhere = []")
     assert notebook.run("import ipykernel\nprint(ipykernel.version_info[0])") == "6\n"
     for client in (agent(), agent("codex-mcp-client", by_proxy=True)):
-        # not within a cell that awaits; reads go on
+        # not during a cell that awaits; read calls still work
         cell = notebook.begin(
             "import asyncio\nfor _ in range(10):\n    await asyncio.sleep(0.1)\nwhere = ['cell']"
         )
@@ -378,7 +378,7 @@ def test_a_kernel_of_ipykernel_6_serves_over_http_and_through_the_proxy(notebook
         assert "StdinNotImplementedError" in data(run)["output"]
 
 
-def test_a_call_after_the_turn_of_its_agent_runs_in_line_with_the_cells(notebook, tmp_path):
+def test_a_call_after_the_turn_of_its_agent_runs_in_order_with_the_cells(notebook, tmp_path):
     log = tmp_path / "log.jsonl"
     code = "import asyncio\nopen('made.txt', 'w').close()\nawait asyncio.sleep(0, 'slept')"
     fake = command(prompts=[[["kernel", code], ["text", "Done."]]], log=str(log))

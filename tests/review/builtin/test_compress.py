@@ -1,4 +1,4 @@
-"""A compression that is decided about: by hand, by handlers, after changes; and not on another history."""
+"""Decisions about a compression: by the user, by handlers, after changes, and on a changed history."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_summaries_are_edited_and_written_again_first(talk):
     assert actions(pending) == ["retry", "edit_guidance", "retry", "edit_summary", "approve"]
 
 
-def test_what_is_skipped_and_preserved_parts_two_runs_also_when_it_is_carried_out(talk):
+def test_a_skipped_and_preserved_message_separates_two_summaries(talk):
     first, second, third = (info.commit_hash for info in reversed(talk.log(3, op_filter="append")))
     talk.annotate(second, "skip")
     talk.annotate(third, "normal")
@@ -84,14 +84,14 @@ def test_the_fingerprint_binds_the_summaries(talk):
 @pytest.mark.parametrize(
     ("text", "words"), [("", "is empty"), ("short", "too short"), ("word " * 3_000, "the target is 5")]
 )
-def test_validate_says_what_is_wrong(talk, text, words):
+def test_validate_reports_the_problem_of_a_summary(talk, text, words):
     pending = talk.propose_compress(content=text, target_tokens=5)
     assert not pending.validate()
     assert words in pending.validate().diagnosis
     assert pending.validate().index == 0
 
 
-def test_a_validator_of_the_users_own_and_what_must_be_kept(talk):
+def test_a_summary_must_pass_the_users_validator_and_retain_match(talk):
     first = talk.log(10)[-2].commit_hash
     talk.annotate(first, "important", retain_match=["42"])
     pending = talk.propose_compress(
@@ -123,7 +123,7 @@ def test_a_handler_decides_and_the_call_gives_the_result_or_raises(talk):
     assert texts(talk)[0] == "the handler's own"
 
 
-def test_what_a_handler_leaves_open_waits_in_the_inbox(talk):
+def test_a_compression_left_open_by_a_handler_waits_in_the_inbox(talk):
     talk.on("compress", lambda p: None)
     with pytest.raises(UndecidedError, match="inbox") as caught:
         talk.compress(content="a short summary")
@@ -139,7 +139,7 @@ def test_an_observer_of_everything_sees_it_and_it_is_done(talk):
     assert (seen, texts(talk)[0]) == (["compress"], "a short summary")
 
 
-def test_what_came_since_stays_behind_the_summary(talk):
+def test_later_messages_are_kept_after_the_summary(talk):
     pending = talk.propose_compress(content="a short summary")
     talk.user("one more")
     pending.approve()
@@ -155,7 +155,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_what_it_stands_for_must_be_what_it_was(talk, change):
+def test_a_compression_of_changed_messages_is_refused(talk, change):
     first = list(talk.log())[-1].commit_hash
     pending = talk.propose_compress(content="a short summary")
     change(talk, first)
@@ -166,7 +166,7 @@ def test_what_it_stands_for_must_be_what_it_was(talk, change):
     pending.reject("outdated")
 
 
-def test_it_is_done_on_its_own_branch_only(talk):
+def test_a_compression_is_approved_only_on_its_own_branch(talk):
     pending = talk.propose_compress(content="a short summary")
     talk.branch("other")
     with pytest.raises(FingerprintError, match=r"switch\('main'\)"):
@@ -177,7 +177,7 @@ def test_it_is_done_on_its_own_branch_only(talk):
 
 
 @pytest.mark.parametrize("index", [-1, 1, 7])
-def test_there_is_no_such_summary(talk, index):
+def test_editing_a_missing_summary_is_refused(talk, index):
     pending = talk.propose_compress(content="a short summary")
     with pytest.raises(CompressionError, match=f"no summary {index}"):
         pending.edit_summary(index, "x")
@@ -201,11 +201,11 @@ def test_another_process_can_do_it(tmp_path):
         assert (texts(t), t.review.inbox()) == (["a short summary"], [])
 
 
-# --- a model writes
+# --- summaries by a model
 
 
 class Model:
-    """Replies with what it is told to, and keeps what it was asked."""
+    """A client with fixed replies that records its requests."""
 
     def __init__(self, *replies):
         self.replies, self.asked = list(replies), []
@@ -215,7 +215,7 @@ class Model:
         return {"choices": [{"message": {"role": "assistant", "content": self.replies.pop(0)}}]}
 
 
-def test_the_configured_model_writes_where_nobody_else_does(talk):
+def test_the_configured_model_writes_the_summary_by_default(talk):
     model = Model("a summary by the model")
     talk.configure_llm(model)
     talk.compress(target_tokens=50, instructions="keep numbers")
@@ -227,7 +227,7 @@ def test_the_configured_model_writes_where_nobody_else_does(talk):
 
 
 @pytest.mark.parametrize("gated", [False, True])
-def test_in_two_stages_it_says_first_what_matters(talk, gated):
+def test_two_stage_compression_asks_for_guidance_first(talk, gated):
     model = Model("the number matters", "the number is 42")
     talk.configure_llm(model)
     if gated:
@@ -241,7 +241,7 @@ def test_in_two_stages_it_says_first_what_matters(talk, gated):
 
 
 @pytest.mark.parametrize("gated", [False, True])
-def test_what_is_preserved_in_two_stages_stays_also_if_it_can_be_read_only_once(talk, gated):
+def test_two_stage_compression_accepts_iterators_of_commits(talk, gated):
     first, second, _ = (info.commit_hash for info in reversed(talk.log(3, op_filter="append")))
     talk.configure_llm(Model("the number matters", "the number is 42"))
     call = talk.propose_compress if gated else talk.compress
@@ -269,7 +269,7 @@ NO_TEXTS = {
 
 @pytest.mark.parametrize("given", NO_TEXTS.values(), ids=NO_TEXTS)
 @pytest.mark.parametrize("way", ["plain", "hooked", "proposed"])
-def test_a_summary_that_is_no_text_is_refused(talk, given, way):
+def test_a_summary_that_is_not_text_is_refused(talk, given, way):
     if way == "hooked":
         talk.on("compress", lambda p: p.approve())
     with pytest.raises(CompressionError, match="not a text; nothing was changed"):
@@ -277,7 +277,7 @@ def test_a_summary_that_is_no_text_is_refused(talk, given, way):
     assert (len(texts(talk)), talk.review.inbox()) == (3, [])
 
 
-def test_a_retry_that_gives_no_text_leaves_the_summary_as_it_was(talk):
+def test_a_retry_without_text_keeps_the_old_summary(talk):
     replies = ["a short summary", None]
     pending = talk.propose_compress(summarizer=lambda *_: replies.pop(0))
     tokens, before = pending.estimated_tokens, pending.fingerprint

@@ -1,4 +1,4 @@
-"""A garbage collection that is decided about."""
+"""Decisions about a garbage collection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tract_jupyter.exceptions import CommitNotFoundError, RejectedError
 
 @pytest.fixture
 def garbage(tract):
-    """A tract with two commits, one after the other, that nothing leads to."""
+    """A tract with two unreachable commits. The first is the parent of the second."""
     tract.user("kept")
     tract.branch("gone")
     names = [tract.user(text).commit_hash for text in ("first", "second")]
@@ -18,7 +18,7 @@ def garbage(tract):
     return tract, names
 
 
-def test_only_what_was_shown_goes(garbage):
+def test_gc_removes_only_the_commits_that_were_shown(garbage):
     tract, names = garbage
     pending = tract.propose_gc(orphan_retention_days=0)
     assert pending.commits_to_remove == names
@@ -31,18 +31,18 @@ def test_only_what_was_shown_goes(garbage):
     assert tract.get_commit(late).message == "late"
 
 
-def test_what_is_excluded_stays_with_what_it_needs(garbage):
+def test_an_excluded_commit_is_kept_with_its_parents(garbage):
     tract, (first, second) = garbage
     pending = tract.propose_gc(orphan_retention_days=0)
     tokens = pending.tokens_to_free
-    pending.exclude(second[:10])  # its parent stays too
+    pending.exclude(second[:10])  # its parent is kept too
     assert (pending.commits_to_remove, pending.excluded, pending.tokens_to_free) == ([], [second], 0)
     assert tokens > 0
     assert pending.approve().commits == ()
     assert tract.get_commit(first).message == "first"
 
 
-def test_what_was_excluded_stays_excluded(garbage):
+def test_an_excluded_commit_is_kept_when_its_child_is_removed(garbage):
     tract, (first, second) = garbage
     pending = tract.propose_gc(orphan_retention_days=0)
     pending.exclude(first)
@@ -50,7 +50,7 @@ def test_what_was_excluded_stays_excluded(garbage):
     assert list(pending.approve().commits) == [second]
 
 
-def test_the_fingerprint_is_the_same_however_what_stays_was_named(garbage):
+def test_the_fingerprint_does_not_depend_on_how_kept_commits_are_named(garbage):
     tract, names = garbage
     one = tract.propose_gc(orphan_retention_days=0, keep=names)
     other = tract.propose_gc(orphan_retention_days=0, keep=[name[:8] for name in reversed(names)])
@@ -68,12 +68,12 @@ def test_a_candidate_is_named_like_every_commit(garbage):
 
 
 @pytest.mark.parametrize("name", ["", "zzzz", "main"])
-def test_what_is_no_candidate_cannot_be_excluded(garbage, name):
+def test_a_commit_that_is_not_a_candidate_cannot_be_excluded(garbage, name):
     with pytest.raises(CommitNotFoundError, match="is not a candidate|there is no commit"):
         garbage[0].propose_gc(orphan_retention_days=0).exclude(name)
 
 
-def test_a_handler_may_refuse_and_a_dry_run_asks_nobody(garbage):
+def test_a_handler_can_reject_gc_and_a_dry_run_asks_no_handler(garbage):
     tract, names = garbage
     tract.on("gc", lambda p: p.reject("keep all"))
     assert list(tract.gc(orphan_retention_days=0, dry_run=True).commits) == names
@@ -82,7 +82,7 @@ def test_a_handler_may_refuse_and_a_dry_run_asks_nobody(garbage):
     assert tract.get_commit(names[0]).message == "first"
 
 
-def test_what_is_led_to_again_stays(garbage):
+def test_a_commit_that_became_reachable_is_kept(garbage):
     tract, (_, second) = garbage
     pending = tract.propose_gc(orphan_retention_days=0)
     tract.branch("rescued", source=second, switch=False)

@@ -1,4 +1,4 @@
-"""Asking a model: what is sent, what is committed, what is asked for again, and what nobody pays for in vain."""
+"""Requests to a model: contents, commits, retries, and no wasted requests."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tract_jupyter.review import auto_retry
 SEARCH = {"type": "function", "function": {"name": "search", "parameters": {"type": "object"}}}
 
 
-# --- without anybody to decide
+# --- without a review
 
 
 def test_the_reply_is_committed_with_model_options_and_usage(ask):
@@ -55,7 +55,7 @@ def test_tools_are_offered_and_their_calls_come_back_as_calls(ask):
     assert [m["role"] for m in client.last_messages] == ["user", "user", "assistant", "tool"]
 
 
-def test_tools_of_a_call_are_instead_of_those_of_the_context(ask):
+def test_tools_given_to_a_call_replace_the_tools_of_the_context(ask):
     tract, client = ask("x")
     response = tract.generate(tools=[SEARCH])
     assert client.asked[0][1] == {"tools": [SEARCH]}
@@ -64,20 +64,20 @@ def test_tools_of_a_call_are_instead_of_those_of_the_context(ask):
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n"])
-def test_an_empty_text_says_nothing_and_asks_nobody(tract, text):
+def test_an_empty_message_is_neither_committed_nor_sent(tract, text):
     tract.configure_llm(ScriptedClient("Hi"))
     with pytest.raises(ContentError, match="is empty, so nothing was committed or sent"):
         tract.chat(text)
     assert (tract.log(), tract.llm.asked) == ([], [])
 
 
-def test_chat_says_it_first(tract):
+def test_chat_commits_the_message_before_the_reply(tract):
     tract.configure_llm(ScriptedClient("hello"))
     assert tract.chat("hi", name="Ada").text == "hello"
     assert said(tract) == [("user", "hi"), ("assistant", "hello")]
 
 
-def test_without_a_client_nothing_is_committed_and_the_error_says_what_to_do(tract):
+def test_without_a_client_chat_commits_nothing_and_names_the_remedy(tract):
     with pytest.raises(LLMConfigError, match=r"configure_llm\(client\)"):
         tract.chat("hi")
     assert tract.log() == []
@@ -107,7 +107,7 @@ def test_a_plain_text_is_a_reply(ask):
         (reply(None, call("search", "[1]")), "cannot be read"),
     ],
 )
-def test_what_is_no_reply_is_an_error_and_nothing_is_committed(ask, response, words):
+def test_an_invalid_reply_raises_an_error_and_commits_nothing(ask, response, words):
     tract, _ = ask(response)
     before = tract.head
     with pytest.raises(LLMResponseError, match=words):
@@ -129,7 +129,7 @@ def test_a_refusal_is_an_error_and_is_not_committed(ask):
     assert tract.head == before
 
 
-def test_what_the_client_raises_comes_as_it_is(ask):
+def test_an_exception_of_the_client_is_raised_unchanged(ask):
     tract, _ = ask(ConnectionError("down"), "1,345 metres")
     with pytest.raises(ConnectionError):
         tract.generate()
@@ -149,7 +149,7 @@ def test_what_the_client_raises_comes_as_it_is(ask):
         ({"retry_prompt": 3}, ContentError),
     ],
 )
-def test_what_could_not_be_committed_is_not_paid_for(ask, options, error):
+def test_invalid_options_are_refused_before_the_request(ask, options, error):
     tract, client = ask("x")
     with pytest.raises(error):
         tract.generate(**options)
@@ -188,7 +188,7 @@ def test_nothing_to_send_and_nowhere_to_put_it(tract):
     assert client.asked == []
 
 
-def test_what_is_half_a_character_does_not_lose_the_reply(ask):
+def test_a_lone_surrogate_in_a_reply_is_replaced(ask):
     tract, _ = ask("1,345 metres \ud83c")
     assert tract.generate().text == "1,345 metres ?"
 
@@ -206,14 +206,14 @@ def test_the_context_is_compiled_once(ask, monkeypatch):
 # --- with a validator
 
 
-def test_a_bad_reply_is_asked_for_again_with_what_was_wrong_and_stays_hidden(ask):
+def test_an_invalid_reply_is_retried_with_the_problem_and_not_committed(ask):
     tract, client = ask("4,411 feet", "1,345 metres")
     response = tract.generate(validator=needs_metres)
     assert response.text == "1,345 metres"
     assert said(tract) == [("user", "How tall is Ben Nevis?"), ("assistant", "1,345 metres")]
     taken = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
     assert response.commit_info.metadata == {"retry_count": 1, "usage": {**taken, "failed_tries": [taken]}}
-    assert response.usage == {name: 2 * count for name, count in taken.items()}  # of the whole turn
+    assert response.usage == {name: 2 * count for name, count in taken.items()}  # for the whole turn
     assert [m["role"] for m in client.last_messages] == ["user", "assistant", "user"]
     assert "say it in metres" in client.last_messages[-1]["content"]
 
@@ -231,7 +231,7 @@ def test_retries_can_be_seen(ask):
     ]
 
 
-def test_a_retry_prompt_without_a_place_is_followed_by_what_was_wrong(ask):
+def test_a_retry_prompt_without_a_placeholder_is_followed_by_the_problem(ask):
     tract, client = ask("feet", "metres")
     tract.generate(validator=needs_metres, retry_prompt="Again, please.")
     assert client.last_messages[-1]["content"] == "Again, please.\n\nsay it in metres"
@@ -258,7 +258,7 @@ def test_when_no_reply_is_good_the_error_tells_all_that_was_wrong(ask, retries):
 
 
 @pytest.mark.parametrize("said", [3, (False,), (0, "x"), [False, "x"]])
-def test_a_validator_says_nothing_else(ask, said):
+def test_other_return_values_of_a_validator_are_refused(ask, said):
     tract, _ = ask("x")
     with pytest.raises(ContentError, match="must return None or True if the text is valid"):
         tract.generate(validator=lambda _: said)
@@ -278,7 +278,7 @@ def test_a_validator_may_say_no_with_or_without_a_reason(ask, said, words):
 @pytest.mark.parametrize("how", ["generate", "chat", "propose_generate"])
 @pytest.mark.parametrize("bad", [0, 1, 3])
 def test_a_validator_is_called_once_for_each_reply(ask, how, bad):
-    """Also if the model says the same again; a reply that was turned down once is not committed later."""
+    """This holds for repeated replies too. A rejected reply is not committed later."""
     seen = []
 
     def check(text):
@@ -383,7 +383,7 @@ def test_the_bound_of_retries_holds_for_handlers_too(ask):
     assert pending.approve().text == "two"
 
 
-# --- one by one, and from the store
+# --- single decisions, and decisions from the store
 
 
 def test_a_proposal_is_decided_each_way(ask):
@@ -402,7 +402,7 @@ def test_a_proposal_is_decided_each_way(ask):
     assert pending.status == "passed_through"
 
 
-def test_more_may_be_said_before_it_is_decided_and_the_panel_tells(ask):
+def test_a_request_shows_messages_added_before_the_decision(ask):
     tract, _ = ask("one")
     pending = tract.propose_generate()
     assert pending.review_request().why == ""
@@ -412,7 +412,7 @@ def test_more_may_be_said_before_it_is_decided_and_the_panel_tells(ask):
     assert said(tract)[1:] == [("user", "wait"), ("assistant", "one")]
 
 
-def test_on_another_branch_it_is_not_committed_and_can_be_turned_down(ask):
+def test_a_reply_on_another_branch_can_be_rejected_but_not_approved(ask):
     tract, _ = ask("one")
     pending = tract.propose_generate()
     tract.branch("other")
@@ -422,7 +422,7 @@ def test_on_another_branch_it_is_not_committed_and_can_be_turned_down(ask):
     assert pending.status == "rejected"
 
 
-def test_what_the_budget_refuses_can_be_approved_later(ask):
+def test_a_reply_over_budget_can_be_approved_later(ask):
     tract, _ = ask("word " * 50)
     tract.budget = TokenBudget(20, "reject")
     pending = tract.propose_generate()
@@ -442,7 +442,7 @@ def test_another_process_approves_or_retries_it(tmp_path):
             first.generate(validator=needs_metres)
     with Tract.open(path) as second:
         pending = second.operations.rebuild(second.review.inbox()[0])
-        assert pending.validate().diagnosis == "say it in metres"  # as it was seen there
+        assert pending.validate().diagnosis == "say it in metres"  # as in the other process
         with pytest.raises(LLMConfigError):
             pending.retry()
         second.configure_llm(ScriptedClient("1,345 metres"))

@@ -1,4 +1,4 @@
-"""Merges with conflicts and rebases that are decided about."""
+"""Decisions about merges with conflicts and about rebases."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tract_jupyter.models import MergeType, Resolution
 
 @pytest.fixture
 def two(tract):
-    """`main` and `topic`, which both edit the first message."""
+    """A tract with branches `main` and `topic`, which both edit the first message."""
     first = tract.user("one").commit_hash
     tract.branch("topic")
     tract.user("one, topic", edit=first)
@@ -49,7 +49,7 @@ def test_conflicts_are_decided_one_by_one(two):
     assert texts(two) == ["one, both", "topic says"]
 
 
-def test_what_is_not_decided_is_not_merged_and_can_be_tried_again(two):
+def test_a_merge_with_undecided_conflicts_fails_and_can_be_retried(two):
     pending = two.propose_merge("topic")
     with pytest.raises(MergeConflictError):
         pending.approve()
@@ -73,7 +73,7 @@ def test_a_resolver_decides_and_decides_again_with_guidance(two):
     assert pending.resolutions[key]["replacement"].endswith("(longer)")
 
 
-def test_at_the_keyboard(two, monkeypatch, capsys):
+def test_a_resolution_can_be_typed_at_the_prompt(two, monkeypatch, capsys):
     monkeypatch.setattr("builtins.input", lambda prompt: "typed text")
     pending = two.propose_merge("topic")
     pending.edit_interactive()
@@ -110,7 +110,7 @@ def test_histories_are_compared_once_and_again_when_it_is_carried_out(two, confl
     assert len(looked) == 1 + conflicts
 
 
-def test_what_it_would_bring_must_be_what_it_was(two):
+def test_a_merge_is_refused_if_the_source_branch_changed(two):
     pending = two.propose_merge("topic", resolver="ours")
     two.switch("topic")
     two.user("moved")
@@ -120,7 +120,7 @@ def test_what_it_would_bring_must_be_what_it_was(two):
     assert "topic says" not in texts(two)
 
 
-def test_what_collides_must_be_what_was_shown(two):
+def test_a_merge_is_refused_if_its_conflicts_changed(two):
     pending = two.propose_merge("topic", resolver="ours")
     two.user("one, main again", edit=list(two.log())[-1].commit_hash)
     with pytest.raises(FingerprintError, match="(?i)(ask for|propose) it again"):
@@ -128,14 +128,14 @@ def test_what_collides_must_be_what_was_shown(two):
     assert (pending.status, "topic says" in texts(two)) == ("pending", False)
 
 
-def test_the_branch_may_have_gone_on(two):
+def test_a_merge_is_possible_after_new_commits_on_the_target(two):
     pending = two.propose_merge("topic", resolver="theirs")
     two.user("one more")
     pending.approve()
     assert sorted(texts(two)) == ["one more", "one, topic", "topic says"]
 
 
-def test_a_rebase_takes_along_what_came_since(two):
+def test_a_rebase_includes_later_commits(two):
     two.switch("topic")
     pending = two.propose_rebase("main", resolver="ours")
     two.user("one more")
@@ -143,7 +143,7 @@ def test_a_rebase_takes_along_what_came_since(two):
     assert texts(two) == ["one, topic", "topic says", "one more"]
 
 
-def test_a_rebase_is_not_done_where_its_commits_were_changed(two):
+def test_a_rebase_is_refused_if_its_commits_changed(two):
     two.switch("topic")
     pending = two.propose_rebase("main", resolver="ours")
     two.user("topic says else", edit=two.head)
@@ -164,7 +164,7 @@ def test_a_rebase_is_not_done_where_its_commits_were_changed(two):
         (lambda p: p.retry(), "no resolver"),
     ],
 )
-def test_what_is_none_is_refused(two, call, words):
+def test_an_invalid_resolution_is_refused(two, call, words):
     pending = two.propose_merge("topic")
     with pytest.raises(HistoryError, match=words):
         call(pending)
@@ -191,7 +191,7 @@ def test_commits_are_left_out_of_a_rebase(two):
     assert two.verify() == []
 
 
-def test_what_takes_part_in_a_conflict_cannot_be_left_out(two):
+def test_a_conflicting_commit_cannot_be_excluded_from_a_rebase(two):
     two.switch("topic")
     pending = two.propose_rebase("main", resolver="ours")
     with pytest.raises(HistoryError, match="of both branches"):

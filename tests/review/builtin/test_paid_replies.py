@@ -1,4 +1,4 @@
-"""A reply that was paid for: whatever happens meanwhile or fails afterwards, it can still be committed."""
+"""A paid reply can still be committed after changes during the request and after later errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tract_jupyter.exceptions import (
 
 
 class Meanwhile(ScriptedClient):
-    """Somebody does something while the model thinks."""
+    """A client that calls a function during the request."""
 
     def __init__(self, do, *replies):
         super().__init__(*replies)
@@ -28,7 +28,7 @@ class Meanwhile(ScriptedClient):
 
 
 def kept(tract):
-    """The one reply in the inbox, as a person would open it."""
+    """Return the only reply in the inbox, as the user would open it."""
     (stored,) = tract.review.inbox()
     return tract.operations.rebuild(stored)
 
@@ -47,7 +47,7 @@ def test_a_reply_goes_to_the_branch_that_it_was_asked_on(tract, is_hooked):
     assert tract.review.inbox() == []
 
 
-def test_the_branch_that_a_reply_goes_to_is_not_deleted_meanwhile(tract):
+def test_the_branch_of_a_running_request_cannot_be_deleted(tract):
     tract.user("How tall?")
     refused = []
 
@@ -73,7 +73,7 @@ def test_a_switch_after_the_decision_is_seen_too(ask):
 
 
 @pytest.mark.parametrize("is_hooked", [False, True])
-def test_what_is_said_meanwhile_stands_before_the_reply(tract, is_hooked):
+def test_messages_added_during_a_request_come_before_the_reply(tract, is_hooked):
     tract.user("How tall?")
     tract.configure_llm(Meanwhile(lambda: tract.user("in metres"), "one"))
     if is_hooked:
@@ -82,7 +82,7 @@ def test_what_is_said_meanwhile_stands_before_the_reply(tract, is_hooked):
     assert [text for _, text in said(tract)] == ["How tall?", "in metres", "one"]
 
 
-def test_the_context_and_its_branch_are_those_of_one_moment(tract, monkeypatch):
+def test_the_context_and_the_target_branch_of_a_reply_match(tract, monkeypatch):
     tract.user("on main")
     tract.branch("other", switch=False)
     compile_it = tract._repository.compiler.of
@@ -145,7 +145,7 @@ def test_a_validator_that_fails_loses_no_reply(ask, ask_for):
     assert kept(tract).approve().text == "one"
 
 
-def test_a_reply_that_fails_to_be_made_again_is_told_where_it_is(ask):
+def test_a_failed_retry_reports_that_the_reply_is_in_the_inbox(ask):
     tract, _ = ask("feet", ConnectionError("down"))
     with pytest.raises(ConnectionError) as caught:
         tract.generate(validator=needs_metres)
@@ -153,7 +153,7 @@ def test_a_reply_that_fails_to_be_made_again_is_told_where_it_is(ask):
     assert kept(tract).response_text == "feet"
 
 
-def test_what_cannot_be_noted_is_not_sent(ask, monkeypatch):
+def test_a_request_that_cannot_be_recorded_is_not_sent(ask, monkeypatch):
     tract, client = ask("one")
 
     def locked(*_, **__):

@@ -1,4 +1,4 @@
-"""Pendings of built-in operations made again by another process, from what is stored of them."""
+"""Pendings of built-in operations, rebuilt from the store by another process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def texts(tract):
 
 
 def branches(tract, text):
-    """`main` and `side` with a message each after a common one."""
+    """Create the branches `main` and `side`, each with one message after a common message."""
     first = tract.user("first")
     tract.branch("side")
     tract.user(text)
@@ -110,7 +110,7 @@ def test_another_process_shows_and_carries_out_the_same(tmp_path, make):
 
 
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
-def test_what_code_proposes_is_in_the_inbox_until_it_is_decided(tract, make):
+def test_a_proposal_of_code_is_in_the_inbox_until_it_is_decided(tract, make):
     pending = make(tract)
     (stored,) = tract.review.inbox()
     assert (stored.pending_id, stored.is_unshown) == (pending.pending_id, True)
@@ -120,7 +120,7 @@ def test_what_code_proposes_is_in_the_inbox_until_it_is_decided(tract, make):
 
 
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
-def test_or_turns_it_down(tmp_path, make):
+def test_another_process_can_reject_a_built_in_operation(tmp_path, make):
     with Tract.open(tmp_path / "store.db") as first:
         first.reviewer.keep(make(first))
         before = texts(first)
@@ -150,14 +150,14 @@ def test_the_model_of_another_process_writes_a_summary_again(tmp_path):
         assert texts(second) == ["another summary"]
 
 
-# --- the store may hold anything
+# --- arbitrary data in the store
 
 MISSING = object()
 DAMAGE = [MISSING, None, 5, -1, True, "x", [], [5], ["x"], [[]], [["x"]], {}, {"a": 5}, [{}], [None]]
 
 
 def damaged(fields):
-    """The fields with each of them in turn left out, or replaced by something else."""
+    """Yield the fields with one of them removed or replaced, for each field in turn."""
     yield {}
     for name in fields:
         for damage in DAMAGE:
@@ -182,14 +182,14 @@ def test_damaged_fields_are_refused_or_can_be_shown(tract, make):
 
 
 @pytest.mark.parametrize("make", MADE, ids=lambda make: make.__name__)
-def test_all_fields_are_looked_at(tract, make):
+def test_the_stored_type_covers_all_fields(tract, make):
     asked = make(tract)
     schema = stored_type(asked.operation).json_schema()
     assert set(schema["required"]) == set(asked.fields)
 
 
 def test_all_options_of_a_commit_can_be_stored():
-    """But for attachments, which an answer of a tool cannot have."""
+    """Attachments are an exception: a tool result cannot have them."""
     assert set(get_args(CommitOption)) == set(Tract.commit.__kwdefaults__) - {"attachments"}
 
 

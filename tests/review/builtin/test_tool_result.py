@@ -1,4 +1,4 @@
-"""Answers of tools that are decided about: no call is ever without an answer, and the model learns why."""
+"""Decisions about tool results: each call gets a result, and the model sees the reason."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_without_a_handler_nothing_is_asked(t):
         t.tool_result("b", "read_file", "x", tag="x")
 
 
-def test_what_nobody_takes_on_is_committed_with_all_its_options(t):
+def test_a_result_without_a_decision_is_committed_with_all_options(t):
     t.on("*", lambda p: None)
     info = t.tool_result("a", "read_file", SECRET, is_error=True, tags={"x"}, message="read", metadata={"n": 1},
                          priority=Priority.PINNED)  # fmt: skip
@@ -53,7 +53,7 @@ def test_what_nobody_takes_on_is_committed_with_all_its_options(t):
     assert answers(t) == [SECRET]
 
 
-def test_an_edit_keeps_the_first_original_and_counts_anew(t):
+def test_an_edit_keeps_the_first_original_and_updates_the_token_count(t):
     def redact(pending):
         before = pending.token_count
         pending.edit_result("the password is gone, " * 20)
@@ -117,13 +117,13 @@ def test_the_same_rejection_by_a_click(t):
     assert t.review.inbox() == []
 
 
-def test_left_open_it_waits_and_others_may_be_answered_before(t):
+def test_an_open_result_does_not_block_the_results_of_other_calls(t):
     t.on("tool_result", lambda p: p.approve() if p.tool_call_id == "b" else None)
     with pytest.raises(UndecidedError) as caught:
         t.tool_result("a", "read_file", "A")
     t.tool_result("b", "read_file", "B")
     caught.value.pending.approve()
-    assert answers(t) == ["A", "B"]  # each in the place of its call
+    assert answers(t) == ["A", "B"]  # in the order of the calls
 
 
 def test_on_another_branch_it_is_neither_answered_nor_withheld(t):
@@ -175,7 +175,7 @@ def test_an_edit_of_an_earlier_answer_is_decided_too(t):
 
 
 @pytest.mark.parametrize("content", [3, None, {"x": object()}])
-def test_what_is_no_answer_is_refused_before_anybody_is_asked(t, content):
+def test_an_invalid_result_is_refused_before_handlers_run(t, content):
     asked = []
     t.on("tool_result", asked.append)
     with pytest.raises(ContentError):
@@ -183,7 +183,7 @@ def test_what_is_no_answer_is_refused_before_anybody_is_asked(t, content):
     assert asked == []
 
 
-def test_edits_that_are_none_leave_it_as_it_is(t):
+def test_an_invalid_edit_keeps_the_result(t):
     pending = t.propose_tool_result("a", "read_file", "A")
     with pytest.raises(ParameterError):
         pending.edit_result(3)
@@ -235,8 +235,8 @@ def test_a_withheld_answer_that_cannot_be_committed_leaves_it_open(t):
     assert answers(t) == []
 
 
-def test_decided_by_another_process_while_a_handler_waits_the_model_is_told(t):
-    def wait(pending):  # what `adopt` does once somebody elsewhere turned it down
+def test_a_rejection_by_another_process_during_a_handler_reaches_the_model(t):
+    def wait(pending):  # like `adopt` after a rejection by another process
         pending.status, pending.rejection_reason = PendingStatus.REJECTED, "from afar"
 
     t.on("tool_result", wait)

@@ -1,4 +1,4 @@
-"""Wrong values in the fields of a built-in pending: they are named, and nothing is decided before they are mended."""
+"""Wrong values in the fields of a built-in pending are named and block decisions until they are corrected."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def generation(tract):
     ],
 )
 @pytest.mark.parametrize("value", [[5], None, "gone"])
-def test_it_is_named_and_the_pending_stays_open_until_it_is_mended(tract, propose, field, value):
+def test_a_wrong_field_is_named_and_the_pending_stays_open_until_corrected(tract, propose, field, value):
     pending = propose(tract)
     before = dict(pending.fields)
     if isinstance(before[field], str) and value == "gone":
@@ -78,14 +78,14 @@ def test_it_is_named_and_the_pending_stays_open_until_it_is_mended(tract, propos
     assert pending.status is PendingStatus.APPROVED
 
 
-def test_it_can_be_rejected_as_it_is(tract):
+def test_a_built_in_pending_with_wrong_fields_can_be_rejected(tract):
     pending = collection(tract)
     pending.fields["commits_to_remove"] = 5
     pending.reject("no")
     assert pending.status is PendingStatus.REJECTED
 
 
-def test_a_handler_that_puts_one_in_is_told(tract):
+def test_a_handler_that_sets_a_wrong_field_gets_an_error(tract):
     told = []
 
     def handler(pending):
@@ -105,7 +105,7 @@ def test_a_handler_that_puts_one_in_is_told(tract):
     assert told
 
 
-def test_what_came_of_it_is_stored_whatever_the_summary_does(tract, monkeypatch):
+def test_a_failing_summary_does_not_hide_the_error_of_an_action(tract, monkeypatch):
     pending = collection(tract)
 
     def broken(self):

@@ -1,4 +1,4 @@
-"""Kind `compute`, and the functions that it may call."""
+"""Kind `compute` and its registered functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KIND = ComputeKind()
 
 @run_function("tests.shout")
 def shout(given, arguments):
-    """For other processes, so it is at the top of a module."""
+    """At module level, so that other processes can import it."""
     return {"run": given.run_id, "said": arguments["text"].upper()}
 
 
@@ -55,7 +55,7 @@ def test_any_json_is_a_value(value):
     assert (made.value, made.effects) == (value, None)
 
 
-def test_a_function_may_say_more():
+def test_a_function_may_return_debug_data_or_a_skip():
     assert computed(lambda *_: OperationOutput(1, debug={"x": 1})).debug == {"x": 1}
     assert computed(lambda *_: Skipped("not_today")).reason == "not_today"
 
@@ -64,14 +64,14 @@ def test_a_function_may_say_more():
     "garbage", [object(), {1, 2}, float("nan"), "\ud800", {"a": b"x"}, Counter, (x for x in "ab")]
 )
 def test_garbage_is_a_validation_error(garbage):
-    """R54, R55: an error with a code, not whatever the function made."""
+    """R54, R55: an error with a code, not an arbitrary return value."""
     with pytest.raises(OperationFailed, match="no JSON form") as caught:
         computed(lambda *_: garbage)
     assert caught.value.code == "validation_error"
 
 
-def test_what_a_function_raises_is_an_error():
-    """R53: no exception leaves an operation."""
+def test_an_exception_in_a_function_becomes_an_operation_error():
+    """R53: no exception escapes an operation."""
 
     def failing(*_):
         raise KeyError("x")
@@ -90,7 +90,7 @@ def test_a_function_that_is_not_registered():
 @pytest.mark.parametrize(
     "name", ["os.system", "builtins.eval", "tests.runs.kinds.test_compute.shout", "shout"]
 )
-def test_a_path_of_python_is_no_name(name):
+def test_a_python_import_path_is_not_a_function_name(name):
     with pytest.raises(OperationFailed, match="There is no function"):
         made_by(KIND, {"function": name})
 
@@ -149,12 +149,12 @@ async def _waits(_, arguments):
         (None, lambda a, b: 1),
     ],
 )
-def test_what_cannot_be_registered(name, function):
+def test_invalid_functions_cannot_be_registered(name, function):
     with pytest.raises(RunError):
         Functions().register(name)(function)
 
 
-def test_the_parentheses_may_be_left_out():
+def test_register_works_without_parentheses():
     """A decorator without them registers the function, as `tract.tool` does."""
     functions = Functions()
 

@@ -1,4 +1,4 @@
-"""Kind `dynamic`: an operation of a run that fires one that is dynamic."""
+"""Kind `dynamic`: an operation of a run that fires a dynamic operation."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def test_approved_the_value_is_its_fields(tract, spec):
     assert made.value == {"urls": ["http://a"], "verified": False}
 
 
-def test_what_an_action_returned_is_the_value(tract, spec):
+def test_the_return_value_of_an_action_is_the_result(tract, spec):
     tract.register_operation(spec("pending.approve()\nreturn {'found': pending.fields['urls']}"))
     tract.on("citation_check", lambda pending: pending.verify(strict=True))
     assert fired(tract).value == {"found": ["http://a"]}
 
 
-def test_rejected_it_is_skipped(tract, spec):
+def test_a_rejected_operation_is_skipped_with_the_reason(tract, spec):
     """R36, R40: a deliberate non-execution, with the reason."""
     tract.register_operation(spec())
     tract.on("citation_check", lambda pending: pending.reject("no such page"))
@@ -50,7 +50,7 @@ def test_rejected_it_is_skipped(tract, spec):
     assert (made.reason, made.condition["reason"]) == ("condition_false", "no such page")
 
 
-def test_who_fired_it_is_told(tract, spec):
+def test_the_pending_names_the_run_that_fired_it(tract, spec):
     tract.register_operation(spec())
     seen = []
     tract.on("citation_check", lambda pending: seen.append((pending.actor, pending.triggered_by)))
@@ -59,7 +59,7 @@ def test_who_fired_it_is_told(tract, spec):
 
 
 @pytest.mark.parametrize("left_open", ["by the operation", "by a handler"])
-def test_left_to_a_person_it_waits_and_goes_on_when_decided(tract, spec, left_open):
+def test_an_undecided_operation_waits_and_continues_after_approval(tract, spec, left_open):
     tract.register_operation(spec(unhandled="ask" if left_open == "by the operation" else "approve"))
     if left_open == "by a handler":
         tract.on("citation_check", lambda pending: None)
@@ -75,7 +75,7 @@ def test_left_to_a_person_it_waits_and_goes_on_when_decided(tract, spec, left_op
     assert len(tract.review.inbox()) == 0
 
 
-def test_a_person_rejects(tract, spec):
+def test_a_rejection_by_the_user_skips_the_operation(tract, spec):
     tract.register_operation(spec(unhandled="ask"))
     runner = runner_of(tract)
     waits = runner(context(**GIVEN))
@@ -91,7 +91,7 @@ def test_a_standing_approval_is_enough(tract, spec):
     assert isinstance(fired(tract), OperationOutput)
 
 
-def test_another_process_decides_and_a_third_one_goes_on(own_store, spec):
+def test_three_processes_can_fire_decide_and_resume_an_operation(own_store, spec):
     with Tract.open(url=own_store) as asking:
         asking.register_operation(spec(unhandled="ask"))
         waits = fired(asking)
@@ -107,7 +107,7 @@ def test_another_process_decides_and_a_third_one_goes_on(own_store, spec):
 @pytest.mark.parametrize(
     "more", ["", ", resumable = false", ", waited_until = '2999-01-01T00:00:00.000000+00:00'"]
 )
-def test_what_sql_wrote_into_the_store_decides_nothing(own_store, spec, more):
+def test_an_approval_written_by_sql_is_ignored(own_store, spec, more):
     with Tract.open(url=own_store) as tract:
         tract.register_operation(spec(unhandled="ask"))
         waits = fired(tract)
@@ -121,7 +121,7 @@ def test_what_sql_wrote_into_the_store_decides_nothing(own_store, spec, more):
         assert isinstance(runner_of(going_on).resume(context(**GIVEN), waits.pending_id), Waits)
 
 
-def test_an_operation_that_was_removed_meanwhile(own_store, spec):
+def test_resuming_fails_if_the_operation_was_removed(own_store, spec):
     with Tract.open(url=own_store) as tract:
         tract.register_operation(spec(unhandled="ask"))
         waits = fired(tract)
@@ -134,12 +134,12 @@ def test_an_operation_that_was_removed_meanwhile(own_store, spec):
     assert caught.value.code == "validation_error"
 
 
-def test_a_pending_that_nobody_knows_is_fired_again(tract, spec):
+def test_resuming_with_an_unknown_pending_fires_the_operation_again(tract, spec):
     tract.register_operation(spec())
     assert isinstance(runner_of(tract).resume(context(**GIVEN), "nosuch"), OperationOutput)
 
 
-def test_one_that_was_approved_and_failed_is_an_error(tract, spec):
+def test_an_approved_action_that_raises_is_an_error(tract, spec):
     tract.register_operation(spec("raise KeyError('x')"))
     tract.on("citation_check", lambda pending: pending.verify(strict=True))
     result = performed("dynamic", PARAMS, Services(decisions=RunDecisions(tract)), **GIVEN)

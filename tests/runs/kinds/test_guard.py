@@ -47,7 +47,8 @@ def test_its_value_is_a_flat_map_of_booleans():
 ])  # fmt: skip
 @pytest.mark.parametrize("on_error", ["error", "all_false"])
 def test_anything_else_is_an_error_or_a_no(text, code, on_error):
-    """E22, R55: exactly the declared keys, booleans only, no fence around; `all_false` makes any failure a no."""
+    """E22, R55: exactly the declared keys, only booleans, no code fence; with `all_false`, every
+    failure is a no."""
     result = done(KIND, liquid(text, runOnError=on_error))
     if on_error == "error":
         assert told(result) == code
@@ -78,7 +79,7 @@ def test_a_provider_without_json_mode_is_asked_plainly():
     (RuntimeError("boom"), "provider_error"), (RuntimeError("429"), "rate_limited"), ("no", "output_parse_error"), ('{"a": 1}', "validation_error"),
 ])  # fmt: skip
 def test_a_model_that_fails(reply, code):
-    """E22, E25: a guard's failures have the codes of a model's, unless they are a no."""
+    """E22, E25: a failing guard has the error codes of the model, unless failures count as no."""
     assert told(done(KIND, asking(), services=Services(llm=ScriptedClient(reply)))) == code
     assert value(
         done(KIND, asking(runOnError="all_false"), services=Services(llm=ScriptedClient(reply)))
@@ -99,8 +100,8 @@ def test_without_a_client_it_fails():
     ({"engine": "python"}, ["guard_engine"]),
     ({"engine": "aux_llm"}, ["prompt_required", "template_required"]),
 ])  # fmt: skip
-def test_it_is_checked_before_it_is_saved(changes, rules):
-    """E22, R27: keys are unique and well-formed, there is at least one, and the engine has what it needs."""
+def test_wrong_guard_parameters_are_found_before_saving(changes, rules):
+    """E22, R27: keys are unique and well-formed, there is at least one, and the engine has its parameters."""
     params = {"engine": "liquid", "outputContract": [{"key": "a"}], "template": "{}", **changes}
     assert [rule for rule, _ in KIND.check(operation_of("guard", params))] == rules
     if rules and rules != ["template_syntax"]:
@@ -108,13 +109,13 @@ def test_it_is_checked_before_it_is_saved(changes, rules):
 
 
 def test_conditions_can_ask_for_its_keys():
-    """E23: what it declares can be looked up without running it."""
+    """E23: its declared keys can be read without running it."""
     assert KIND.outputs(liquid("{}")) == ("a", "b")
     assert KIND.outputs(operation_of("guard", {})) == ()
 
 
 def test_attempts_and_time_are_the_engines():
-    """E25: `retry` and `timeoutMs` of a guard that asks a model go to the engine."""
+    """E25: `retry` and `timeoutMs` of a guard with a model are passed to the engine."""
     config = KIND.configured(asking(timeoutMs=50, retry={"maxAttempts": 3}).config)
     assert (config.timeout_ms, config.retry.max_attempts) == (50, 3)
     for operation in (liquid("{}"), operation_of("guard", {})):

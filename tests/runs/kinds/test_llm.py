@@ -25,7 +25,7 @@ def asked(model, params=None, **context):
 
 
 def test_its_value_is_the_text():
-    """E20: one call, the system prompt first; a blank one is left out."""
+    """E20: one call, the system prompt first; a blank system prompt is left out."""
     model = ScriptedClient("one", "two")
     assert (
         value(
@@ -43,7 +43,8 @@ def test_its_value_is_the_text():
 
 
 def test_options_are_passed_on():
-    """E20: samplers, model, limits and stops, as the client's protocol names them; nothing that was not asked for."""
+    """E20: samplers, model, limits and stops use the names of the client's protocol; unset options
+    are not sent."""
     model = ScriptedClient("x", "y")
     asked(model, {"model": "m", "maxOutputTokens": 9, "stop": ["END"], "samplers": {
         "temperature": 0.5, "topP": 0.9, "topK": 3, "frequencyPenalty": 1, "presencePenalty": -1, "seed": 7}})  # fmt: skip
@@ -64,15 +65,15 @@ def test_options_are_passed_on():
     ({"choices": []}, "provider_error", {}),
     ("", None, {}),
 ])  # fmt: skip
-def test_a_providers_errors_are_told_apart(error, code, details):
-    """E20, E25, R55: rate limits and timeouts are recognised, anything else is the provider's error."""
+def test_provider_errors_get_different_codes(error, code, details):
+    """E20, E25, R55: rate limits and timeouts have their own codes; other errors are provider errors."""
     result = asked(ScriptedClient(error))
     assert (result.error.code if result.error else None) == code
     assert (result.error.details if result.error else {}) == details
 
 
 def test_how_long_a_provider_asks_to_wait_is_passed_on():
-    """E25: whoever tries again waits as long as he is told to."""
+    """E25: a retry waits for the time that the provider requested."""
     error = RuntimeError("429")
     error.retry_after = 2.5
     assert asked(ScriptedClient(error)).error.details == {"retryAfterMs": 2500}
@@ -90,7 +91,7 @@ def test_how_long_a_provider_asks_to_wait_is_passed_on():
     ("custom_regex", r"(?<json>\[.*\])", "x [2]", [2]),
 ])  # fmt: skip
 def test_json_is_found_and_read(mode, pattern, text, found):
-    """E20, X08: raw, in a code block, or by a pattern: its first group that takes part, or all of it."""
+    """E20, X08: raw, in a code block, or by a pattern: its first matching group, or the whole match."""
     params = {"outputMode": "json", "jsonParseMode": mode, "jsonCustomPattern": pattern}
     assert (
         value(asked(ScriptedClient(text), {name: one for name, one in params.items() if one is not None}))
@@ -106,7 +107,7 @@ def test_json_is_found_and_read(mode, pattern, text, found):
     ("custom_regex", "<r>(.*)</r>", "nothing"), ("custom_regex", "(", "x"), ("custom_regex", r"(x+x+)+y", "x" * 100_000),
 ])  # fmt: skip
 def test_bad_json_is_an_error_with_a_log(mode, pattern, text):
-    """E20, X08, R54: what cannot be read is `output_parse_error`; a pattern that never ends is given up."""
+    """E20, X08, R54: invalid JSON is an `output_parse_error`; a pattern that runs too long is aborted."""
     params = {
         "outputMode": "json",
         "jsonParseMode": mode,
@@ -141,7 +142,7 @@ GOOD = '{"name": "A", "budget": 1.5, "team": {"size": 2}, "tasks": [{"id": 1}]}'
     ("[]", "the value must be object"),
 ])  # fmt: skip
 def test_a_schema_is_held_only_if_strict(text, told_of):
-    """E20, X08: the schema language; a reply that does not fit is a `validation_error` that says where."""
+    """E20, X08: the schema language; a reply that does not fit is a `validation_error` with its location."""
     params = {"outputMode": "json", "jsonSchema": SCHEMA}
     assert asked(ScriptedClient(text), params).is_done
     result = asked(ScriptedClient(text), {**params, "strictSchemaValidation": True})
@@ -171,8 +172,8 @@ def test_a_schema_is_held_only_if_strict(text, told_of):
     ({"apiKey": "sk-1"}, ["unknown_field"]),
     ({"outputMode": "json", "jsonSchema": {"a": "strng: x"}}, ["schema_invalid"]),
 ])  # fmt: skip
-def test_it_is_checked_before_it_is_saved_and_when_it_runs(params, rules):
-    """E20, E25, X08, R27: the same rules hold when it is saved and, before any call, when it runs."""
+def test_wrong_llm_parameters_are_found_before_saving_and_before_a_request(params, rules):
+    """E20, E25, X08, R27: the same rules apply when it is saved and, before any call, when it runs."""
     operation, model = operation_of("llm", {"prompt": "p", **params}), ScriptedClient("x")
     assert [rule for rule, _ in KIND.check(operation)] == rules
     result = done(KIND, operation, services=Services(llm=model))
@@ -181,14 +182,14 @@ def test_it_is_checked_before_it_is_saved_and_when_it_runs(params, rules):
 
 
 def test_a_prompt_that_cannot_be_rendered_costs_nothing():
-    """E20: a strict miss is found before anybody is asked."""
+    """E20: a strictly required missing variable is found before the request."""
     model = ScriptedClient()
     assert told(asked(model, {"prompt": "{{ nope.x }}", "strictVariables": True})) == "template_render_error"
     assert model.asked == []
 
 
 def test_budgets_are_kept():
-    """E20: too long a prompt is never sent; a reply that cost too much is no result."""
+    """E20: too long a prompt is never sent; a reply over the token budget gives no result."""
     model = ScriptedClient(
         {"choices": [{"message": {"content": "x"}}], "usage": {"cost": 0.5, "total_tokens": 3}}
     )
@@ -200,7 +201,7 @@ def test_budgets_are_kept():
 
 
 def test_which_client_is_asked():
-    """R27: parameters name a provider, and never hold what opens it."""
+    """R27: parameters name a provider, and never contain its key."""
     usual, other = ScriptedClient("usual"), ScriptedClient("other")
     models = Models()
     models.add("o", other)
@@ -218,14 +219,14 @@ def test_which_client_is_asked():
 
 
 def _answering(model):
-    """A transport over which a scripted model answers."""
+    """A transport that returns the replies of a scripted model."""
     return httpx.MockTransport(
         lambda request: httpx.Response(200, json=model.chat(json.loads(request.content)))
     )
 
 
 def test_the_log_explains_without_telling(monkeypatch):
-    """R56, R57, E25: hashes of prompts, usage, why it ended, no secrets; key-like texts are masked."""
+    """R56, R57, E25: hashes of prompts, usage, finish reason, no secrets; key-like texts are masked."""
     secret = "sk-abcdefghijklmnop1234"
     model = ScriptedClient({"choices": [{"message": {"content": f"the key is {secret}"}, "finish_reason": "stop"}], "id": "req-1",
                    "model": "m-1", "usage": {"total_tokens": 12}})  # fmt: skip
@@ -249,7 +250,7 @@ def test_the_log_explains_without_telling(monkeypatch):
 
 
 def test_a_providers_message_is_masked_too():
-    """R54, R57: an error that quotes a key does not pass it on."""
+    """R54, R57: an error message that quotes a key is masked."""
     message = asked(
         ScriptedClient(RuntimeError("bad header Authorization: Bearer abc.def-123456 api_key=hunter2hunter2"))
     ).error.message
@@ -257,8 +258,8 @@ def test_a_providers_message_is_masked_too():
     assert "hunter2" not in message
 
 
-def test_an_aborted_run_asks_nobody():
-    """R32, E14: the signal is looked at before the call."""
+def test_an_aborted_run_sends_no_request():
+    """R32, E14: the signal is checked before the call."""
     model, abort = ScriptedClient("x"), StopSignal()
     abort.set()
     with stopped_by(abort):
@@ -267,7 +268,8 @@ def test_an_aborted_run_asks_nobody():
 
 
 def test_attempts_and_time_are_the_engines():
-    """E25: the parameters' `retry` and `timeoutMs` go to the engine, unless the configuration has its own."""
+    """E25: `retry` and `timeoutMs` in the parameters are passed to the engine, unless the
+    configuration has its own."""
     params = {
         "prompt": "p",
         "timeoutMs": 50,
@@ -284,7 +286,7 @@ def test_attempts_and_time_are_the_engines():
 
 
 def test_the_context_is_all_it_knows():
-    """R29, R62: what it asks depends on its context alone."""
+    """R29, R62: its request depends only on its context."""
     model = ScriptedClient("a", "b")
     run = KIND.prepare(operation_of("llm", {"prompt": "{{ lastUserMessage }}"}), Services(llm=model))
     run(context_of())
@@ -302,7 +304,7 @@ def test_the_context_is_all_it_knows():
     (SCHEMA, None), (None, None), ("number | null: how much", None),
 ])  # fmt: skip
 def test_a_type_that_does_not_exist_is_refused(schema, told_of):
-    """X08: it would mean any text, and nobody would notice."""
+    """X08: it would accept any text without notice."""
     operation = operation_of("llm", {"prompt": "p", "outputMode": "json", "jsonSchema": schema})
     problems = KIND.check(operation)
     assert [rule for rule, _ in problems] == (["schema_invalid"] if told_of else [])

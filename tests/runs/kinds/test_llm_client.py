@@ -1,4 +1,4 @@
-"""Kind `llm` with the project's own client: codes, pauses, and being stopped."""
+"""Kind `llm` with the project's own client: error codes, pauses, and aborts."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_the_reply_is_the_value():
         (Answer(b"oops"), "provider_error"),
     ],
 )  # fmt: skip
-def test_what_the_provider_says_has_a_stable_code(answer, code):
-    """R55: by the client's own code, not by words in its message."""
+def test_provider_errors_have_stable_codes(answer, code):
+    """R55: from the client's error code, not from words in its message."""
     with provider(answer) as there:
         result = asked(there)
     assert (result.status, result.error.code) == ("error", code)

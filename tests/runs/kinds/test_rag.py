@@ -1,4 +1,4 @@
-"""Kind `rag`: what the history of a branch says about something."""
+"""Kind `rag`: search in the history of a branch."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_query_is_a_template(tract):
     assert texts(retrieved(tract, "{{ art.topic.value }}", {"art": {"topic": "owls"}})) == ["about owls"]
 
 
-def test_what_asks_is_not_found(tract):
+def test_the_current_question_is_not_found(tract):
     tract.user("owls are birds")
     current = tract.user("what are owls")
     assert texts(retrieved(tract, "owls", {"user_key": current.commit_hash})) == ["owls are birds"]
@@ -74,7 +74,7 @@ def test_a_role_that_no_message_has_is_refused(roles):
     assert rules(KIND, {"query": "owl", "roles": roles})
 
 
-def test_the_history_is_followed_as_it_grows_and_is_rewritten(tract):
+def test_the_search_follows_new_edited_and_skipped_messages(tract):
     services = Services(search=HistorySearch(tract))
 
     def look(query="owl"):

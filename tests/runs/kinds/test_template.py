@@ -9,14 +9,14 @@ KIND = TemplateKind()
 
 
 def test_its_value_is_the_rendered_text():
-    """E21, R50: the text becomes the artifact; nobody is asked."""
+    """E21, R50: the text becomes the artifact; no model is needed."""
     params = {"template": "<{{ lastUserMessage }}>"}
     result = done(KIND, operation_of("template", params, debug={"enabled": True}))
     assert value(result) == "<hello>"
     assert result.debug["rendered"] == "<hello>"
 
 
-def test_it_writes_nothing_if_it_has_no_artifact():
+def test_a_template_without_an_artifact_has_no_effects():
     assert done(KIND, operation_of("template", {"template": "x"}, artifact=None)).effects == ()
 
 
@@ -28,12 +28,12 @@ def test_it_writes_nothing_if_it_has_no_artifact():
     ({"template": 3}, "validation_error"),
     ({"template": "x", "shell": "rm"}, "validation_error"),
 ])  # fmt: skip
-def test_what_is_wrong_has_a_code(params, code):
-    """E21, R55: a missing variable, a syntax error and wrong parameters are told apart."""
+def test_each_kind_of_template_error_has_its_code(params, code):
+    """E21, R55: a missing variable, a syntax error and wrong parameters have different codes."""
     assert told(done(KIND, operation_of("template", params))) == code
 
 
-def test_it_is_checked_before_it_is_saved():
+def test_wrong_template_parameters_are_found_before_saving():
     """E21, R27: wrong parameters and syntax errors are found without running anything."""
 
     def rules(params):

@@ -1,4 +1,4 @@
-"""Kinds of other packages, from a real distribution on the path of a real process."""
+"""Kinds of other packages, from a real distribution in a separate process."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_kind_of_another_package_is_used(ask):
     assert {"echo", "llm", "tool"} <= set(names)
 
 
-def test_it_does_not_take_the_place_of_a_built_in_one(ask):
+def test_another_package_cannot_replace_a_built_in_kind(ask):
     _, names, error, _ = ask("transform", "transform = house:Echo")
     assert error == "OperationFailed", "that of the built-in kind, for which these parameters are wrong"
     assert names.count("transform") == 1
@@ -74,13 +74,13 @@ def test_it_does_not_take_the_place_of_a_built_in_one(ask):
 @pytest.mark.parametrize(
     "entry", ["bad = house:Failing", "bad = house:Nothing", "bad = nosuch:Echo", "bad = house:KIND"]
 )
-def test_one_that_cannot_be_used_is_told(ask, entry):
+def test_an_unusable_kind_of_another_package_is_an_error(ask, entry):
     is_there, _, error, message = ask("bad", entry)
     assert (is_there, error) == (True, "RunError")
     assert "'bad' of another package" in message
 
 
-def test_there_is_no_such_kind(ask):
+def test_an_unknown_kind_is_an_error_with_a_suggestion(ask):
     is_there, _, error, message = ask("ekho", "echo = house:Echo")
     assert (is_there, error) == (False, "RunError")
     assert "Did you mean 'echo'" in message

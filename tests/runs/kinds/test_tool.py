@@ -1,4 +1,4 @@
-"""Kind `tool`: calls through the executor, and what needs a person there."""
+"""Kind `tool`: calls through the executor, and calls that need approval."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def failed(tract, tool, arguments=None):
 
 @pytest.fixture
 def calls(tract):
-    """The calls of a tool `add`, which changes something, and of `look`, which only reads."""
+    """The calls of two tools: `add` writes, `look` only reads."""
     made = []
 
     def add(x: int, y: int = 1) -> int:
@@ -40,7 +40,7 @@ def calls(tract):
         return {"seen": what}
 
     def odd(what: str) -> object:
-        """Give what has no JSON form, or fail."""
+        """Return a value without a JSON form, or raise."""
         if what == "raise":
             raise KeyError(what)
         return {"error": "no such thing"} if what == "error" else object()
@@ -57,7 +57,7 @@ def test_the_result_is_the_value_and_arguments_keep_their_types(tract, calls):
     assert (made.value, calls) == (42, [(40, 2)])
 
 
-def test_what_only_reads_needs_nobody(tract, calls):
+def test_a_read_only_call_needs_no_approval(tract, calls):
     assert call(tract, "look", {"what": "{{ art.n.value }}!"}, art={"n": "x"}).value == {"seen": "x!"}
 
 
@@ -68,7 +68,7 @@ def test_the_actor_is_the_operation(tract, calls):
     assert (asked[0], error.code, calls) == ("operation:op", "policy_error", [])
 
 
-def test_what_changes_something_waits_for_a_person_and_is_done_once_allowed(tract, calls):
+def test_a_writing_call_waits_for_approval_and_runs_once(tract, calls):
     ready, params = services(tract), {"tool": "add", "arguments": {"x": 1}}
     runner = KIND.prepare(operation("tool", params), ready)
     waits = runner(context())
@@ -93,7 +93,7 @@ def test_a_call_that_a_person_rejects_is_a_policy_error(tract, calls):
     assert (caught.value.code, calls) == ("policy_error", [])
 
 
-def test_what_was_allowed_is_not_done_if_the_tool_changed(tract, calls):
+def test_an_approved_call_does_not_run_if_the_tool_was_locked(tract, calls):
     runner = KIND.prepare(operation("tool", {"tool": "add", "arguments": {"x": 1}}), services(tract))
     waits = runner(context())
     inbox(tract)[0].approve()
@@ -103,12 +103,12 @@ def test_what_was_allowed_is_not_done_if_the_tool_changed(tract, calls):
     assert calls == []
 
 
-def test_a_pending_that_nobody_knows_is_asked_again(tract, calls):
+def test_resuming_with_an_unknown_pending_asks_again(tract, calls):
     runner = KIND.prepare(operation("tool", {"tool": "add", "arguments": {"x": 1}}), services(tract))
     assert isinstance(runner.resume(context(), "nosuch"), Waits)
 
 
-def test_without_anybody_who_keeps_decisions_it_is_refused(tract, calls):
+def test_a_writing_call_is_refused_if_decisions_cannot_be_stored(tract, calls):
     with pytest.raises(OperationFailed) as caught:
         made_by(KIND, {"tool": "add", "arguments": {"x": 1}}, Services(call_tool=tract.executor.execute))
     assert caught.value.code == "policy_error"

@@ -53,8 +53,8 @@ def test_steps_follow_each_other_and_the_input_is_a_template():
     assert transformed(value, *steps, art={"people": {"names": ["a", "b"]}}) == "A, B"
 
 
-def test_data_that_looks_like_a_template_stays_data():
-    """R62: what is in an artifact is never executed."""
+def test_template_syntax_in_data_is_not_rendered():
+    """R62: the content of an artifact is never executed."""
     assert transformed("<{{ art.x.value }}>", art={"x": "{{ art.y.value }}"}) == "<{{ art.y.value }}>"
 
 
@@ -82,7 +82,7 @@ def test_without_steps_the_input_is_the_value():
         ("ß" * (MAX_TEXT - 1), {"type": "upper"}, "characters"),
     ],
 )  # fmt: skip
-def test_what_does_not_fit_is_an_error_with_a_code(value, step, words):
+def test_an_unsuitable_value_is_an_error_with_a_code(value, step, words):
     """R55: the code is stable."""
     with pytest.raises(OperationFailed, match=words) as caught:
         transformed(value, step)
@@ -121,7 +121,7 @@ def test_templates_are_checked_before_saving(params):
     assert rules(KIND, params) == ["template_syntax"]
 
 
-def test_a_pattern_is_no_template():
+def test_a_regular_expression_is_not_parsed_as_a_template():
     params = {"input": "x{{y", "steps": [{"type": "replace", "pattern": r"{{"}]}
     assert rules(KIND, {**params, "input": "x"}) == []
 
@@ -142,7 +142,7 @@ def test_truncating_by_tokens_keeps_its_promise(text, tokens, keep):
 
 
 @given(st.text(alphabet="ab.", max_size=30), st.text(alphabet="ab", max_size=5))
-def test_replacing_is_that_of_the_standard_library(text, replacement):
+def test_replace_works_like_re_sub(text, replacement):
     import re
 
     for pattern in ("a", "b*", "(?:ab)+|b", r"\."):

@@ -1,4 +1,4 @@
-"""Operations written in a line."""
+"""Operations written in one line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def config(*args, **fields):
 
 
 def test_a_line_makes_an_operation():
-    """R16, R24, X04: id, kind, order, text, and where the value goes."""
+    """R16, R24, X04: id, kind, order, text, and target of the value."""
     one = run_operation("summary", kind="template", order=10, text="{{a}}", tag="sum", into="system")
     assert (one.id, one.definition.name, one.definition.kind) == ("summary", "summary", "template")
     assert one.config.to_dict() == {
@@ -37,7 +37,7 @@ def test_a_line_makes_an_operation():
 
 
 def test_order_is_mandatory_here_too():
-    """R24: nobody gets a place by accident."""
+    """R24: no operation gets a position by accident."""
     with pytest.raises(TypeError, match="order"):
         run_operation("a", text="x")
 
@@ -48,13 +48,14 @@ def test_order_is_mandatory_here_too():
     ({"type": "prompt_part", "mode": "replace"}, {"type": "prompt_part", "mode": "replace"}),
 ])  # fmt: skip
 def test_places_are_exposures(into, exposure):
-    """X04, R42, R44, R49: words for the usual ones; JSON for all."""
+    """X04, R42, R44, R49: keywords for the usual exposures; JSON for all."""
     assert config("a", into=into)["artifact"]["exposures"] == [exposure]
     assert config("a", into=[into, "system"])["artifact"]["exposures"] == [exposure, {"type": "prompt_part"}]
 
 
 def test_the_rest_finds_its_place():
-    """R18, R22, R27, R50: fields of the configuration and of the artifact; what else is given are parameters."""
+    """R18, R22, R27, R50: known keywords set fields of the configuration and the artifact; all
+    others are parameters."""
     found = config("a", "llm", required=True, when="after", into="reply", keep=True, history={"maxItems": 3}, model="m",
                    strict_variables=True, timeout_ms=5, name="A b")  # fmt: skip
     assert found == {
@@ -67,7 +68,7 @@ def test_the_rest_finds_its_place():
 
 
 def test_guards_and_conditions():
-    """R40, E22, E23: what is asked becomes a dependency; ids may hold points."""
+    """R40, E22, E23: the guard in a condition becomes a dependency; ids may contain dots."""
     guard = run_operation("is.it", "guard", order=1, outputs=["night"], text="Is it night?")
     asked = run_operation("a", order=2, text="x", after="b", only_if={"is.it.night": False})
     assert guard.config.params["engine"] == "aux_llm"
@@ -77,8 +78,8 @@ def test_guards_and_conditions():
     assert liquid.config.params["template"] == '{"k": true}'
 
 
-def test_errors_tell_what_to_do():
-    """R54: at once, where the line is written."""
+def test_errors_suggest_a_correction():
+    """R54: immediately, in the line of the mistake."""
     assert wrong("a", text="x", into="sytem")[2].endswith("Did you mean 'system'?")
     assert "guard.g" in wrong("a", text="x", only_if={"g": True})[2]
     assert "{'guard.output': True}" in wrong("a", text="x", only_if="guard.g")[2]
@@ -108,7 +109,7 @@ operations = st.builds(
     st.sampled_from(["concurrent", "sequential"]),
 )
 def test_a_profile_survives_its_json(these, mode):
-    """E19, R8: reading what was written gives the same, and checking what was checked changes nothing."""
+    """E19, R8: reading written data gives the same profile, and a second validation changes nothing."""
     for one in these:
         assert type(one).from_dict(one.to_dict()) == one
     unique = [one for one in these if not one.config.artifact]
@@ -118,13 +119,13 @@ def test_a_profile_survives_its_json(these, mode):
 
 
 def test_a_trigger_may_stand_alone():
-    """As `after` may."""
+    """As for `after`."""
     assert config("a", triggers="regenerate")["triggers"] == ["regenerate"]
 
 
 @pytest.mark.parametrize("given", [run_operation("a", order=1, text="x"), {"operationId": "a"}, "a", None, 3])
 def test_operations_come_as_a_list(given):
-    """What was given instead is told, not what it consists of."""
+    """The error names the given value, not its items."""
     for make in (OperationProfile.of, OperationBlock.of):
         with pytest.raises(ProfileError, match="give a list of operations, not "):
             make("p", given)
@@ -132,14 +133,14 @@ def test_operations_come_as_a_list(given):
         OperationProfile.of("p", [], given)
 
 
-def test_json_that_is_no_profile_is_refused_in_words():
-    """Without the words of a library."""
+def test_json_that_is_not_a_profile_has_a_readable_error():
+    """Without messages of the validation library."""
     with pytest.raises(ProfileError, match="profileId is missing"):
         OperationProfile.from_dict({"name": "p"})
 
 
 def test_profiles_and_blocks_are_shown_in_a_line():
-    """With the ids of what they run, of which the first are enough."""
+    """With the ids of their operations, shortened."""
     many = [run_operation(f"o{place}", order=place, text="x") for place in range(10)]
     block = OperationBlock.of("weather", many)
     assert repr(block) == "<OperationBlock 'weather': o0, o1, o2, o3, o4, o5, o6, o7, and 2 more>"
@@ -149,20 +150,20 @@ def test_profiles_and_blocks_are_shown_in_a_line():
 
 
 def test_a_word_may_stand_alone():
-    """One output is not a list of letters; None says that there is none."""
+    """A single output is not split into letters; None means no outputs."""
     guard = run_operation("g", "guard", order=1, text="?", outputs="night")
     assert guard.config.params["outputContract"] == [{"key": "night"}]
     assert config("a", after=None, into=None) == config("a")
 
 
 @pytest.mark.parametrize("what", ["after", "outputs", "into"])
-def test_what_is_no_word_is_refused(what):
-    """Nor is it taken apart."""
+def test_a_number_in_place_of_a_word_is_refused(what):
+    """The value is not iterated either."""
     assert wrong("a", text="x", **{what: 3})[2] == f"{what} must be a word or a list of words, not 3"
 
 
 def test_a_dependency_is_named_by_its_id():
-    """An operation in its place is told so."""
+    """An operation object in its place is an error with a hint."""
     other = run_operation("other", order=1, text="x")
     assert wrong("a", text="x", after=other)[2] == "after takes ids: write after='other'"
 
@@ -177,7 +178,7 @@ def test_a_misspelt_kind_is_refused_with_the_nearest_name(kind, meant):
 
 
 @pytest.mark.parametrize("kind", [None, 3, ["llm"], ""])
-def test_a_kind_that_is_no_name_is_refused(kind):
+def test_an_invalid_kind_name_is_refused(kind):
     with pytest.raises(ProfileError):
         run_operation("a", kind, order=1)
 

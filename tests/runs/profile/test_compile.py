@@ -20,7 +20,7 @@ def priority(profile):
 
 
 def test_own_operations_keep_their_ids_and_come_first():
-    """R24, E19: nothing is put before the ids of a profile's own operations."""
+    """R24, E19: the ids of a profile's own operations have no prefix."""
     profile = OperationProfile.of(
         "p", [op("late", 9_000_000)], [OperationBlock.of("b", [op("early", -5)])], version=3
     )
@@ -31,8 +31,8 @@ def test_own_operations_keep_their_ids_and_come_first():
     assert (compiled.profile_id, compiled.version, compiled.session_id) == ("p", 3, "default")
 
 
-def test_ids_are_those_of_the_block_wherever_they_are_named():
-    """R25, E23, X11: in dependencies and conditions, too."""
+def test_ids_get_the_prefix_of_their_block_also_in_references():
+    """R25, E23, X11: in dependencies and in conditions."""
     these = [
         run_operation("g", "guard", order=1, outputs=["yes"], text="?"),
         op("a", 2, only_if={"g.yes": True}),
@@ -43,8 +43,9 @@ def test_ids_are_those_of_the_block_wherever_they_are_named():
     assert compiled[1].definition.name == "a"
 
 
-def test_what_is_disabled_is_left_out():
-    """R18, E9, X11: references, blocks, and whole profiles; a disabled operation stays, for the run to record (G2)."""
+def test_disabled_blocks_and_profiles_are_left_out():
+    """R18, E9, X11: references, blocks, and whole profiles. A disabled operation remains, so that
+    the run can record it (G2)."""
     block = OperationBlock.of("b", [op("a", enabled=False)])
     assert [one.id for one in OperationProfile.of("p", blocks=[block]).compile().operations] == ["b:a"]
     refs = [BlockRef(block=block, enabled=False)]
@@ -59,7 +60,7 @@ def test_what_is_disabled_is_left_out():
 
 
 def test_tags_have_one_writer_over_all_blocks():
-    """E16, X11: yet what is left out writes nothing."""
+    """E16, X11: disabled operations do not count as writers."""
     one, other = (OperationBlock.of(name, [op("a", tag="same")]) for name in "xy")
     with pytest.raises(ProfileError, match="art.same is written by x:a, y:a") as caught:
         OperationProfile.of("p", blocks=[one, other]).compile()
@@ -68,7 +69,7 @@ def test_tags_have_one_writer_over_all_blocks():
 
 
 def test_ids_are_unique_over_all_blocks():
-    """E19, X11: `a:b` of one and `c` of another must not become the same."""
+    """E19, X11: block `a:b` with `c`, and block `a` with `b:c`, would get the same id."""
     with pytest.raises(ProfileError, match="have this id"):
         OperationProfile.of(
             "p", blocks=[OperationBlock.of("a:b", [op("c")]), OperationBlock.of("a", [op("b:c")])]
@@ -81,8 +82,8 @@ orders = st.one_of(
 
 
 @given(st.lists(st.lists(orders, max_size=5), max_size=4), st.lists(orders, min_size=4, max_size=4))
-def test_the_order_is_that_of_blocks_then_of_operations(blocks, places):
-    """R24, R60, X11: whatever the numbers are, no bucket overflows and no order is lost."""
+def test_operations_are_sorted_by_block_order_then_by_their_own_order(blocks, places):
+    """R24, R60, X11: for any numbers, without overflow and without loss of order."""
     refs = [
         BlockRef(
             block=OperationBlock.of(f"b{place}", [op(f"{i}", order) for i, order in enumerate(block)]),

@@ -1,4 +1,4 @@
-"""No field of a profile is read without effect: each one stands in the documentation, with what it does."""
+"""Every field of a profile is documented with its effect."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def section(heading):
 
 
 @pytest.mark.parametrize("data", DATA, ids=lambda one: one.__name__)
-def test_each_field_is_told_with_its_effect(data):
+def test_each_field_is_documented_with_its_effect(data):
     rows = [line.split("|") for line in section("### Every field").splitlines() if line.startswith("| `")]
     told = {name: row[2].strip() for row in rows for name in re.findall(r"`([A-Za-z]+)`", row[1])}
     assert {name: bool(told.get(name)) for name in names(data)} == dict.fromkeys(names(data), True)
 
 
 @pytest.mark.parametrize("data", PARAMS, ids=lambda one: one.__name__)
-def test_each_parameter_of_a_kind_is_told(data):
+def test_each_parameter_of_a_kind_is_documented(data):
     told = re.findall(r"[A-Za-z]+", section("### Kinds"))
     assert [name for name in names(data) if name not in told] == []

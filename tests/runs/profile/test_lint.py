@@ -1,4 +1,4 @@
-"""What is allowed but probably not meant."""
+"""Warnings about valid but probably unintended profiles."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def found(*operations):
     return [(one.rule, one.where.partition(",")[0]) for one in OperationProfile.of("p", operations).lint()]
 
 
-def test_a_profile_as_it_should_be_has_no_warnings():
-    """R26, R40, X04: dependencies, conditions and exposures as they are meant."""
+def test_a_correct_profile_has_no_warnings():
+    """R26, R40, X04: correct dependencies, conditions and exposures."""
     reader = t("b", 6, "{{art.a.value}} {{ art['c'].value }}", after=["a", "g"], only_if={"g.yes": True})
     assert found(GUARD, t("a", tag="a"), t("c", tag="c", into="system", keep=True), reader) == []
 
@@ -28,20 +28,20 @@ def test_a_profile_as_it_should_be_has_no_warnings():
     {"after": "off", "only_if": {"g.yes": True}}, {"after": "again", "only_if": {"g.yes": True}, "triggers": ["generate"]},
 ])  # fmt: skip
 def test_operations_that_never_run(change):
-    """R10, R23, E23: contradictory conditions, a disabled dependency, no trigger in common."""
+    """R10, R23, E23: contradictory conditions, a disabled dependency, no common trigger."""
     others = t("off", enabled=False), t("again", triggers=["regenerate"])
     assert found(GUARD, *others, t("a", **change)) == [("unreachable", "operation 'a'")]
 
 
-def test_artifacts_that_nobody_reads():
-    """R50: unless it is shown, or a guard that is asked."""
+def test_an_unread_artifact_is_a_warning():
+    """R50: unless it is displayed, or belongs to a guard that is used in a condition."""
     assert found(t("a", tag="a"), t("b", tag="b", usage="ui_only")) == [("unread_artifact", "operation 'a'")]
     assert found(GUARD) == [("unread_artifact", "operation 'g'")]
     assert found(t("a", tag="a"), t("b", text="{{artByOpId.a.value}}", after="a")) == []
 
 
 def test_reads_without_a_dependency():
-    """R26, R31: of what this run makes; a persisted artifact is there from earlier runs."""
+    """R26, R31: for artifacts of this run; a persisted artifact exists from earlier runs."""
     reader = t("b", 6, "{{art.a.value}}")
     assert found(t("a", tag="a"), reader) == [("read_without_dependency", "operation 'b'")]
     assert found(t("a", tag="a", keep=True), reader) == []
@@ -51,8 +51,8 @@ def test_reads_without_a_dependency():
     assert too_late == [("read_without_dependency", "operation 'b'")]
 
 
-def test_reads_of_what_nobody_writes():
-    """R31: with the nearest name."""
+def test_reading_an_unwritten_artifact_is_a_warning():
+    """R31: with the closest name."""
     profile = OperationProfile.of(
         "p", [t("a", tag="summary", into="system"), t("b", text="{{art.sumary.value}}")]
     )
@@ -61,18 +61,18 @@ def test_reads_of_what_nobody_writes():
     ]
 
 
-def test_kinds_that_nobody_knows():
-    """R16: a run skips them."""
+def test_an_unknown_kind_is_a_warning():
+    """R16: a run skips such operations."""
     known = run_operation("a", "tool", order=1, tool="look")
     definition = known.definition.model_copy(update={"kind": "templat"})
-    one = known.model_copy(update={"definition": definition})  # as in a profile that somebody wrote as JSON
+    one = known.model_copy(update={"definition": definition})  # as in a profile written as JSON
     assert [str(w) for w in lint([one])] == [
         "operation 'a', kind: kind 'templat' is unknown; such operations are skipped unless a package adds it. Did you mean 'template'?"
     ]
 
 
 def test_patterns_and_hooks_that_fail_in_each_run():
-    """X08, R41: an invalid pattern, and a prompt exposure where there is no prompt."""
+    """X08, R41: an invalid pattern, and a prompt exposure after the main call."""
     asks = run_operation("a", "llm", order=1, text="x", output_mode="json", json_parse_mode="custom_regex",
                      json_custom_pattern="(")  # fmt: skip
     assert found(asks) == [("regex_invalid", "operation 'a'")]
@@ -95,6 +95,6 @@ def test_patterns_and_hooks_that_fail_in_each_run():
     ({"into": {"type": "prompt_part", "mode": "replace"}}, {"into": "system"}, False),
 ])  # fmt: skip
 def test_two_operations_that_write_the_same_text(first, second, is_told):
-    """R43, R49: the last one wins silently, so the one that takes the other's place is told."""
+    """R43, R49: the last writer wins silently, so the warning names it."""
     told = [one for one in found(GUARD, t("a", **first), t("b", 6, **second)) if one[0] == "overwritten"]
     assert told == ([("overwritten", "operation 'b'")] if is_told else [])

@@ -1,4 +1,4 @@
-"""What is refused when a profile or block is saved, and the normal form of what is not."""
+"""Validation of profiles and blocks when they are saved, and their normal form."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def rules(*operations):
     return [rule for rule, _, _ in caught.value.problems]
 
 
-def test_what_an_operation_is_and_how_it_runs_is_kept():
-    """R16, R18, R19, R27, R28, E19: the definition, the switches and the parameters are saved as they are given."""
+def test_definition_and_configuration_of_an_operation_are_kept():
+    """R16, R18, R19, R27, R28, E19: definition, switches and parameters are saved unchanged."""
     given = op(
         "a", description="d", required=True, enabled=False, debug={"enabled": True}, triggers=["generate"]
     )
@@ -60,20 +60,21 @@ def test_what_an_operation_is_and_how_it_runs_is_kept():
     assert one.config.triggers == (RunTrigger.GENERATE,)
 
 
-def test_an_operation_needs_no_steps_and_its_kind_may_be_any_text():
-    """R16, R17: whatever `kind` says is kept; only a run tells whether somebody can do it."""
+def test_an_unknown_kind_is_saved():
+    """R16, R17: any `kind` is kept; only a run can tell whether it is supported."""
     assert saved(op(kind="legacy"))["a"].definition.kind == "legacy"
 
 
 def test_one_hook_is_usual_and_both_triggers():
-    """R22, R23: what is left out means before the main call, and both triggers."""
+    """R22, R23: the defaults are the hook before the main call, and both triggers."""
     config = saved(op())["a"].config
     assert config.hooks == (Hook.BEFORE,)
     assert config.triggers == (RunTrigger.GENERATE, RunTrigger.REGENERATE)
 
 
 def test_lists_are_brought_into_order():
-    """R22, R23, R25: hooks and triggers in their canonical order, each once; each dependency once."""
+    """R22, R23, R25: hooks and triggers in canonical order, without duplicates; dependencies
+    without duplicates."""
     one = saved(
         op("x"),
         op("a", hooks=[BEFORE], triggers=["regenerate", "generate", "generate"], dependsOn=["x", "x"]),
@@ -86,7 +87,7 @@ def test_lists_are_brought_into_order():
 
 @pytest.mark.parametrize("order", [None, "1", True, float("nan"), float("inf"), 10**400, [1]])
 def test_order_is_a_finite_number(order):
-    """R24, G6: it must be given, and be a number."""
+    """R24, G6: it is required, and a number."""
     assert rules(op(order=order)) == ["order_invalid"]
 
 
@@ -114,7 +115,7 @@ def test_order_may_not_be_left_out():
     ({"activation": {"everyNContextTokens": 0.5}}, "activation_range"),
 ])  # fmt: skip
 def test_a_wrong_field_breaks_its_rule(change, rule):
-    """R16, R22, R23, R52, E16, X01, X04: each field has a stable rule, so that a program can tell what is wrong."""
+    """R16, R22, R23, R52, E16, X01, X04: each field has a stable rule that programs can use."""
     assert rules(op(**change)) == [rule]
 
 
@@ -122,7 +123,7 @@ def test_a_wrong_field_breaks_its_rule(change, rule):
     ({"operationId": " "}, "operation_id"), ({"name": "  "}, "name"), ({"kind": ""}, "kind"), ({"kind": None}, "kind"),
 ])  # fmt: skip
 def test_ids_names_and_kinds_are_more_than_blanks(given, rule):
-    """R16: all three are needed."""
+    """R16: all three are required."""
     assert rule in rules({**op(), **given})
 
 
@@ -138,7 +139,7 @@ def test_ids_names_and_kinds_are_more_than_blanks(given, rule):
     ({"prompt": "p", "outputMode": "json", "jsonParseMode": "raw", "jsonCustomPattern": "x"}, "pattern_needs_regex"),
 ])  # fmt: skip
 def test_parameters_of_a_model_call_are_checked(params, rule):
-    """R27, E20, E25, X08: the kind knows what its parameters are."""
+    """R27, E20, E25, X08: the kind knows its parameters."""
     assert rules(op(kind="llm", params=params)) == [rule]
 
 
@@ -148,13 +149,13 @@ def test_parameters_of_a_model_call_are_checked(params, rule):
     ({"outputContract": [{"key": "1a"}]}, "guard_output_key"), ({"runOnError": "maybe"}, "params"),
 ])  # fmt: skip
 def test_parameters_of_a_guard_are_checked(params, rule):
-    """E22: it declares its keys, and has what its engine needs."""
+    """E22: it declares its keys, and has the parameters of its engine."""
     whole = {"outputContract": [{"key": "yes"}], "template": "{}", **params}
     assert rule in rules(guard(params=whole))
 
 
 def test_a_guard_writes_json_and_nothing_else():
-    """E22: its artifact is JSON by default, and may not be anything else."""
+    """E22: its artifact is JSON by default, and cannot have another format."""
     artifact = saved(guard())["g"].config.artifact
     assert (artifact.tag, artifact.format, artifact.exposures) == ("g", Format.JSON, ())
     assert saved(guard(artifact={"tag": "t"}))["g"].config.artifact.format is Format.JSON
@@ -171,13 +172,13 @@ def test_parameters_hold_no_keys_of_providers():
 
 
 def test_parameters_are_json():
-    """R27: what JSON has not is refused."""
+    """R27: values without a JSON form are refused."""
     assert rules(op("a", "mine", params={"n": float("inf")})) == ["params_json"]
     assert rules(op("a", "mine", params={"n": object()})) == ["not_json"]
 
 
 def test_the_tag_comes_from_the_name():
-    """X04: a missing tag is made of the name, or of the id where the name has no Latin letters."""
+    """X04: the default tag is made from the name, or from the id if the name has no Latin letters."""
     names = {"Saved op": "saved_op", "Über-Größe!": "uber_grosse", "3 things": "a_3_things", "日本": "a"}
     for name, tag in names.items():
         given = {**op("a", artifact={}), "name": name}
@@ -202,7 +203,7 @@ def test_ids_and_tags_are_unique():
 
 
 def test_dependencies_are_others_of_the_same_block():
-    """R25, R26, E17, G6: no unknown operation, not itself."""
+    """R25, R26, E17, G6: no unknown operation, and not the operation itself."""
     assert rules(op(dependsOn=["b"])) == ["unknown_dependency"]
     assert rules(op(dependsOn=["a"])) == ["self_dependency"]
     with pytest.raises(ProfileError, match="Did you mean 'summary'"):
@@ -210,7 +211,7 @@ def test_dependencies_are_others_of_the_same_block():
 
 
 def test_cycles_are_refused_even_among_disabled_operations():
-    """E17, G6, G7: with the way that goes round; what only leads there is not named."""
+    """E17, G6, G7: with the path of the cycle; operations that only lead to the cycle are not named."""
     ring = [op("c", dependsOn=["a"], enabled=False), op("a", dependsOn=["b"], enabled=False)]
     ring += [op("b", dependsOn=["c"], enabled=False), op("d", dependsOn=["a"])]
     with pytest.raises(ProfileError, match="a -> b -> c -> a; remove") as caught:
@@ -226,7 +227,7 @@ def test_cycles_are_refused_even_among_disabled_operations():
     ([BEFORE, AFTER], [BEFORE], False), ([BEFORE, AFTER], [AFTER], False),
 ])  # fmt: skip
 def test_dependencies_run_at_each_of_its_hooks(own, other, allowed):
-    """E18: between hooks there are no dependencies."""
+    """E18: there are no dependencies between hooks."""
     these = op("a", hooks=other), op("b", hooks=own, dependsOn=["a"])
     if allowed:
         assert saved(*these)
@@ -245,7 +246,7 @@ def test_conditions_ask_a_guard_that_is_a_dependency():
     assert rules(guard(), op(dependsOn=["g"], runConditions=[asks(is_="true")])) == ["condition_invalid"]
 
 
-def test_conditions_may_be_written_as_in_the_documents():
+def test_conditions_are_also_read_in_their_documented_long_form():
     """E23: `{type, sourceOpId, outputKey, operator}` means the same."""
     written = {"type": "guard_output", "sourceOpId": "g", "outputKey": "yes", "operator": "is_false"}
     one = saved(guard(), op(dependsOn=["g"], runConditions=[written]))["a"]
@@ -264,7 +265,7 @@ def test_conditions_may_be_written_as_in_the_documents():
     ({"type": "ui_inline"}, [AFTER], True), ({"type": "ui_inline"}, [BEFORE], True),
 ])  # fmt: skip
 def test_exposures_fit_the_hooks(exposure, hooks, allowed):
-    """R41, R48, E4: no prompt after the main call, no reply before it."""
+    """R41, R48, E4: no prompt exposure after the main call, no reply exposure before it."""
     one = op(hooks=hooks, artifact={"exposures": [exposure]})
     if allowed:
         assert saved(one)
@@ -272,8 +273,8 @@ def test_exposures_fit_the_hooks(exposure, hooks, allowed):
         assert rules(one) == ["exposure_hook"]
 
 
-def test_all_that_is_wrong_is_told_at_once():
-    """R54: each problem with its rule, where it is, and what to do; never a text of pydantic."""
+def test_all_problems_are_reported_at_once():
+    """R54: each problem with its rule, place and remedy, without texts of pydantic."""
     with pytest.raises(ProfileError) as caught:
         OperationProfile.of(
             "p", [op("a", order="1", hooks=[], dependsOn=["zz"]), op("b", dependsOn=["a"], params={}), 7],
@@ -305,8 +306,8 @@ def test_a_wrong_field_of_a_profile_breaks_its_rule(fields, rule):
     assert rule in [found for found, _, _ in caught.value.problems]
 
 
-def test_a_profile_is_data_and_may_be_empty():
-    """E10, E19, R8: operations run side by side unless it says otherwise; no operations are fine."""
+def test_a_profile_may_be_empty_and_is_concurrent_by_default():
+    """E10, E19, R8: operations run concurrently by default."""
     profile = OperationProfile.of("p")
     assert profile.execution_mode is ExecutionMode.CONCURRENT
     assert profile.operations == profile.blocks == ()
@@ -323,26 +324,26 @@ def test_a_block_is_referred_to_once():
 
 
 @pytest.mark.parametrize("given", [None, 5, "block", [], {}, {"blockId": "b"}, {"blockId": "b", "name": "n", "operations": 5}])  # fmt: skip
-def test_what_is_no_block_or_profile_is_refused(given):
-    """R54: whatever it is, it is told what is wrong, and nothing else is raised."""
+def test_values_that_are_not_a_block_or_profile_are_refused(given):
+    """R54: any other value raises a ProfileError."""
     with pytest.raises(ProfileError):
         read_block(given)
     with pytest.raises(ProfileError):
         read_profile(given)
 
 
-def test_text_that_is_no_unicode_is_refused():
-    """R57: it could not be stored."""
+def test_text_with_a_lone_surrogate_is_refused():
+    """R57: it cannot be stored."""
     assert rules(op("a", "mine", params={"x": "\ud800"})) == ["value_invalid"]
 
 
-def test_ids_leave_room_for_that_of_the_block():
-    """X11: `block:operation` is an id, too."""
+def test_an_operation_id_leaves_room_for_the_block_prefix():
+    """X11: `block:operation` is an id as well."""
     assert OperationProfile.of("p", [op("a" * 200)]).operations
     assert rules(op("a" * 199)) == ["operation_id"]
 
 
-def test_operations_may_be_written_side_by_side_or_nested():
+def test_an_operation_may_be_written_flat_or_nested():
     """R16, E19: as data, as `{definition, config}`, with `config` alone nested, or flat; in both spellings."""
     flat = {
         "id": "a",
@@ -360,7 +361,7 @@ def test_operations_may_be_written_side_by_side_or_nested():
 
 
 def test_a_new_session_starts_empty():
-    """E11: the session's id is all that changes."""
+    """E11: only the session id changes."""
     profile = OperationProfile.of("p", [op()])
     renewed = profile.with_new_session()
     assert renewed.session_id != profile.session_id

@@ -1,4 +1,4 @@
-"""Profiles in the store: signed by who saved them, and used only then."""
+"""Profiles in the store: signed by their user, and used only with a valid signature."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def database(store_url):
 
 @pytest.fixture
 def make(database, tmp_path):
-    """The profiles as a user sees them."""
+    """The profiles for a user."""
 
     def make(user="me", tract=TRACT):
         signer = Trust(tmp_path / user).for_tract("store", tract)
@@ -53,7 +53,7 @@ def change(database, statement, **values):
 
 
 def test_a_profile_is_kept(make, profiles):
-    """E19: a profile is data, and comes back as it was given."""
+    """E19: a profile is data, and is read back unchanged."""
     profiles.save(SCENE)
     profiles.save(OTHER)
     assert make().get("scene") == SCENE
@@ -64,13 +64,13 @@ def test_a_profile_is_kept(make, profiles):
 
 
 def test_one_is_active(profiles):
-    """E9: without one, a run has no operations."""
+    """E9: without an active profile, a run has no operations."""
     assert profiles.active is None
     profiles.save(SCENE, activate=True)
     profiles.save(OTHER)
     assert profiles.active == SCENE
     changed = OperationProfile.of("scene")
-    profiles.save(changed)  # stays active
+    profiles.save(changed)  # it remains active
     assert profiles.active == changed
     profiles.activate("other")
     assert [one.name for one in profiles.list() if one.is_active] == ["other"]
@@ -78,8 +78,8 @@ def test_one_is_active(profiles):
     assert profiles.active is None
 
 
-def test_one_whose_blocks_do_not_go_together_is_not_made_active(profiles):
-    """E16: it is refused as it is activated, and not as a run is about to begin."""
+def test_a_profile_with_conflicting_blocks_cannot_be_activated(profiles):
+    """E16: the activation fails, not the start of a run."""
     blocks = [OperationBlock.of(name, [run_operation("a", order=1, text="x", tag="same")]) for name in "xy"]
     clash = OperationProfile.of("clash", blocks=blocks)
     profiles.save(SCENE, activate=True)
@@ -93,7 +93,7 @@ def test_one_whose_blocks_do_not_go_together_is_not_made_active(profiles):
 
 
 def test_removing_one(profiles):
-    """E9: the active one too."""
+    """E9: also the active profile."""
     profiles.save(SCENE, activate=True)
     profiles.remove("scene")
     assert profiles.active is None
@@ -106,7 +106,7 @@ def test_removing_one(profiles):
 
 
 def test_another_users_profile_is_shown_and_not_used(make, profiles):
-    """R27: operations of somebody else run only once a person has taken them over."""
+    """R27: operations of another user run only after the user has adopted them."""
     theirs = make("them")
     theirs.save(SCENE, activate=True)
     (listed,) = profiles.list()
@@ -132,7 +132,7 @@ def test_another_users_profile_is_shown_and_not_used(make, profiles):
     ],
 )
 def test_a_changed_profile_is_not_used(database, profiles, statement):
-    """R27: nobody can put operations into it without the user's secret."""
+    """R27: without the user's secret, operations cannot be added."""
     profiles.save(SCENE, activate=True)
     change(database, statement)
     (listed,) = profiles.list()
@@ -142,8 +142,8 @@ def test_a_changed_profile_is_not_used(database, profiles, statement):
             call()
 
 
-def test_what_is_adopted_is_what_was_read(database, make, profiles):
-    """R27: a change after that is not signed."""
+def test_adopt_signs_only_the_version_that_was_read(database, make, profiles):
+    """R27: a later change is not signed."""
     make("them").save(SCENE)
     (listed,) = profiles.list()
     make("them").save(OperationProfile.of("scene"))
@@ -156,7 +156,7 @@ def test_what_is_adopted_is_what_was_read(database, make, profiles):
 
 
 def test_refusals(make, profiles, tmp_path):
-    """E19: what cannot be stored or signed changes nothing."""
+    """E19: an operation that cannot be stored or signed changes nothing."""
     for wrong in ({"name": ""}, {"profile_id": "x", "name": "x", "operations": [{"order": float("nan")}]}, 5):
         with pytest.raises(ProfileError):
             profiles.save(wrong)
@@ -166,8 +166,8 @@ def test_refusals(make, profiles, tmp_path):
     assert profiles.list() == []
 
 
-def test_what_happens_to_profiles_is_noted(database, make, profiles):
-    """R57: by name, without their contents."""
+def test_changes_of_profiles_are_recorded_as_events(database, make, profiles):
+    """R57: by name, without contents."""
     make("them").save(SCENE)
     profiles.adopt(profiles.list()[0])
     profiles.activate("scene")

@@ -1,4 +1,4 @@
-"""What runs remember at each commit, and reports, in the store."""
+"""Run states at each commit, and reports, in the store."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def change(database, statement, **values):
 
 
 def test_an_artifact_outlives_its_run(database, artifacts):
-    """R50, E24: with its history and all that is known of it."""
+    """R50, E24: with its history and all its metadata."""
     kept = artifact(history=("dry", "wet"), usage=ArtifactUsage.PROMPT_AND_UI, semantics="state")
     artifacts.remember(SESSION, [kept])
     artifacts.remember(SESSION, [artifact("mood", {"joy": [1, None, True]})])
@@ -63,7 +63,7 @@ def test_an_artifact_outlives_its_run(database, artifacts):
 
 
 def test_a_write_takes_the_place_of_the_one_before(artifacts):
-    """R50: one artifact of a tag."""
+    """R50: one artifact per tag."""
     artifacts.remember(SESSION, [artifact()])
     artifacts.remember(SESSION, [artifact(value="x"), artifact("mood"), artifact(value="dry")])
     assert {tag: one.value for tag, one in artifacts.load(SESSION).items()} == {"mood": "wet", "world": "dry"}
@@ -71,7 +71,7 @@ def test_a_write_takes_the_place_of_the_one_before(artifacts):
 
 
 def test_sessions_and_tracts_do_not_see_each_other(database, store_url, artifacts):
-    """E11: resetting a session leaves the old data with the old one."""
+    """E11: after a reset, the old data belongs to the old session."""
     other = states(database, store_url, "2" * 32)
     artifacts.remember(SESSION, [artifact()])
     assert artifacts.load("6" * 64) == other.load(SESSION) == {}
@@ -81,13 +81,13 @@ def test_sessions_and_tracts_do_not_see_each_other(database, store_url, artifact
 
 
 def test_without_a_session_key_nothing_is_persisted(artifacts):
-    """R55: it is told why, and what to do."""
+    """R55: the error says why, and what to do."""
     with pytest.raises(StoreError, match=r"no session key.*run_only"):
         artifacts.remember("", [artifact()])
 
 
-def test_what_is_put_belongs_to_the_transaction(database, artifacts):
-    """R59: all that a run commits is stored, or nothing."""
+def test_a_rollback_discards_artifacts_of_the_transaction(database, artifacts):
+    """R59: a run stores either all its effects or none."""
     with contextlib.suppress(ZeroDivisionError), database.write():
         artifacts.remember(SESSION, [artifact()])
         raise ZeroDivisionError
@@ -106,15 +106,15 @@ def test_what_is_put_belongs_to_the_transaction(database, artifacts):
         max_leaves=8,
     )
 )
-def test_any_json_comes_back_as_it_was(artifacts, value):
+def test_any_json_value_is_read_back_unchanged(artifacts, value):
     """R52: the value of an artifact is any JSON."""
     artifacts.remember(SESSION, [artifact(value=value)])
     assert artifacts.load(SESSION)["world"].value == value
 
 
 @pytest.mark.parametrize("value", [float("nan"), {1: 2}, "\ud800", object()])
-def test_what_is_no_json_is_refused(artifacts, value):
-    """R52: and nothing is changed."""
+def test_a_value_without_json_form_is_refused(artifacts, value):
+    """R52: and the stored value is unchanged."""
     artifacts.remember(SESSION, [artifact()])
     with pytest.raises(ContentError):
         artifacts.remember(SESSION, [artifact(value=value)])
@@ -123,7 +123,7 @@ def test_what_is_no_json_is_refused(artifacts, value):
 
 @pytest.mark.parametrize("body", ["{", "7", '{"colour":"red"}', '"wet"'])
 def test_a_damaged_artifact_is_recognised(database, artifacts, body):
-    """R52: it is an error that says so, never another value."""
+    """R52: it is an error, and never another value."""
     artifacts.remember(SESSION, [artifact(history=())])
     for (name,) in change(database, "SELECT name FROM run_objects").fetchall():
         before = change(database, "SELECT body_json FROM run_objects WHERE name = :name", name=name).scalar()
@@ -144,7 +144,7 @@ def test_a_damaged_artifact_is_recognised(database, artifacts, body):
 
 
 def test_counters_are_kept_by_profile(artifacts):
-    """X01: the whole set is stored at once; the first use is told by there being none."""
+    """X01: the whole set is stored at once; a missing set marks the first use."""
     head = artifacts._head()
     assert artifacts.at(head).counters == artifacts.at(None).counters == {}
     both = {"a": Counters(1, 2**40), "b": Counters(0, 0)}
@@ -156,8 +156,8 @@ def test_counters_are_kept_by_profile(artifacts):
     assert artifacts.load(SESSION)["world"] == artifact()
 
 
-def test_what_stays_the_same_is_stored_once(database, artifacts):
-    """E24: a run stores what it has changed."""
+def test_unchanged_artifacts_are_stored_once(database, artifacts):
+    """E24: a run only stores its changes."""
     artifacts.remember(SESSION, [artifact(f"t{number}", "wet" * 1_000) for number in range(20)])
 
     def size():
@@ -175,7 +175,7 @@ def test_what_stays_the_same_is_stored_once(database, artifacts):
 
 
 def test_a_run_commits_once_at_each_hook(database, artifacts):
-    """R58: a second commit is refused, and what was written with it is rolled back."""
+    """R58: a second commit is refused, and its writes are rolled back."""
     log = SqlCommitLog(database, RunCommitRows(TRACT))
     assert log.find(RUN, "before_main_llm") is None
     for value in ("wet", "dry"):

@@ -1,4 +1,4 @@
-"""What templates see of an operation's context."""
+"""The context of an operation, as templates see it."""
 
 import pytest
 
@@ -31,8 +31,8 @@ def context(messages=MESSAGES, **changes):
     ("{{ user.name }} {{ char }} {{ now }}", "Ann Bob 2026-01-02T03:04:05Z"),
     ("{{ 'now' | date: '%Y' }}", "2026"),
 ])  # fmt: skip
-def test_what_templates_see(source, text):
-    """R29, R30, R31, X09: messages, artifacts, what dependencies made, the host's variables."""
+def test_templates_read_messages_artifacts_results_and_variables(source, text):
+    """R29, R30, R31, X09: messages, artifacts, results of dependencies, variables of the host."""
     given = context(
         artifacts={"world": ArtifactView(tag="world", value="new", history=("old", "new")),
                    "flags": ArtifactView(tag="flags", value={"x": True})},
@@ -43,7 +43,7 @@ def test_what_templates_see(source, text):
 
 
 def test_messages_that_are_missing_are_empty_even_if_strict():
-    """X09: the last message of nobody is empty, and no error."""
+    """X09: a missing last message is an empty text, not an error."""
     assert (
         render(
             "[{{ lastUserMessage }}{{ lastAssistantMessage }}{{ promptSystem }}]", context(()), strict=True
@@ -72,13 +72,13 @@ def test_the_fresh_reply_is_the_last_one():
 
 
 def test_the_current_user_message_is_the_real_one():
-    """G17, R30: a message that an operation added in the user's name is not taken for it."""
+    """G17, R30: a user message added by an operation does not count as the current one."""
     given = context((("user", "real"), ("user", "synthetic")), user_key="#0")
     assert render("{{ lastUserMessage }}", given) == "real"
 
 
 def test_dice_are_the_runs_own():
-    """R34: what is random comes from the run's seed, so a replay draws the same."""
+    """R34: random values come from the run's seed, so a replay gives the same."""
 
     def drawn(**changes):
         return render("{% for i in (1..30) %}{{ random(6) }}{% endfor %}", context(**changes))
@@ -101,8 +101,8 @@ def test_unknown_functions_and_wrong_arguments_are_refused():
         assert "<locals>" not in str(caught.value)
 
 
-def test_what_messages_and_artifacts_say_is_text():
-    """X10, R62: neither a message nor an artifact can make a template do anything."""
+def test_template_syntax_in_messages_and_artifacts_is_not_rendered():
+    """X10, R62: neither a message nor an artifact can control a template."""
     attack = "{{ art.secret.value }}{% for i in (1..99999999) %}x{% endfor %}"
     given = context((("user", attack),), artifacts={"a": ArtifactView(tag="a", value=attack),
                                                     "secret": ArtifactView(tag="secret", value="S")})  # fmt: skip

@@ -53,7 +53,7 @@ DIFFERENCES = [
 
 
 @pytest.mark.parametrize(("template", "text"), DIFFERENCES)
-def test_a_difference_is_as_it_is_stated(template, text):
+def test_each_documented_difference_is_true(template, text):
     try:
         made = parse(template).render(DATA, now="2026-01-02T03:04:05Z")
     except TemplateError:

@@ -1,4 +1,4 @@
-"""The language of templates: outputs, tags, filters; and what is said of what cannot be read."""
+"""The template language: outputs, tags, filters, and syntax errors."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def rendered(source, **options):
     ("{{ yes == 1 }}{{ n == '3' }}{{ nil == nope }}{{ '' == empty }}{{ ' ' == blank }}{{ list == empty }}", "falsefalsetruetruetruefalse"),
 ])  # fmt: skip
 def test_outputs(source, text):
-    """E21: plain text passes unchanged, values are written as they are in JSON, and what is missing is empty."""
+    """E21: plain text is unchanged, values are written as JSON, and missing values are empty."""
     assert rendered(source) == text
 
 
@@ -69,7 +69,7 @@ def test_outputs(source, text):
     ("{{ map.first[0] }}{{ nil | first }}{{ map | last | join: '=' }}", "ab=x"),
 ])  # fmt: skip
 def test_tags(source, text):
-    """E21: the tags do what Liquid's do."""
+    """E21: the tags work as in Liquid."""
     assert rendered(source) == text
 
 
@@ -138,7 +138,7 @@ def test_tags(source, text):
     ("'<!-- <b> a<script>b' | strip_html", " ab"),
 ])  # fmt: skip
 def test_filters(source, text):
-    """E21: the filters do what Liquid's do; `now` is the run's clock."""
+    """E21: the filters work as in Liquid; `now` is the run's clock."""
     assert rendered("{{ " + source + " }}", now="1999-12-31T00:00:00Z") == text
 
 
@@ -178,7 +178,7 @@ def test_filters(source, text):
     ("{% if a %}" * 99, 1, "within each other"),
     ("{{ a }}" * 99_999, None, "the limit is 200000"),
 ])  # fmt: skip
-def test_what_cannot_be_read_is_refused_with_its_line(source, line, told):
+def test_a_syntax_error_names_its_line(source, line, told):
     """E21: a syntax error names its line."""
     with pytest.raises(TemplateError) as caught:
         parse(source)
@@ -195,7 +195,7 @@ def test_what_cannot_be_read_is_refused_with_its_line(source, line, told):
     ("{{ nope | default: 'd' }}", "'nope'"),
 ])  # fmt: skip
 def test_strict_variables(source, told):
-    """E21: what is missing is an error if variables are strict, and empty otherwise."""
+    """E21: a missing variable is an error if variables are strict, and empty otherwise."""
     rendered(source)
     with pytest.raises(TemplateError, match="line 2: .* is missing") as caught:
         rendered("\n" + source, strict=True)
@@ -210,12 +210,12 @@ def test_strict_variables(source, told):
     "{% for x in list limit: 'a' %}{% endfor %}", "{% tablerow x in list cols: 'a' %}{% endtablerow %}",
     "{{ 'x' | date: '%9999999999d' }}", "{{ f(1) }}", "{{ 3 | round: 'x' }}", "{{ name | default: 1, size: 2 }}",
 ])  # fmt: skip
-def test_what_cannot_be_done_is_a_template_error(source):
+def test_a_failing_filter_or_tag_is_a_template_error(source):
     with pytest.raises(TemplateError, match="line 1: "):
         rendered(source)
 
 
-def test_nothing_of_python_can_be_reached():
+def test_templates_cannot_reach_python_attributes():
     for path in (
         "name.__class__",
         "name['__class__']",
@@ -235,7 +235,7 @@ def test_functions_are_called_by_name():
     assert text == "44add(1, 2) add(1, 2)"
 
 
-def test_what_is_random_is_drawn_from_the_seed():
+def test_random_choices_depend_on_the_seed():
     """X10: no generator without a seed; the same seed gives the same text."""
     template = parse("{% for i in (1..20) %}{{ list | pick }}{% endfor %}")
     texts = [template.render(DATA, seed=seed) for seed in (1, 1, 2)]

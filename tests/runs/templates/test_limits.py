@@ -1,4 +1,4 @@
-"""Templates end, and stay small, whatever they and their data are; data is never executed."""
+"""Templates end, and remain small, for any template and data. Data is never executed."""
 
 from contextlib import suppress
 
@@ -68,7 +68,7 @@ def test_hostile_texts_are_refused_quickly(source):
     "strip_html", "escape_once", "squish", "strip_newlines", "split", "sort_natural", "uniq", "find: '<<<<'", "date: '%F'",
 ])  # fmt: skip
 def test_filters_take_linear_time(part, name):
-    """X10: no text makes a filter search the same characters again and again; the time limit of the tests would tell."""
+    """X10: no filter repeatedly searches the same characters of a text; otherwise the test would time out."""
     parse("{{ text | " + name + " | size }}").render({"text": part * (900_000 // len(part) // 5)})
 
 
@@ -87,7 +87,8 @@ LOOPS = st.sampled_from([("", ""), ("{% for i in (1..9999) %}", "{% endfor %}"),
 
 
 def assert_is_quick(source, data=DATA):
-    """Read and render a template, and see that it ends in time. Other processes only slow it down: the best of three counts."""
+    """Check that a template is parsed and rendered in time. The best of three counts, as other
+    processes cause delays."""
     assert any(seconds_of(source, data) < MOST_SECONDS for _ in range(3))
 
 
@@ -101,7 +102,7 @@ def seconds_of(source, data):
 @settings(max_examples=25)
 @given(parts=st.lists(PARTS, min_size=1, max_size=6).map("".join), around=LOOPS)
 def test_a_template_that_repeats_anything_is_quick(parts, around):
-    """X10: 100,000 characters of any parts, over and over, are read and rendered within a second."""
+    """X10: 100,000 characters of any repeated parts are parsed and rendered within a second."""
     assert_is_quick(around[0] + parts * (LENGTH // len(parts)) + around[1])
 
 
@@ -114,7 +115,7 @@ def test_a_costly_template_is_quick(source):
 @pytest.mark.slow
 @pytest.mark.parametrize(("filters", "value"), FILTERS, ids=[filters for filters, _ in FILTERS])
 def test_a_costly_filter_in_a_loop_is_quick(filters, value):
-    """X10: the budget ends any filter on a lot of data within a second."""
+    """X10: the budget ends any filter on large data within a second."""
     assert_is_quick(in_a_loop(filters), {"value": value})
 
 
@@ -125,7 +126,7 @@ def test_only_short_templates_are_cached():
     assert parse(long) is not parse(long)
 
 
-def test_a_text_without_placeholders_may_be_as_long_as_any():
+def test_a_text_without_placeholders_may_have_up_to_a_million_characters():
     assert parse(BIG).render() == BIG
     with pytest.raises(TemplateError, match="the limit is 1000000"):
         parse(BIG + "x")
@@ -148,7 +149,7 @@ def test_numbers_that_cannot_be_written_are_an_error():
     "value", ["{{ secret }}", "{% for i in (1..99999999) %}{% endfor %}", "{% raw %}", "}}", "{{ 'a'"]
 )
 def test_code_in_data_is_text(value):
-    """X10: one pass; what a user or a model wrote is never executed."""
+    """X10: one pass; texts of a user or a model are never executed."""
     template = parse(
         "{% assign a = x %}{% capture b %}{{ a }}{% endcapture %}{{ b | append: '' }}{{ f('') }}"
     )
@@ -177,7 +178,7 @@ JSON = st.recursive(
 
 @given(source=TEXTS, x=JSON, y=JSON, strict=st.booleans())
 def test_any_template_ends_with_a_text_or_a_template_error(source, x, y, strict):
-    """X10: whatever the template and the data are, nothing else is raised, and limits hold."""
+    """X10: for any template and data, no other exception is raised, and the limits hold."""
     try:
         text = parse(source).render({"x": x, "y": y}, {"f": lambda *_: y}, strict=strict, limits=SMALL)
     except TemplateError as error:
@@ -187,13 +188,13 @@ def test_any_template_ends_with_a_text_or_a_template_error(source, x, y, strict)
 
 
 @given(x=st.one_of(TEXTS, st.text()), y=TEXTS)
-def test_any_data_goes_in_as_it_is(x, y):
-    """X10: data is never executed, whatever it says."""
+def test_any_data_is_inserted_unchanged(x, y):
+    """X10: data is never executed."""
     source = "{{ x }}|{% for one in list %}{{ one }}{% endfor %}|{{ map.key }}"
     assert parse(source).render({"x": x, "list": [x, y], "map": {"key": y}}) == f"{x}|{x}{y}|{y}"
 
 
 @given(text=st.text().filter(lambda text: "{{" not in text and "{%" not in text))
 def test_plain_text_passes_unchanged(text):
-    """E21: a text without placeholders stays as it is."""
+    """E21: a text without placeholders is unchanged."""
     assert parse(text).render() == text

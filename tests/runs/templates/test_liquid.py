@@ -1,4 +1,4 @@
-"""The language's published examples: those of its documentation, and of the tests that engines share."""
+"""Published examples of the language: from its documentation, and from the shared tests of its engines."""
 
 import json
 from collections import Counter
@@ -15,7 +15,8 @@ DIFFERING = [one for one in EXAMPLES if "differs" in one]
 
 
 def agrees(example):
-    """Whether it comes out as published. The documentation's outputs of several lines leave white space out."""
+    """Check whether the output is as published. The documentation omits white space in outputs of
+    several lines."""
     try:
         text = parse(example["template"]).render(example.get("data"), now="2026-01-02T03:04:05Z")
     except TemplateError:
@@ -28,13 +29,13 @@ def agrees(example):
 
 @pytest.mark.parametrize("example", AGREEING, ids=lambda one: one["template"][:60])
 def test_published_examples_agree(example):
-    """E21: what is written for Liquid elsewhere means the same here."""
+    """E21: templates written for Liquid mean the same here."""
     assert agrees(example), example["source"]
 
 
 @pytest.mark.parametrize("example", DIFFERING, ids=lambda one: one["template"][:60])
-def test_what_differs_is_listed_with_its_reason(example):
-    """A difference that is gone leaves the list."""
+def test_each_listed_difference_still_exists_and_has_a_reason(example):
+    """If a difference disappears, it must leave the list."""
     assert example["differs"]
     assert not agrees(example)
 
