@@ -145,12 +145,11 @@ export class Card extends Widget {
     this.run.hidden = this.accept.hidden || !item.canRun;
     this.change.hidden = !this.canChange;
     this.change.textContent = item.changed === null ? 'Change' : 'Discard my change';
-    for (const button of [this.run, this.accept]) {
+    for (const [button, runs] of [[this.run, true], [this.accept, false]] as const) {
       button.setAttribute('aria-disabled', String(decider.isBusy || !decider.canAccept(item)));
+      button.setAttribute('aria-pressed', String(item.choice === 'accepted' && item.runs === runs));
     }
     this.reject.setAttribute('aria-disabled', String(decider.isBusy));
-    this.run.setAttribute('aria-pressed', String(item.choice === 'accepted' && item.runs));
-    this.accept.setAttribute('aria-pressed', String(item.choice === 'accepted' && !item.runs));
     this.reject.setAttribute('aria-pressed', String(item.choice === 'left out'));
     this.status.textContent = this.describeStatus();
   }
@@ -203,8 +202,8 @@ export class Card extends Widget {
       return 'Sent.';
     }
     if (item.choice !== 'open') {
-      const accepted = item.runs ? 'Accepted, and runs after the turn; other edits are open.' : 'Accepted; other edits are open.';
-      return decider.isAlone ? '' : item.choice === 'accepted' ? accepted : 'Left out.';
+      const runs = item.runs ? ', and runs after the turn' : '';
+      return decider.isAlone ? '' : item.choice === 'accepted' ? `Accepted${runs}; other edits are open.` : 'Left out.';
     }
     return item.state === 'applied' && !item.isSeen && !this.isTooLong ? 'Scroll through the change to accept it.' : '';
   }

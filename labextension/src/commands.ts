@@ -18,9 +18,8 @@ const LABELS = {
   stop: 'Stop the Running Turn'
 };
 
-type Name = keyof typeof LABELS;
 /** The commands that can run now. */
-export type Actions = Partial<Record<Name, (() => void) | null>>;
+export type Actions = Partial<Record<keyof typeof LABELS, (() => void) | null>>;
 
 /**
  * Add the commands.
@@ -28,7 +27,7 @@ export type Actions = Partial<Record<Name, (() => void) | null>>;
  * @param actions - Returns the actions that are possible now.
  */
 export function addCommands({ commands }: JupyterFrontEnd, palette: ICommandPalette | null, actions: () => Actions): void {
-  for (const [name, label] of Object.entries(LABELS) as [Name, string][]) {
+  for (const [name, label] of Object.entries(LABELS) as [keyof Actions, string][]) {
     const command = `tract:${name}`;
     commands.addCommand(command, {
       label: `Tract: ${label}`,

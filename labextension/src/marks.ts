@@ -65,8 +65,7 @@ export class ErrorButtons extends Watcher {
     const layout = cell.layout as PanelLayout;
     const output = layout.widgets.findIndex(one => one.hasClass('jp-Cell-outputWrapper'));
     if (output < 0) {
-      void cell.ready.then(() => this.schedule());
-      return;
+      return void cell.ready.then(() => this.schedule());
     }
     const row = new Widget({ node: makeGroup('jp-tract-errors', 'Ask about this error') });
     const button = (text: string, kind: Question) => makeButton(text, 'jp-mod-link', () => this.ask(cell.model.id, kind));
@@ -100,16 +99,12 @@ export class Badges extends Watcher {
   }
 }
 
-const STOPPED = ['KeyboardInterrupt', 'CancelledError'];
 /** These cells have text for a model, and no code. Their display says what to do about a failed turn. */
 const ASKS_A_MODEL = /^\s*%%tract_(chat|run|propose|orchestrate)\b/;
 
 /** Return true if an output of a cell is an error of its code. The user's own Stop is none. */
 export function hasError(model: ICellModel): boolean {
-  if (ASKS_A_MODEL.test(model.sharedModel.getSource())) {
-    return false;
-  }
-  const outputs = isCodeCellModel(model) ? model.outputs : null;
+  const outputs = isCodeCellModel(model) && !ASKS_A_MODEL.test(model.sharedModel.getSource()) ? model.outputs : null;
   const found = Array.from({ length: outputs?.length ?? 0 }, (_, index) => outputs!.get(index));
-  return found.some(one => one.type === 'error' && !STOPPED.includes(String(one.toJSON().ename)));
+  return found.some(one => one.type === 'error' && !/^(KeyboardInterrupt|CancelledError)$/.test(String(one.toJSON().ename)));
 }

@@ -19,13 +19,11 @@ export class SidePanel extends Panel {
   constructor() {
     super();
     this.id = 'tract-jupyter';
-    this.addClass('jp-tract');
-    this.addClass('jp-tract-side');
+    this.node.classList.add('jp-tract', 'jp-tract-side');
     this.title.label = 'Tract';
     this.title.caption = 'Requests that wait for you, and the running turn';
     this.ask.node.append(makeButton('Notify me if a request waits', 'jp-mod-link', () => void this.askOnce()));
-    this.addWidget(this.note);
-    this.addWidget(this.ask);
+    [this.note, this.ask].forEach(one => this.addWidget(one));
     this.draw();
   }
 
