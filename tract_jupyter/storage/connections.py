@@ -136,8 +136,7 @@ class Connections:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
-        self.own = threading.local()
-        """Its `link` is the link of the thread; missing before the thread's first transaction."""
+        self._own = threading.local()
         self._shared = ThreadConnection() if backend.is_shared else None
         self._all: WeakSet[ThreadConnection] = WeakSet([self._shared] if self._shared else [])
         self._registering = threading.Lock()
@@ -164,14 +163,12 @@ class Connections:
 
     def of_this_thread(self) -> ThreadConnection:
         """Return the link that this thread uses."""
-        link: ThreadConnection = getattr(self.own, "link", None) or self._register()
-        return link
+        return self._shared or getattr(self._own, "link", None) or self._register()
 
     def joined(self) -> ThreadConnection | None:
         """Return the link if this thread has an open transaction. All threads share the link of a store in memory."""
-        link: ThreadConnection | None = getattr(self.own, "link", None)
-        # the lock's owner, as `Condition` asks
-        return link if link is not None and link.open_blocks and link.lock._is_owned() else None  # type: ignore[attr-defined] # noqa: SLF001
+        link: ThreadConnection | None = self._shared or getattr(self._own, "link", None)
+        return link if link is not None and link.open_blocks and link.is_held else None
 
     @property
     def lock(self) -> threading.RLock:
@@ -223,12 +220,10 @@ class Connections:
             return list(self._all)
 
     def _register(self) -> ThreadConnection:
-        link = self._shared
-        if link is None:
-            link = ThreadConnection()
-            with self._registering:
-                self._all.add(link)
-        self.own.link = link
+        link = ThreadConnection()
+        with self._registering:
+            self._all.add(link)
+        self._own.link = link
         return link
 
 

@@ -26,7 +26,7 @@ from tract_jupyter.storage.errors import translate
 from tract_jupyter.storage.mark import Counts, StoreLossWarning
 from tract_jupyter.storage.schema import SCHEMA_VERSION, STORE_ID, VERSION, making, meta
 from tract_jupyter.storage.soundness import check_opening
-from tract_jupyter.storage.transaction import transaction
+from tract_jupyter.storage.transaction import Transaction
 
 if TYPE_CHECKING:
     import threading
@@ -107,14 +107,14 @@ class Database:
 
         A transaction belongs to its thread: do not use `await` within it.
         """
-        return transaction(self._backend, self._connections, is_writing=False)
+        return Transaction(self._backend, self._connections, is_writing=False)
 
     def write(self) -> AbstractContextManager[Connection]:
         """Return an atomic write transaction.
 
         It joins an open write transaction of the same thread. If it fails, both fail.
         """
-        return transaction(self._backend, self._connections, is_writing=True)
+        return Transaction(self._backend, self._connections, is_writing=True)
 
     def before_nested(self, call: Callable[[], None], on_rollback: Callable[[], None]) -> None:
         """Call `call` before another transaction joins the open transaction of this thread.
@@ -216,7 +216,7 @@ class Database:
     def _make_tables(self) -> bool:
         # in WAL mode, readers and a writer do not block each other; the setting is stored in the file
         before = "PRAGMA journal_mode=WAL" if self.dialect == SQLITE else None
-        with transaction(self._backend, self._connections, is_writing=True, before=before) as connection:
+        with Transaction(self._backend, self._connections, is_writing=True, before=before) as connection:
             if inspect(connection).has_table(meta.name):
                 return False  # another process was faster
             driver = self._connections.of_this_thread().driver

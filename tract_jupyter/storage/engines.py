@@ -14,7 +14,6 @@ from contextlib import suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
@@ -52,7 +51,6 @@ class Backend:
         connect: opens a connection.
         setup: statements that every new connection runs; none of them writes.
         run: runs a statement on the driver's connection, which is faster than SQLAlchemy.
-        is_busy: returns a true value if a transaction or a command is open. An interrupt may leave one open.
         is_shared: all threads use one connection. A store in memory requires this.
         mark: the mark of a writable file; None for others.
     """
@@ -65,7 +63,6 @@ class Backend:
     begin_read: str
     begin_write: str
     run: Callable[[Any, str], object]
-    is_busy: Callable[[Any], object]
     is_shared: bool = False
     mark: Mark | None = None
 
@@ -78,6 +75,14 @@ class Backend:
     def was_lost(self, driver: Any) -> bool:
         """Return True if the server ended the connection."""
         return self.name == POSTGRES and bool(driver.closed)
+
+    def is_idle(self, driver: Any) -> bool:
+        """Return True if no transaction and no command is open. An interrupt may leave one open."""
+        if self.name == SQLITE:
+            return not driver.in_transaction
+        from psycopg.pq import TransactionStatus
+
+        return bool(driver.info.transaction_status == TransactionStatus.IDLE)
 
     def has_failed(self, driver: Any) -> bool:
         """Return True if a statement of a PostgreSQL transaction failed. COMMIT would then roll back."""
@@ -145,7 +150,6 @@ def _sqlite(target: URL, location: str, lock_timeout: float) -> Backend:
         begin_read="BEGIN",
         begin_write="BEGIN IMMEDIATE",
         run=sqlite3.Connection.execute,
-        is_busy=attrgetter("in_transaction"),
         is_shared=is_shared,
         mark=mark,
     )
@@ -193,7 +197,6 @@ def _postgres(target: URL, location: str, lock_timeout: float) -> Backend:
         begin_read="BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY",
         begin_write=f"BEGIN ISOLATION LEVEL READ COMMITTED; {_POSTGRES_LOCK}",
         run=_run_unprepared,
-        is_busy=attrgetter("info.transaction_status"),  # 0 is idle
     )
 
 
@@ -230,7 +233,7 @@ def _postgres_engine(target: URL, **connect_args: Any) -> Engine:
 
 def _engine(target: URL, **options: Any) -> Engine:
     try:
-        # a `Block` begins transactions, because drivers begin them too late. `Connections` replaces the pool.
+        # `Transaction` begins transactions, because drivers begin them too late. `Connections` replaces the pool.
         # No rollback on close: if the server ended the connection, it would fail and log a traceback.
         return create_engine(
             target,

@@ -86,7 +86,6 @@ class Mark:
         self._file: int | None = None
         self._lock = threading.Lock()
         self._before: Counts | None = None
-        self._last: Counts | None = None
         self._is_empty = False
         self._is_ours = False
         """True after opening the store or writing the mark."""
@@ -123,20 +122,13 @@ class Mark:
         return ""
 
     def write(self, counts: Counts) -> None:
-        """Store the counts after a write, unless this process has just stored the same."""
-        if counts == self._last:
-            return
+        """Store the counts after a write."""
         record = f"{counts.store_id} {counts.commits:020} {counts.events:020}\n".encode()
-        with self._lock:
-            try:
-                if self._file is None:
-                    self._file = open_private(str(self._path), _FLAGS)
-                    self._is_ours = True
-                _overwrite(self._file, record, 0)
-            except OSError:
-                self._last = None
-            else:
-                self._last = counts
+        with self._lock, suppress(OSError):
+            if self._file is None:
+                self._file = open_private(str(self._path), _FLAGS)
+                self._is_ours = True
+            _overwrite(self._file, record, 0)
 
     def close(self) -> None:
         """Close the mark, and remove it if no process uses the store any more."""

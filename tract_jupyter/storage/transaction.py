@@ -18,8 +18,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from functools import partial
-from operator import attrgetter
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final
 from weakref import ref
 
@@ -33,7 +31,7 @@ from tract_jupyter.storage.interrupts import begin, end, protected
 from tract_jupyter.storage.mark import Counts
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
+    from collections.abc import Callable
 
     from sqlalchemy import Connection
 
@@ -70,15 +68,14 @@ class Block:
         self.token: ref[object] | None = None
 
     @protected
-    def enter(self, _token: object) -> Connection:
-        """Begin the transaction. The token lives at least until then."""
-        connections = self._connections
+    def enter(self, _transaction: Transaction) -> Connection:
+        """Begin the transaction. `Transaction.__enter__` calls this."""
         try:
             begin(self, depth=2)
-            link = self._link = getattr(connections.own, "link", None) or connections.of_this_thread()
+            link = self._link = self._connections.of_this_thread()
             self._lock_calls.extend(map(_ACQUIRE, (link.lock,)))
-            if link.is_foreign or connections.is_closed:
-                connections.check(link)
+            if link.is_foreign or self._connections.is_closed:
+                self._connections.check(link)
             if link.open_blocks:
                 for block in [block for block in link.open_blocks if block.is_interrupted]:
                     block.settle()
@@ -96,24 +93,10 @@ class Block:
 
     @protected
     def exit(self, *about: Any) -> None:
-        """End the transaction: commit it, or roll it back after an error."""
+        """End the transaction. `Transaction.__exit__` calls this."""
         error: BaseException | None = about[1]
-        link = self._link
         try:
-            if link is None or self not in link.open_blocks:
-                if error is None:
-                    raise StoreError(
-                        f"this transaction on {self._backend.location} was interrupted; nothing was written. Try again"
-                    )
-            else:
-                if link.open_blocks[-1] is not self:  # an inner transaction was interrupted
-                    link.failure = link.failure or KeyboardInterrupt()
-                if link.open_blocks[0] is not self:
-                    self._end_nested(link, error if self._is_writing else None)
-                elif error is None:
-                    self._commit(link)
-                else:
-                    self._undo(link, error)
+            self._finish(error)
             if error is not None:
                 self._raise_ours(error)
         except BaseException as interruption:
@@ -151,6 +134,24 @@ class Block:
         end(self, depth=3)
         self.token = None  # the transaction has ended; until here, the token's death repeats these steps
 
+    def _finish(self, error: BaseException | None) -> None:
+        """End the transaction: commit it, or roll it back after an error."""
+        link = self._link
+        if link is None or self not in link.open_blocks:
+            if error is None:
+                raise StoreError(
+                    f"this transaction on {self._backend.location} was interrupted; nothing was written. Try again"
+                )
+            return
+        if link.open_blocks[-1] is not self:  # an inner transaction was interrupted
+            link.failure = link.failure or KeyboardInterrupt()
+        if link.open_blocks[0] is not self:
+            self._end_nested(link, error if self._is_writing else None)
+        elif error is None:
+            self._commit(link)
+        else:
+            self._undo(link, error)
+
     def _fail(self, error: BaseException) -> None:
         """End the started steps of the transaction after an error. Do not end a step twice."""
         link = self._link
@@ -158,7 +159,7 @@ class Block:
             return
         if link.open_blocks[0] is not self:
             self._end_nested(link, error if _is_asynchronous(error) else None)
-        elif self._is_committing and not self._is_of_driver(error) and not self._backend.is_busy(link.driver):
+        elif self._is_committing and not self._is_of_driver(error) and self._backend.is_idle(link.driver):
             link.drop_uncertain(self._backend)  # the commit was complete before the error
             self._end(link)
         else:
@@ -214,7 +215,7 @@ class Block:
             counts = None if mark is None else Counts.of(link.driver)
             self._is_committing = True
             link.connection.commit()  # type: ignore[union-attr]
-            if backend.is_busy(link.driver):  # true if no statement used SQLAlchemy
+            if not backend.is_idle(link.driver):  # true if no statement used SQLAlchemy
                 backend.run(link.driver, "COMMIT")  # `commit` of sqlite3 would compile this each time
         except BaseException as error:
             self._fail(error)
@@ -248,7 +249,7 @@ class Block:
         return (
             link.connection is not None
             and not link.connection.invalidated
-            and not self._backend.is_busy(link.driver)
+            and self._backend.is_idle(link.driver)
         )
 
     def _end(self, link: ThreadConnection, *, is_undone: bool = False) -> None:
@@ -275,20 +276,11 @@ class Block:
             raise translate(cause, self._backend.location, committing=committing) from cause
 
 
-class _With(SimpleNamespace):
-    """A context manager of two calls. `with` reads both at its beginning, without a frame between, and keeps `exit`."""
+class Transaction:
+    """A context manager that returns the connection. It commits or rolls back at its end.
 
-    __enter__ = property(attrgetter("enter"))
-    __exit__ = property(attrgetter("exit"))
-
-
-def transaction(
-    backend: Backend, connections: Connections, *, is_writing: bool, before: str | None = None
-) -> AbstractContextManager[Connection]:
-    """Return a context manager that returns the connection. It commits or rolls back at its end.
-
-    `partial` binds the methods. A frame of a traceback would keep its `self` alive, but a `partial` is a C object
-    without a frame.
+    `partial` binds the methods. A frame of a traceback would keep `self` alive, but a `partial` is a C object without a
+    frame.
 
     Args:
         backend: the database.
@@ -296,10 +288,29 @@ def transaction(
         is_writing: acquire the store's write lock.
         before: a statement to run before the transaction begins, because it must not run within one.
     """
-    block = Block(backend, connections, is_writing=is_writing, before=before)
-    token = partial(Block.exit, block)
-    block.token = ref(token, block.token_died)
-    return _With(enter=partial(Block.enter, block, token), exit=token)
+
+    __slots__ = ("__weakref__", "_block")
+
+    def __init__(
+        self, backend: Backend, connections: Connections, *, is_writing: bool, before: str | None = None
+    ) -> None:
+        self._block = Block(backend, connections, is_writing=is_writing, before=before)
+
+    @property
+    def __enter__(self) -> Callable[[], Connection]:
+        """The method that begins the transaction."""
+        block = self._block
+        if block.token is None:
+            block.token = ref(self, block.token_died)
+        return partial(Block.enter, block, self)  # `self` is the token until the transaction has begun
+
+    @property
+    def __exit__(self) -> Callable[..., None]:  # noqa: PLE0302, PYI036 # a property that returns the method
+        """The method that ends the transaction. The `with` statement holds it until then, so it is the token."""
+        block = self._block
+        token = partial(Block.exit, block)
+        block.token = ref(token, block.token_died)
+        return token
 
 
 def _is_asynchronous(error: BaseException | None) -> bool:
