@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import RehearsalError, ScriptFailedError
-from tract_jupyter.models import counted, digest
+from tract_jupyter.models import counted, digest, repr_of_whole
 from tract_jupyter.rehearsal import ToolReply, Watch, probe
 from tract_jupyter.review import Subject
 from tract_jupyter.scripts.figures import png_images
@@ -235,6 +235,7 @@ class RehearsedValue:
         self.text = output.text
         self.data = plain_data(output.data)
 
+    @repr_of_whole
     def __repr__(self) -> str:
         return self.text
 
