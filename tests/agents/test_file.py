@@ -1,4 +1,4 @@
-"""`.agent` files: parsing returns exactly what was written. Invalid files are refused quickly."""
+"""`.agent` files: parsing returns the written definition. Invalid files are refused quickly."""
 
 from __future__ import annotations
 

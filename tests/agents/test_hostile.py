@@ -150,7 +150,7 @@ def test_a_new_agent_with_a_reused_name_does_not_inherit_standing_approvals(
 
 
 def test_editing_its_own_file_gives_an_agent_no_rights(stage, cast, person):
-    """Any change of its file blocks the agent. Its rights are those of the approved text."""
+    """A change of the file blocks the agent. The approved text defines its rights."""
     agent = stage.agents.create("w", "w works.", "d")
     more = AgentDefinition(name="w", instructions="w works.", tools=("write", "erase"))
     agent.path.write_text(file_text(more))
@@ -380,7 +380,7 @@ def test_promote_does_not_overwrite_a_file_created_during_the_review(stage, pers
 
 
 def test_an_approved_creation_is_checked_again_before_it_runs(stage, person, cast):
-    """If the name is taken, the tool locked or the limit reached during the review, no agent is created."""
+    """No agent is created if another agent gets its name, the tool is locked or the limit is reached during the review."""
 
     def rule(pending):
         if pending.tool_name == "agent_create" and "x" not in stage.agents.names:

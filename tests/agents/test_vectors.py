@@ -253,7 +253,7 @@ def test_w19_a_budget_ends_a_call_and_the_error_shows_the_usage(stage, cast, per
     assert stage.agents.meter.spent["steps"] == 2
     assert (
         response.usage["total_tokens"] == 24
-    )  # its own requests; the token limit also counts those of agents
+    )  # its own requests; the token limit also counts requests of agents
 
 
 ADD = {"id": "a1", "type": "function", "function": {"name": "add", "arguments": '{"a": 1, "b": 2}'}}

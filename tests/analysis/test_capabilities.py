@@ -1,4 +1,4 @@
-"""The capabilities of code, and those added by a change. Too many annoy, too few are a security hole."""
+"""The capabilities of code, and new capabilities of a change. A false one annoys, a missing one is a security hole."""
 
 from __future__ import annotations
 

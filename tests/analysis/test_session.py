@@ -1,4 +1,4 @@
-"""Names are kept from cell to cell until the kernel ends."""
+"""Names persist from cell to cell until the kernel ends."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ def test_a_call_is_changed_in_its_place(sized, screenshot):
     lab.run_cell(1)
     lab.run_cell(2, wait=False)
     row = lab.output(2).locator(".q")
-    lab.output(2).locator(".do > .primary[aria-disabled=false]").wait_for()  # all values are shown in full
+    lab.output(2).locator(".do > .primary[aria-disabled=false]").wait_for()  # all values are visible in full
     assert height(row) <= TALLEST
     assert not poor_contrast(lab.output(2))
     screenshot(lab, f"{name}-call", 2)
@@ -356,7 +356,7 @@ def test_short_code_is_on_display_at_once_and_changed_in_its_place(open_lab, scr
     screenshot(lab, "row-script", 3)
     lab.button("Change the code", 3).click()
     code = row.get_by_role("textbox", name="code")
-    assert not row.locator("div.code[data-name]").is_visible()  # the code is shown only once
+    assert not row.locator("div.code[data-name]").is_visible()  # the code appears only once
     code.fill(code.input_value().replace("top = 3", "top = 5"))
     row.get_by_text("Code changed").wait_for()
     lines = row.locator(".editor > .code > div")

@@ -239,7 +239,7 @@ def test_the_same_commit_made_on_two_branches_is_one_commit(tract, monkeypatch):
 
 @pytest.fixture
 def number_of_rows(tmp_path):
-    """Return the number of commits and contents in the store, including those of no branch."""
+    """Return the number of commits and contents in the store, including commits without a branch."""
 
     def count():
         with closing(sqlite3.connect(tmp_path / "s.db")) as connection:

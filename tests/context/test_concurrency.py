@@ -28,7 +28,7 @@ def assert_one_chain(tract, writers, count):
     assert [info.generation for info in log] == list(range(writers * count))
     assert [info.parent_hash for info in log] == [None, *(info.commit_hash for info in log[:-1])]
     texts = [message.content for message in tract.compile().messages]
-    for who in range(writers):  # no lost or duplicate commits, and each writer's order is kept
+    for who in range(writers):  # no lost or duplicate commits, and each writer keeps its order
         assert [text for text in texts if text.startswith(f"{who}:")] == [f"{who}:{n}" for n in range(count)]
     assert tract.status().commit_count == writers * count
 

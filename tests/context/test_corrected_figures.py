@@ -1,4 +1,4 @@
-"""Provider counts correct each estimate that is shown or compared with a budget, and nothing else."""
+"""Provider counts correct only the estimates on display and the estimates that a budget checks."""
 
 from __future__ import annotations
 

@@ -539,7 +539,7 @@ def test_a_branch_that_was_made_after_a_compression_is_merged(tract):
     assert sorted(message.content for message in tract.compile().messages) == ["S", "x", "y"]
 
 
-# --- messages, and commits removed meanwhile
+# --- messages, and commits that another process removes
 
 
 @pytest.mark.parametrize("message", [5, 0, b"x", "\ud800", "a\0b", ["x"]])

@@ -85,7 +85,7 @@ def test_the_error_of_a_model_without_image_input_advises_another_model(dialect,
             match="does not accept such attachments: use one that does, as in tract.models.use",
         ):
             t.chat("Look", attachments=[DOT])
-        assert len(t.compile()) == 0  # the message is removed, so that later requests do not fail too
+        assert len(t.compile()) == 0  # without the message, later requests do not fail
 
 
 def test_other_failures_say_nothing_of_attachments():

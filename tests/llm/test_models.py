@@ -288,7 +288,7 @@ def test_models_are_listed_replaced_and_removed(tract):
 
 @pytest.mark.parametrize("place", [{"base_url": "http://127.0.0.1:8/v1"}, {"client": ScriptedClient()}])
 def test_a_credential_does_not_go_along_to_another_address(tract, place):
-    """The credential was given for the old address of the model."""
+    """The credential belongs to the old address of the model."""
     tract.models.add("m", base_url="http://127.0.0.1:9/v1")
     tract.models.add_credential("c", of="m", key_env="PATH")
     tract.models.add("m", base_url="http://127.0.0.1:9/v1", model="qwen3", replace=True)

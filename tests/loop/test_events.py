@@ -29,7 +29,7 @@ def calls(*made):
 
 
 def kept(events):
-    """The events that the store keeps, too."""
+    """The events, also from the store."""
     return [one for one in events if not isinstance(one, ONLY_LIVE)]
 
 

@@ -1,4 +1,4 @@
-"""A folder with a store and backups that comes from somebody else changes no file of the user."""
+"""A store with backups from another person changes no file of the user."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def kept(tmp_path, tract):
 
 
 def test_a_changed_journal_is_not_used(victim, tmp_path):
-    """Somebody who can write the store leads an own change to another folder."""
+    """A writer of the store redirects a change of the user to another folder."""
     with Tract.open(STORE) as tract:
         path = kept(tmp_path, tract)
         assert tract._parts.backups.change_ids() == (path.stem,)

@@ -90,7 +90,7 @@ def talking(dialect, bodies):
 @pytest.mark.parametrize("tools", ["self", "code"])
 @pytest.mark.parametrize("dialect", ALL)
 def test_each_request_of_a_conversation_begins_with_the_one_before(tract, dialect, tools):
-    """Tools, instructions and history are unchanged, so that the provider's cache applies."""
+    """Tools, instructions and history are unchanged, so the provider's cache applies."""
 
     @tract.tool(read_only=True)
     def look(city: str) -> str:

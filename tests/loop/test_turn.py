@@ -455,7 +455,7 @@ def test_going_on_takes_up_the_run_that_waits_at_each_step(talk, script, checked
     approve(talk)
     response = talk.chat(None, profile=checked)
     (sent,) = [one["tool_calls"][0]["id"] for one in client.last_messages if "tool_calls" in one]
-    assert sent.startswith("call")  # as for every reply in a turn, whatever id the model wrote
+    assert sent.startswith("call")  # as for every reply in a turn; the model's id does not matter
     assert (response.text, response.steps, done) == ("Sunny.", 2, [("look", "Rome")])
     assert [run.status for run in talk.runs()] == ["done", "done"]
     assert not talk.review.inbox()

@@ -86,7 +86,7 @@ def test_an_unusable_schema_is_refused(case):
 
 
 def exactly(schema):
-    """jsonschema's validator, changed so that 1.0 is not an integer, as in ours."""
+    """The validator of jsonschema with our rule that 1.0 is not an integer."""
     draft = jsonschema.Draft202012Validator
     types = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
     return extend(draft, type_checker=types)(schema)

@@ -1,4 +1,4 @@
-"""Parsing a `%%tract_operation` cell: nothing runs, code is kept unchanged, errors name the line."""
+"""Parsing a `%%tract_operation` cell: nothing runs, the code does not change, errors name the line."""
 
 import json
 

@@ -38,7 +38,7 @@ ASKS = "pending.tract.reviewer.show(pending.tract.fire('then', review=True))\npe
 
 @pytest.fixture
 def shown(monkeypatch):
-    """The titles of the requests with an output of their own."""
+    """The titles of the requests with a separate output."""
     titles = []
     place = "tract_jupyter.notebook.output"
     monkeypatch.setattr(f"{place}.display", lambda panel, **_: titles.append(panel.view["title"]))

@@ -187,7 +187,7 @@ def test_naming_another_store_later_says_when_it_counts(shell):
 
 @pytest.fixture
 def blocked(bare_shell, tmp_path):
-    """A notebook in a folder where no store can be created."""
+    """A notebook in a folder that allows no store."""
     (tmp_path / ".tract").write_text("no folder")
     return bare_shell
 

@@ -105,7 +105,7 @@ def test_tutorials_run_and_decide_about_their_own_questions_only(tutorials):
         tutorials / "runs.ipynb",
     ]:  # one request is already in the store
         run_tutorial(path)
-        assert not (tutorials / "count.txt").exists()  # the model's code is shown but did not run
+        assert not (tutorials / "count.txt").exists()  # the model's code is on display but did not run
         assert (tutorials / table).read_bytes() == (ROOT / "notebooks" / table).read_bytes()
     stores = {path.stem: path for path in (tutorials / ".tract").glob("*.db")}
     assert set(stores) == {"branches", "decisions", "quickstart", "runs", "scripts"}

@@ -301,7 +301,7 @@ def test_the_assessment_does_not_grow_with_the_context(tract, orchestrator):
 
 
 def test_message_texts_are_sent_only_after_a_tool_reads_them(full, orchestrator):
-    """Besides short log lines, only the results of its tools are sent."""
+    """Only short log lines and the results of its tools are sent."""
     made = orchestrator(thinks(None, call("compile", {})), "Fine.")
     made.run()
     first, second = (json.dumps(messages) for messages, _ in made.client.asked)

@@ -56,7 +56,7 @@ def test_an_edited_compression_reduces_the_tokens_of_an_over_budget_context(full
     assert said(full) == [("system", "Count the birds of the lake."), ("assistant", SUMMARY)]
     assert result.tokens_after == full.status().token_count < 200 < result.tokens_before
     assert (step.tokens_before, step.tokens_after) == (result.tokens_before, result.tokens_after)
-    assert "content" in told(made)[0]  # the model is told about the change
+    assert "content" in told(made)[0]  # the model learns about the change
     assert result.note == "1 change made"
 
 

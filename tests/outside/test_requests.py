@@ -1,4 +1,4 @@
-"""The four forms of permission requests, with messages like those of the agents, and hostile messages."""
+"""The four forms of permission requests, with messages like the agents' messages, and hostile messages."""
 
 from pathlib import Path
 from types import SimpleNamespace

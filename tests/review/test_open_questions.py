@@ -131,7 +131,7 @@ def test_proposing_an_active_version_is_refused(tract, spec):
     assert waiting(tract) == []
 
 
-# --- calls that are left open
+# --- open calls
 
 
 def left_open(act):

@@ -180,7 +180,7 @@ def test_a_displayed_request_shows_a_decision_by_code(tract, ask):
     tract.reviewer.channel.look()
     assert ticket.settled.is_set()
     assert [status for _, status in tract.reviewer.channel.shown] == ["pending", "approved"]
-    assert tract.reviewer.channel.looks == []  # no request is left to poll
+    assert tract.reviewer.channel.looks == []  # there is no request to poll
 
 
 def test_several_wait_for_one_decision(tract, ask):

@@ -217,7 +217,7 @@ def test_a_bad_effect_leaves_the_others_of_its_operation():
 
 
 def test_an_optional_operations_error_is_visible_and_fails_nothing():
-    """E7, G22: also beside a required operation with valid effects."""
+    """E7, G22: also together with a required operation with valid effects."""
     report = commit_now(item("a", reply("no")), item("b", system("+"), required=True)).report
     assert not report.required_error
     assert report.entries[0].error.message.startswith(
@@ -226,7 +226,7 @@ def test_an_optional_operations_error_is_visible_and_fails_nothing():
 
 
 def test_an_operation_that_writes_two_tags_has_no_effects():
-    """R51, G23: not even its other effects; those of other operations are applied."""
+    """R51, G23: its other effects are not applied. Effects of other operations are applied."""
     conflicting = item("a", system("no"), artifact(1, "one"), artifact(2, "two"))
     turn, report = commit_now(conflicting, item("b", system("+"), order=20))
     assert texts(turn)[0] == "S+"

@@ -88,7 +88,7 @@ def test_commit_does_not_modify_its_arguments(queue, hook, roles):
 
 @given(queues())
 def test_the_commit_order_takes_the_smallest_ready_operation_after_its_dependencies(queue):
-    """R60, G9: at each step, the smallest ready operation is taken."""
+    """R60, G9: each step selects the smallest ready operation."""
     done = {one.operation_id: one for one in queue if one.status is OperationStatus.DONE}
     order = commit_order(queue)
     assert sorted(order) == sorted(done)

@@ -19,7 +19,7 @@ def asked(tract):
 
 
 def test_defaults_are_not_shown():
-    """Only fields with other values are shown."""
+    """Only fields with other values are visible."""
     assert repr(Retry(max_attempts=3)) == str(Retry(max_attempts=3)) == "Retry(max_attempts=3)"
     definition = OperationDefinition(operation_id="a", name="A", kind="template")
     assert repr(definition) == "OperationDefinition(operation_id='a', name='A', kind='template')"

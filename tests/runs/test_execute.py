@@ -107,7 +107,7 @@ def test_a_limit_below_one_is_refused():
 
 
 def test_the_workers_capacity_counts_too():
-    """G10: so that order decides about the next operation, not the workers."""
+    """G10: the order decides about the next operation, not the workers."""
     operations = [operation("a", 2), operation("b", 1), operation("c", 3)]
     executed = run_scripts(operations, workers=VirtualWorkers(capacity=1))
     assert executed.start_order == ("b", "a", "c")
@@ -344,7 +344,7 @@ def test_an_operation_that_waits_for_the_user_occupies_no_worker():
 
 
 def test_a_resumed_run_only_runs_unfinished_operations():
-    """R10: existing results are kept; they are neither computed nor reported again."""
+    """R10: existing results remain. They are neither computed nor reported again."""
     operations = [operation(key, dependsOn=before) for key, before in
                   {"a": [], "b": ["a"], "bad": [], "c": ["bad"], "ask": [], "d": ["ask"], "off": []}.items()]  # fmt: skip
     prior = {"a": result("a", "done"), "bad": result("bad", "error"), "ask": result("ask", "waiting"),

@@ -1,4 +1,4 @@
-"""Forks: a conversation continues differently from one of its steps, beside the original."""
+"""Forks: a copy of a conversation continues differently from one of its steps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A fork beside its original: concurrent work is not affected, and a failed fork leaves no branch."""
+"""A fork and its original: concurrent work is not affected, and a failed fork leaves no branch."""
 
 from __future__ import annotations
 

@@ -197,7 +197,7 @@ def test_an_aborted_operation_is_not_an_error():
 
 
 def test_debug_and_summaries_are_bounded():
-    """R35, R56: debug data has limits; too long data is left out, with a note."""
+    """R35, R56: debug data has limits. A note replaces longer data."""
     result = performed(
         OperationOutput(
             value="x",

@@ -134,7 +134,7 @@ def test_the_context_is_complete():
 
 
 def test_after_the_main_call_the_reply_is_there():
-    """R30, R33: the new reply is the last message, and the policy is that of the other hook."""
+    """R30, R33: the new reply is the last message, and the policy comes from the other hook."""
     turn = Turn(Prompt.of(MESSAGES), "hello", None, "the reply")
     _, contexts = run(noting("a", hooks=["after_main_llm"]), hook=Hook.AFTER, turn=turn)
     assert contexts["a"].reply == contexts["a"].messages[-1].content == "the reply"
@@ -162,7 +162,7 @@ def test_only_direct_dependencies_are_seen():
 
 
 def test_effects_of_dependencies_are_replayed_in_commit_order():
-    """G20: the order is that of the later commit, not of `dependsOn` or of the endings."""
+    """G20: the order of the later commit counts, not `dependsOn` or the order of the endings."""
     part = [{"type": "prompt_part", "mode": "append"}]
     late = template("late", "L", 1, ["middle"], exposures=part)
     middle = template("middle", "M", 2, ["early"], exposures=part)

@@ -414,7 +414,7 @@ def open_backups(database: Database, private: Path, seal: Signer) -> Backups:
     Args:
         database: the store. The folder is next to its file; for a store in memory it is removed with the backups.
         private: the user's private folder, for a store on a server.
-        seal: signs the journals of the changes. The folder of a store may come from somebody else.
+        seal: signs the journals of the changes. The folder of a store may come from another person.
     """
     from tract_jupyter.rehearsal import Backups
 

@@ -17,7 +17,7 @@ _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 def open_private(path: str, flags: int) -> int:
     """Open a file, with mode 0600 if this creates it; an `opener` for `open`.
 
-    A symbolic link is an error: a folder from somebody else could lead to a file of the user with one.
+    A symbolic link is an error: in a folder from another person, it could lead to a file of the user.
     """
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
 

@@ -224,11 +224,11 @@ class Rehearsing:
 class RehearsedValue:
     """The value of a script's last expression. The value itself stayed in the copy, so this has only its display.
 
-    Nobody approved a run of the code, so a front end gets only the text and images.
+    The user has not approved a run of the code, so a front end gets only the text and images.
 
-    Attributes:
-        text: The value as text.
-        data: All contents of the display by MIME type, also active ones.
+        Attributes:
+            text: The value as text.
+            data: All contents of the display by MIME type, also active ones.
     """
 
     def __init__(self, output: Output) -> None:

@@ -277,7 +277,7 @@ def streamed(text, pieces):
 def test_the_time_and_the_work_of_any_text_are_bounded(text, pieces, monkeypatch):
     """The parser reads a small multiple of the text, for any number of pieces.
 
-    The allowed seconds are several times those of an ordinary machine, because the limit counts characters.
+    The allowed seconds are several times the usual duration, because the limit counts characters.
     """
     parsed = []
     parse = markdown._parsed

@@ -284,7 +284,7 @@ PIECES = (
 
 @given(st.lists(st.sampled_from(PIECES), max_size=30).map("".join))
 def test_code_looks_as_pygments_has_it(text):
-    """Use another name of the language, so that the lexer has none of our patterns."""
+    """Use another name of the language: the lexer then has none of our patterns."""
     assert highlighted(text, "python") == highlighted(text, "py")
 
 

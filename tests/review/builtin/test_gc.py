@@ -35,7 +35,7 @@ def test_an_excluded_commit_is_kept_with_its_parents(garbage):
     tract, (first, second) = garbage
     pending = tract.propose_gc(orphan_retention_days=0)
     tokens = pending.tokens_to_free
-    pending.exclude(second[:10])  # its parent is kept too
+    pending.exclude(second[:10])  # the compression keeps its parent as well
     assert (pending.commits_to_remove, pending.excluded, pending.tokens_to_free) == ([], [second], 0)
     assert tokens > 0
     assert pending.approve().commits == ()

@@ -16,7 +16,7 @@ KIND = ComputeKind()
 
 @run_function("tests.shout")
 def shout(given, arguments):
-    """At module level, so that other processes can import it."""
+    """At module level: other processes import it."""
     return {"run": given.run_id, "said": arguments["text"].upper()}
 
 

@@ -25,7 +25,7 @@ def asked(model, params=None, **context):
 
 
 def test_its_value_is_the_text():
-    """E20: one call, the system prompt first; a blank system prompt is left out."""
+    """E20: one call, the system prompt first; the request has no blank system prompt."""
     model = ScriptedClient("one", "two")
     assert (
         value(

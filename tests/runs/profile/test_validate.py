@@ -61,7 +61,7 @@ def test_definition_and_configuration_of_an_operation_are_kept():
 
 
 def test_an_unknown_kind_is_saved():
-    """R16, R17: any `kind` is kept; only a run can tell whether it is supported."""
+    """R16, R17: a profile accepts any `kind`. Only a run knows the supported kinds."""
     assert saved(op(kind="legacy"))["a"].definition.kind == "legacy"
 
 

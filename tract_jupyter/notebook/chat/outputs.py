@@ -290,7 +290,7 @@ class ScriptOutputs:
     def show(self, data: Mapping[str, Any], metadata: Mapping[str, Any], display_id: str = "", *,
              is_update: bool = False) -> bool:  # fmt: skip
         """Add a display, or replace the one with that id; return False if the cell shows it instead."""
-        if self._is_from_copy and _is_interactive(data):  # nobody approved a run of the code
+        if self._is_from_copy and _is_interactive(data):  # the user has not approved a run of the code
             data = {"text/plain": str(data.get("text/plain", ""))}
         bar = _bar_of(data)
         is_drawn = bar is not None or (self._has_widgets and bool(_widget_id(data)))
