@@ -12,7 +12,7 @@ from tests.rehearsal.conftest import skip_unless
 from tests.review.fakes import FakeChannel, answering
 from tract_jupyter.exceptions import ScriptFailedError
 from tract_jupyter.rehearsal import Backups, Rehearser
-from tract_jupyter.toolkit import CHAT
+from tract_jupyter.review import CHAT
 
 pytestmark = pytest.mark.xdist_group("contained")
 

@@ -12,9 +12,9 @@ from tests.scripts.rehearsals import FakeChange, rehearse_in
 from tract_jupyter.exceptions import AdminLimitError, GrantError, PendingStateError, RehearsalError
 from tract_jupyter.models import PendingStatus
 from tract_jupyter.rehearsal import Effects, Output, VariableEffect
-from tract_jupyter.review import KEEP, deciding
+from tract_jupyter.review import CHAT, KEEP, deciding
 from tract_jupyter.scripts import LOOKS, MOST_LOOKED, PendingScript, looking
-from tract_jupyter.toolkit import CHAT, changed_context
+from tract_jupyter.toolkit import changed_context
 
 
 @pytest.fixture

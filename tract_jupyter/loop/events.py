@@ -16,6 +16,7 @@ from tract_jupyter.exceptions import TractError, UndecidedError
 from tract_jupyter.loop.offered import OFFERED
 from tract_jupyter.loop.turn import StoppedEarlyError
 from tract_jupyter.models import TurnOutcome
+from tract_jupyter.review import CHAT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -367,4 +368,4 @@ class TurnObserver:
 
     def _keep(self, kind: str, data: dict[str, Any]) -> None:
         with self._repository.database.write() as connection:
-            self._repository.events.append(connection, kind, "agent:chat", data)
+            self._repository.events.append(connection, kind, CHAT, data)

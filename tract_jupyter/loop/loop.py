@@ -237,7 +237,8 @@ class ToolLoop:
         choice = self.tools if tools is None else tools
         if choice is None or isinstance(choice, list | tuple):
             return None
-        from tract_jupyter.toolkit import CHAT, READ_ON, ToolConfig, Toolset, profile_of
+        from tract_jupyter.review import CHAT
+        from tract_jupyter.toolkit import READ_ON, ToolConfig, Toolset, profile_of
 
         toolset = choice
         if not isinstance(toolset, Toolset):

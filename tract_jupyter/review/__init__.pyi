@@ -11,6 +11,7 @@ from .channel import Ticket as Ticket
 from .channel import never as never
 from .channel import personal_channel as personal_channel
 from .consulting import Consultation as Consultation
+from .decision import CHAT as CHAT
 from .decision import RECORDED as RECORDED
 from .decision import TERMS as TERMS
 from .decision import Answer as Answer

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.models import canonical_json, digest
 from tract_jupyter.storage import interrupts, protected_context, to_text
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tract_jupyter.storage import StoredDecision
+
+
+CHAT: Final = "agent:chat"
+"""The actor of a chat model's calls in a root tract."""
 
 
 class Subject(NamedTuple):

@@ -24,11 +24,12 @@ import re
 import secrets
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.models import admin_allows_looking, admin_limits, canonical_json, digest
 from tract_jupyter.review.decision import (
+    CHAT,
     approval_terms,
     decision_context,
     own_arguments,
@@ -419,12 +420,9 @@ def _is_for(stored: StoredGrant, actor: str) -> bool:
     return whom == "anybody" or actor == named or (whom == "children" and is_child)
 
 
-_CHAT: Final = "agent:chat"  # as `toolkit.CHAT`
-
-
 def describe_actors(actor: str, whom: object) -> str:
     """Describe the permitted actors of a standing approval. `actor` is the actor of the approved request."""
-    actor = "the model of the chat" if actor == _CHAT else actor
+    actor = "the model of the chat" if actor == CHAT else actor
     return {"anybody": "anybody", "children": f"{actor} and its children"}.get(str(whom), actor)
 
 

@@ -11,6 +11,7 @@ from tract_jupyter.models import PendingStatus, admin_allows_looking
 from tract_jupyter.models.schema import Parameter, Parameters
 from tract_jupyter.review import (
     ASKED_BECAUSE,
+    CHAT,
     CLIENT,
     KEEP,
     CodeBlock,
@@ -27,7 +28,7 @@ from tract_jupyter.review.builtin import Field
 from tract_jupyter.scripts.rehearsing import MOST_LOOKED, is_failed, looking, only_looked
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
-from tract_jupyter.toolkit import CHAT, ToolPending, call_context, python_name
+from tract_jupyter.toolkit import ToolPending, call_context, python_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

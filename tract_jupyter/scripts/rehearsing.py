@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from tract_jupyter.exceptions import RehearsalError, ScriptFailedError
 from tract_jupyter.models import counted, digest, repr_of_whole
 from tract_jupyter.rehearsal import ToolReply, Watch, probe
-from tract_jupyter.review import Subject
+from tract_jupyter.review import CHAT, Subject
 from tract_jupyter.scripts.figures import png_images
 from tract_jupyter.scripts.kernel import NAMES
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
-from tract_jupyter.toolkit import CHAT, ToolResult, call_context
+from tract_jupyter.toolkit import ToolResult, call_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -226,9 +226,9 @@ class RehearsedValue:
 
     The user has not approved a run of the code, so a front end gets only the text and images.
 
-        Attributes:
-            text: The value as text.
-            data: All contents of the display by MIME type, also active ones.
+    Attributes:
+        text: The value as text.
+        data: All contents of the display by MIME type, also active ones.
     """
 
     def __init__(self, output: Output) -> None:

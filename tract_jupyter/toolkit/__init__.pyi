@@ -15,7 +15,6 @@ from .built_in import context_tools as context_tools
 from .call import Call as Call
 from .call import failed as failed
 from .call import refusal as refusal
-from .callers import CHAT as CHAT
 from .callers import SCRIPT_FILES as SCRIPT_FILES
 from .callers import Permission as Permission
 from .callers import calling as calling

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 USER = "user"
 """The actor of the user's own code."""
-CHAT = "agent:chat"
-"""The actor of a chat model's calls in a root tract."""
 AGENT = "agent"
 """The actor of a model's calls, if nothing else is known about the model."""
 

@@ -19,9 +19,9 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.operations import TOOL_PREFIX
 from tract_jupyter.prompts import CALLED_FROM_CODE, NOT_GRANTED, NOTHING_ABOVE
+from tract_jupyter.review import CHAT
 from tract_jupyter.toolkit.call import Call, RevertCall
 from tract_jupyter.toolkit.callers import (
-    CHAT,
     USER,
     Permission,
     default_permission,

@@ -16,8 +16,7 @@ from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import View, element, root_html, table, title
 from tract_jupyter.notebook.views.rows import ICONS
 from tract_jupyter.notebook.views.styles import styled
-from tract_jupyter.review import agents_in, how_to_decide
-from tract_jupyter.toolkit import CHAT
+from tract_jupyter.review import CHAT, agents_in, how_to_decide
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

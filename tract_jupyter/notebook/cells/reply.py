@@ -11,8 +11,9 @@ from tract_jupyter.exceptions import OperationError, TractError
 from tract_jupyter.models import counted, one_line
 from tract_jupyter.notebook.cells.origin import turn_cause
 from tract_jupyter.notebook.cells.review import EDIT_TOOL
+from tract_jupyter.review import CHAT
 from tract_jupyter.storage import triggered
-from tract_jupyter.toolkit import CHAT, CallNotes, OutsideCall, changed_context
+from tract_jupyter.toolkit import CallNotes, OutsideCall, changed_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable

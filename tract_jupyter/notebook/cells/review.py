@@ -16,8 +16,8 @@ from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, OperationError, TractError
 from tract_jupyter.models import PendingStatus, counted, one_line
 from tract_jupyter.notebook.cells.edits import hunks, with_hunks
-from tract_jupyter.review import Answer, list_effects
-from tract_jupyter.toolkit import CHAT, CallNotes, changed_context
+from tract_jupyter.review import CHAT, Answer, list_effects
+from tract_jupyter.toolkit import CallNotes, changed_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -26,10 +26,9 @@ from tract_jupyter.notebook.cells.messages import source_hash
 from tract_jupyter.notebook.cells.origin import turn_of_cause
 from tract_jupyter.notebook.cells.pages import CellPages, Snapshot
 from tract_jupyter.notebook.cells.review import EDIT_TOOL, CellRequests, EditEffects
-from tract_jupyter.review import CodeBlock, ValueRow, ValueTable
+from tract_jupyter.review import CHAT, CodeBlock, ValueRow, ValueTable
 from tract_jupyter.storage import current_trigger
 from tract_jupyter.toolkit import (
-    CHAT,
     NOTEBOOK,
     CallDetails,
     ToolDefinition,
