@@ -478,7 +478,7 @@ def test_an_invalid_line_is_answered_with_an_error(raw, line, code, message_id):
 
 
 def test_a_blank_line_is_ignored(raw):
-    raw("\n\n" + PING)
+    assert raw("\n\n" + PING)["result"] == {}
 
 
 @pytest.mark.slow
