@@ -401,6 +401,17 @@ def test_another_commit_at_the_same_hook_is_refused():
     assert dict(target.parts) == {"user:1": "A"}
 
 
+def test_effects_that_end_with_the_run_need_no_transaction():
+    class Refusing(MemoryTarget):
+        def transaction(self):
+            raise AssertionError("nothing of this commit is stored")
+
+    turn, report = commit_now(item("a", system("+"), artifact(1), NOTE), target=Refusing())
+    assert [one.status for one in report.entries] == ["applied"] * 3
+    assert texts(turn)[0].endswith("+")
+    assert turn.artifacts.view["t"].value == 1
+
+
 def test_an_empty_commit_is_one():
     """E1: nothing is refused, nothing is written."""
     assert commit_now().report == CommitReport(hook=Hook.BEFORE)

@@ -106,7 +106,7 @@ class EffectWriter:
                 self._rewrite_user(effect.text, operation_id)
             elif isinstance(effect, AssistantReplaceText):
                 self._rewrite_reply(effect.text, operation_id)
-            elif isinstance(effect, ArtifactUpsert) and effect.persistence is Persistence.PERSISTED:
+            elif isinstance(effect, ArtifactUpsert) and _is_persisted(effect):
                 self._persist(effect)
         except Exception as error:  # noqa: BLE001 # any exception of the target is the effect's error (X06)
             return storage_error(error)
@@ -221,8 +221,9 @@ def commit_order(queue: Iterable[CommitItem]) -> tuple[str, ...]:
 def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: RunTarget) -> CommitResult:
     """Apply the effects of done operations, in commit order.
 
-    A refused effect does not affect the others (X06). If the transaction fails, nothing is stored, and each effect in
-    it is a `storage_error`. A commit that this run has made already is not repeated.
+    A refused effect does not affect the others (X06). If an effect is stored, all are, in one transaction. If it fails,
+    nothing is stored, and each effect in it is a `storage_error`. A commit that this run has made already is not
+    repeated.
 
     Args:
         hook: the hook of the operations.
@@ -239,13 +240,15 @@ def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: RunTarge
     steps = _steps(items, order, hook)
     persisted: Mapping[str, ArtifactView] | None = None
     try:
-        with target.transaction():
-            report = target.committed(hook)
-            if report is None:
+        report = target.committed(hook)
+        if report is None and any(_is_stored(one.effect) for one in steps):
+            with target.transaction():
                 report = _apply(hook, order, steps, turn, target)
                 target.record(report)
-                if _persists(steps):
+                if any(_is_persisted(one.effect) for one in steps):
                     persisted = target.artifacts()
+        elif report is None:  # the log has the same facts
+            report = _report(hook, order, steps, [one.error for one in steps])
     except Exception as error:  # noqa: BLE001 # a database or a disk may raise anything, and must not end the run
         return CommitResult(
             turn, _report(hook, order, steps, [one.error or storage_error(error) for one in steps])
@@ -264,12 +267,13 @@ class _Step(NamedTuple):
     error: ResultError | None
 
 
-def _persists(steps: Iterable[_Step]) -> bool:
-    """Return True if an effect writes an artifact that outlives the run."""
-    for one in steps:
-        if isinstance(one.effect, ArtifactUpsert) and one.effect.persistence is Persistence.PERSISTED:
-            return True
-    return False
+def _is_stored(effect: Effect | None) -> bool:
+    """Return True if the store needs the effect. Other effects end with the run."""
+    return isinstance(effect, UserReplaceText | AssistantReplaceText) or _is_persisted(effect)
+
+
+def _is_persisted(effect: Effect | None) -> bool:
+    return isinstance(effect, ArtifactUpsert) and effect.persistence is Persistence.PERSISTED
 
 
 def _steps(queue: Iterable[CommitItem], order: Iterable[str], hook: Hook) -> list[_Step]:
