@@ -38,7 +38,7 @@ _KIND: Final = 60
 _TITLE: Final = 200
 
 
-class Settings(NamedTuple):
+class NotifySettings(NamedTuple):
     """The settings of one kernel. They are never stored.
 
     Attributes:
@@ -61,7 +61,7 @@ class Notifier:
 
     def __init__(self, notebook: NotebookSession) -> None:
         self._notebook = notebook
-        self._settings: Settings | None = None
+        self._settings: NotifySettings | None = None
         self._waiting: dict[str, Ticket] = {}
         """The open requests that no message has named."""
         self._timer: threading.Timer | None = None
@@ -69,14 +69,14 @@ class Notifier:
         self._lock = threading.Lock()
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> NotifySettings:
         """The settings of `%tract notify`, or of the environment."""
         if self._settings is not None:
             return self._settings
-        return Settings(tuple(os.environ.get(ADDRESSES, "").split()))
+        return NotifySettings(tuple(os.environ.get(ADDRESSES, "").split()))
 
     @settings.setter
-    def settings(self, settings: Settings) -> None:
+    def settings(self, settings: NotifySettings) -> None:
         """Use other settings. Raises `OperationError` if an address is not valid or apprise is missing."""
         if settings.addresses:
             _check_limits()
@@ -102,7 +102,7 @@ class Notifier:
     def close(self) -> None:
         """Send nothing any more."""
         with self._lock:
-            self._settings = Settings()
+            self._settings = NotifySettings()
             self._waiting.clear()
             if self._timer is not None:
                 self._timer.cancel()

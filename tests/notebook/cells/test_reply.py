@@ -12,7 +12,7 @@ from tests.notebook.cells.page import digest
 from tests.review.fakes import answering
 from tests.review.scripted import StreamingClient, call, reply
 from tract_jupyter.exceptions import OperationError
-from tract_jupyter.notebook.cells import Reply, describe_origin, propose_reply, split_reply
+from tract_jupyter.notebook.cells import ModelReply, describe_origin, propose_reply, split_reply
 
 FENCES = """\
 First, load the birds:
@@ -66,7 +66,7 @@ def insert(tract):
 
     def ask(text: str, after: str = "a", turn: str = "") -> str:
         told: list[str] = []
-        thread = propose_reply(tract, Reply(text, turn, "birdy"), after, told.append)
+        thread = propose_reply(tract, ModelReply(text, turn, "birdy"), after, told.append)
         thread.join(20)
         assert not thread.is_alive()
         (outcome,) = told
@@ -108,7 +108,7 @@ def test_a_reply_that_cannot_be_inserted_says_why(page, tract, decided, insert):
     assert "which does not exist" in insert("Hi", after="zz")
     assert "a line break other than" in insert("```python\nx\u2028y\n```")
     with pytest.raises(OperationError, match="no text"):
-        propose_reply(tract, Reply("", "", ""), "a", lambda _: None)
+        propose_reply(tract, ModelReply("", "", ""), "a", lambda _: None)
     page.leave()
     assert "no page with the JupyterLab extension" in insert("Hi")
     assert not user.shown

@@ -3,7 +3,7 @@ from .messages import VERSION as VERSION
 from .messages import source_hash as source_hash
 from .notebook_file import NotebookSaves as NotebookSaves
 from .origin import describe_origin as describe_origin
-from .reply import Reply as Reply
+from .reply import ModelReply as ModelReply
 from .reply import propose_reply as propose_reply
 from .reply import split_reply as split_reply
 from .review import EDIT_TOOL as EDIT_TOOL

@@ -74,7 +74,7 @@ class Changed(_Message):
 
 
 @with_config(_STRICT)
-class Outcome(TypedDict):
+class EditResult(TypedDict):
     """The outcome of one edit on the page."""
 
     edit: Name
@@ -88,7 +88,7 @@ class Applied(_Message):
 
     type: Literal["applied"]
     reply_to: Name
-    results: Annotated[list[Outcome], Field(max_length=100)]
+    results: Annotated[list[EditResult], Field(max_length=100)]
 
 
 @with_config(_STRICT)

@@ -62,7 +62,7 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class CellSnapshot:
     """The cells at one moment, as `messages.PageCell`. Without a page they come from the file."""
 
     cells: Sequence[dict[str, Any]]
@@ -199,7 +199,7 @@ class CellPages:
         for page in pages:
             page.comm.close()
 
-    def read(self, which: Collection[str] | None = None, *, outputs: bool = False) -> Snapshot:
+    def read(self, which: Collection[str] | None = None, *, outputs: bool = False) -> CellSnapshot:
         """Return the live cells of the page; without an answer, the saved ones.
 
         Args:
@@ -216,12 +216,12 @@ class CellPages:
                 page, "cells", READ_SECONDS, "read", which=wanted, outputs=outputs, limit=limit
             )
             if answer is not None:
-                return Snapshot(answer["cells"], page)
+                return CellSnapshot(answer["cells"], page)
             page.is_silent, page.cells = True, {}
         cells = read_file(self._path())
-        return Snapshot([cell for cell in cells if which is None or cell["id"] in which])
+        return CellSnapshot([cell for cell in cells if which is None or cell["id"] in which])
 
-    def recall(self, which: Collection[str]) -> Snapshot:
+    def recall(self, which: Collection[str]) -> CellSnapshot:
         """Return live cells without outputs. The page is not asked if it has reported them, and no change since.
 
         Args:
@@ -234,7 +234,7 @@ class CellPages:
         cells = {} if page is None else page.cells  # a change replaces it
         if not cells or not cells.keys() >= set(which):
             return self.read(which)
-        return Snapshot([cells[one] for one in which], page)
+        return CellSnapshot([cells[one] for one in which], page)
 
     def apply(
         self, page: Page, edits: Sequence[dict[str, Any]], mark: dict[str, str] | None, request: str = ""

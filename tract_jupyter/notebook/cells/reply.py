@@ -25,7 +25,7 @@ _FENCE: Final = re.compile(r" {0,3}(`{3,}+|~{3,}+)[ \t]*+([^\s`]*+)[^`]*+")
 _PYTHON: Final = frozenset({"python", "py", "python3", "ipython", "ipython3"})
 
 
-class Reply(NamedTuple):
+class ModelReply(NamedTuple):
     """A reply of a model.
 
     Attributes:
@@ -65,7 +65,9 @@ def _closes(line: str, fence: str) -> bool:
     return len(marks) >= len(fence) and set(marks) == {fence[0]}
 
 
-def propose_reply(tract: Tract, reply: Reply, after: str, tell: Callable[[str], None]) -> threading.Thread:
+def propose_reply(
+    tract: Tract, reply: ModelReply, after: str, tell: Callable[[str], None]
+) -> threading.Thread:
     """Ask the user about inserting a reply as cells, in a thread. It ends with the decision.
 
     The request is a call of `notebook_edit`, so it is reviewed as each edit of a model.

@@ -24,7 +24,7 @@ from tract_jupyter.notebook.cells.edits import (
 )
 from tract_jupyter.notebook.cells.messages import source_hash
 from tract_jupyter.notebook.cells.origin import turn_of_cause
-from tract_jupyter.notebook.cells.pages import CellPages, Snapshot
+from tract_jupyter.notebook.cells.pages import CellPages, CellSnapshot
 from tract_jupyter.notebook.cells.review import EDIT_TOOL, CellRequests, EditEffects
 from tract_jupyter.review import CHAT, CodeBlock, ValueRow, ValueTable
 from tract_jupyter.storage import current_trigger
@@ -80,7 +80,7 @@ class NotebookCells:
         self.pages = CellPages(lambda: notebook.path, self._requests, notebook.side)
         self.reads_sources = False
         """True during a turn whose model may read sources without asking."""
-        self._checked: tuple[Sequence[Edit], Snapshot] | None = None
+        self._checked: tuple[Sequence[Edit], CellSnapshot] | None = None
         """The last approved edits, with the cells that their check has read."""
         self._details_of = lru_cache(maxsize=8)(self._make_details)
 
@@ -148,14 +148,14 @@ class NotebookCells:
         note = _HIDDEN if is_hidden else ""
         return self._answer(found, chosen, cells, total, outputs=outputs, note=note)
 
-    def _with_outputs(self, everything: Snapshot, chosen: Sequence[Mapping[str, Any]]) -> Snapshot:
+    def _with_outputs(self, everything: CellSnapshot, chosen: Sequence[Mapping[str, Any]]) -> CellSnapshot:
         if everything.page is None:
             return everything
         return self.pages.read([one["id"] for one in chosen], outputs=True)
 
     def _answer(
         self,
-        found: Snapshot,
+        found: CellSnapshot,
         chosen: Sequence[Mapping[str, Any]],
         wanted: Sequence[str],
         total: int | None,
@@ -253,20 +253,20 @@ class NotebookCells:
             live = self._check_approved(edits) if is_approved else self._check_live(edits, named)
             self._checked = (edits, live) if is_approved else None
 
-    def _check_approved(self, edits: Sequence[Edit]) -> Snapshot:
+    def _check_approved(self, edits: Sequence[Edit]) -> CellSnapshot:
         """Check approved edits like `_check_live`. The page compares replaced texts itself, so these are not read."""
         page = self.pages.connected
         is_text_only = all(edit.action == "replace" for edit in edits)
         if page is None or page.is_read_only or "edit" not in page.abilities:
             return self._check_live(edits)
-        return Snapshot((), page) if is_text_only and page.has_just_answered else self._check_live(edits)
+        return CellSnapshot((), page) if is_text_only and page.has_just_answered else self._check_live(edits)
 
-    def _take_checked(self, edits: Sequence[Edit]) -> Snapshot | None:
+    def _take_checked(self, edits: Sequence[Edit]) -> CellSnapshot | None:
         """Return the cells that the check of the approved call has read. The page compares the texts."""
         checked, self._checked = self._checked, None
         return checked[1] if checked is not None and checked[0] == edits else None
 
-    def _check_live(self, edits: Sequence[Edit], which: Collection[str] | None = None) -> Snapshot:
+    def _check_live(self, edits: Sequence[Edit], which: Collection[str] | None = None) -> CellSnapshot:
         """Check that the cells are as the model read them, and return the live cells.
 
         Args:

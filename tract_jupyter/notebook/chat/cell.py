@@ -10,7 +10,7 @@ from tract_jupyter.concurrency import BY_PERSON, StopSignal
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import HOW_TO_CHOOSE
 from tract_jupyter.models import SentContext, TurnOutcome, message_with, one_line, parse_message
-from tract_jupyter.notebook.cells import EDIT_TOOL, Reply, propose_reply
+from tract_jupyter.notebook.cells import EDIT_TOOL, ModelReply, propose_reply
 from tract_jupyter.notebook.chat.board import (
     TurnBoard,
     check_ended,
@@ -533,7 +533,7 @@ class _Actions:
             if board is not None:
                 turns.tell(board.display, text)
 
-        reply = Reply(view.reply, view.turn_id, view.model)
+        reply = ModelReply(view.reply, view.turn_id, view.model)
         self.insertion = propose_reply(self.tract, reply, self.cell, tell)
         return None
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.notebook.commands.command import Command, option
-from tract_jupyter.notebook.notify import AFTER, Settings, check_typed
+from tract_jupyter.notebook.notify import AFTER, NotifySettings, check_typed
 from tract_jupyter.notebook.views.html import GridView
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ def _notify(notebook: NotebookSession, words: list[str]) -> GridView:
     has_content, words = option(words, "--content")
     after, words = _after(words)
     if words == ["off"]:
-        notifier.settings = Settings()
+        notifier.settings = NotifySettings()
     elif words or is_typed or has_content or after is not None:
         check_typed(words)
         typed = _type_addresses() if is_typed else []
         addresses = (*words, *typed) or notifier.settings.addresses
-        notifier.settings = Settings(addresses, AFTER if after is None else after, has_content)
+        notifier.settings = NotifySettings(addresses, AFTER if after is None else after, has_content)
     if is_test:
         notifier.send("Test of tract_jupyter", "Requests of your notebook are announced here.")
     return GridView("Notifications", (*notifier.describe(), *(["The test was sent."] if is_test else [])))
