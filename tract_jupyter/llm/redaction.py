@@ -43,7 +43,8 @@ class Redaction:
             return self.text(value)
         if isinstance(value, dict):
             return {
-                self.text(key) if isinstance(key, str) else key: self.of(each) for key, each in value.items()
+                self.text(key) if isinstance(key, str) else key: _of_name(key, self.of(each))
+                for key, each in value.items()
             }
         return [self.of(each) for each in value] if isinstance(value, list | tuple) else value
 
@@ -52,6 +53,23 @@ def redacted_body(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that a request sends, without texts that look like secrets. The model's name stays."""
     named = {"model": body["model"]} if "model" in body else {}
     return {**Redaction().of(dict(body)), **named}
+
+
+def _of_name(name: object, value: Any) -> Any:
+    """Return the value of a name without secrets, as in JSON text: a name such as `password` makes a text secret."""
+    texts = value if isinstance(value, list) else [value]
+    if not isinstance(name, str) or not all(isinstance(one, str) for one in texts):
+        return value
+    if not 0 < sum(map(len, texts)) < _SHORTEST_DATA:
+        return value
+    text = json.dumps({name: value}, ensure_ascii=False)
+    masked = mask_secrets(text, REDACTED)
+    if masked == text:
+        return value
+    try:
+        return list(json.loads(masked).values())[-1]
+    except ValueError:
+        return REDACTED
 
 
 def _is_data(text: str) -> bool:
