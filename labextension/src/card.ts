@@ -246,8 +246,7 @@ export class Card extends Widget {
       chosen[box.checked ? 'add' : 'delete'](hunk.n);
       this.decider.changed();
     });
-    const name = `Change ${edit.hunks.indexOf(hunk) + 1} of ${edit.hunks.length}`;
-    return make('label', 'jp-tract-hunk', box, name);
+    return make('label', 'jp-tract-hunk', box, `Change ${edit.hunks.indexOf(hunk) + 1} of ${edit.hunks.length}`);
   }
 
   private drawFindings(): HTMLElement {

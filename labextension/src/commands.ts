@@ -32,8 +32,7 @@ export function addCommands({ commands }: JupyterFrontEnd, palette: ICommandPale
     commands.addCommand(command, {
       label: `Tract: ${label}`,
       isEnabled: () => Boolean(actions()[name]),
-      // a script of an output may send keys, too
-      execute: () => navigator.userActivation?.isActive === false || actions()[name]?.()
+      execute: () => isUser(window.event) && actions()[name]?.()
     });
     palette?.addItem({ command, category: 'Tract' });
   }
@@ -49,4 +48,10 @@ export function addCommands({ commands }: JupyterFrontEnd, palette: ICommandPale
     }
   };
   document.addEventListener('keydown', onKey, { capture: true });
+}
+
+/** A script of an output may send keys, and a Markdown cell may have a button that runs a command. */
+function isUser(event: Event | undefined): boolean {
+  const isButton = event?.target instanceof Element && event.target.closest('[data-commandlinker-command]') !== null;
+  return navigator.userActivation?.isActive !== false && event?.isTrusted !== false && !isButton;
 }

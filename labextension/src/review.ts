@@ -260,11 +260,8 @@ export class Review extends Widget {
     this.accept.hidden = open.length === 0;
     this.accept.setAttribute('aria-disabled', String(this.isBusy));
     this.reject.setAttribute('aria-disabled', String(this.isBusy));
-    this.status.textContent = this.isBusy
-      ? 'Sent.'
-      : unseen.length > 0
-        ? `${unseen.length} of ${open.length} not seen in full. Alt+Shift+E goes to the next edit.`
-        : '';
+    const hint = `${unseen.length} of ${open.length} not seen in full. Alt+Shift+E goes to the next edit.`;
+    this.status.textContent = this.isBusy ? 'Sent.' : unseen.length > 0 ? hint : '';
   }
 
   /** Draw the rows again if one has changed: a button with the focus would lose it. */
@@ -281,8 +278,7 @@ export class Review extends Widget {
     const chosen = item.choice === 'open' ? '' : item.choice;
     const sign = make('span', 'jp-tract-sign', signOf(item));
     const row = make('li', '', sign, jump, make('span', '', describe(item)), make('span', 'jp-tract-dim', chosen));
-    const { edit, state } = item;
-    Object.assign(row.dataset, { edit: edit.edit, action: edit.action, state });
+    Object.assign(row.dataset, { edit: item.edit.edit, action: item.edit.action, state: item.state });
     return row;
   }
 

@@ -91,8 +91,7 @@ export class Session {
   }
 
   private get isReadOnly(): boolean {
-    const { context } = this.panel;
-    return context.model.readOnly || context.contentsModel?.writable === false;
+    return this.panel.context.model.readOnly || this.panel.context.contentsModel?.writable === false;
   }
 
   private onStatus(): void {
@@ -124,14 +123,10 @@ export class Session {
     }
     const comm = kernel.createComm(TARGET);
     comm.onMsg = message => this.onMessage(comm, message);
-    comm.onClose = () => {
-      if (this.comm === comm) {
-        this.disconnect();
-      }
-    };
+    comm.onClose = () => void (this.comm === comm && this.disconnect());
     this.comm = comm;
-    const { isReadOnly, client, panel } = this;
-    comm.open({ v: VERSION, type: 'hello', notebook: panel.context.path, client, read_only: isReadOnly, abilities: ABILITIES });
+    const { client, isReadOnly: read_only } = this;
+    comm.open({ v: VERSION, type: 'hello', notebook: this.panel.context.path, client, read_only, abilities: ABILITIES });
   }
 
   private disconnect(): void {
@@ -191,6 +186,7 @@ export class Session {
         this.reviews.get(message.request)?.closeSoon();
         return void this.reviews.delete(message.request);
       case 'refused':
+        void (message.of === 'decide' && this.runs.clear());
         return message.of === 'decide' ? this.reviews.forEach(review => review.isBusy && review.refuse(message.reason)) : undefined;
       case 'compose':
         return this.compose(message.cell, message.source);
@@ -217,7 +213,8 @@ export class Session {
     const runs = this.runs.get(request) ?? [];
     this.runs.delete(request);
     const ids = edits.filter((_, index) => runs.length === edits.length && runs[index]).map(edit => edit.cell);
-    const cells = this.panel.content.widgets.filter(cell => ids.includes(cell.model.id));
+    const { widgets } = this.panel.content;
+    const cells = widgets.filter((cell, index) => ids.includes(cell.model.id) && index === widgets.findIndex(one => one.model.id === cell.model.id));
     void (cells.length > 0 && NotebookActions.runCells(this.panel.content, cells, this.panel.sessionContext));
   }
 

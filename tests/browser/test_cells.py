@@ -227,6 +227,70 @@ def test_accept_and_run_runs_exactly_the_cells_that_the_user_chose(notebook):
     lab.page.get_by_text("13", exact=True).first.wait_for()
 
 
+def test_only_the_cell_of_the_edit_runs_if_another_one_has_its_id(notebook):
+    lab = notebook.lab
+    twin = "{ cell_type: 'code', id: 'cell-0', source: 'print(7 * 191)', metadata: {} }"
+    lab.page.evaluate(f"() => jupyterapp.shell.currentWidget.content.model.sharedModel.insertCell(2, {twin})")
+    edit = notebook.edit(
+        "e1", "replace", "cell-0", "print(12)", hunks=[{"n": 0, "old": [0, 5], "new": [0, 1]}]
+    )
+    notebook.show(edit)
+    accept(notebook, "e1", "Accept and run")
+    notebook.heard("decide")
+    notebook.apply(edit)
+    lab.page.get_by_text("12", exact=True).first.wait_for()
+    lab.wait_idle()
+    assert lab.page.get_by_text("1337", exact=True).count() == 0
+
+
+def test_a_refused_click_runs_nothing_later(notebook):
+    """The request may have changed, or another decision came first."""
+    lab = notebook.lab
+    first = notebook.edit("e1", "insert", "new-1", "print(12)", after="cell-0")
+    notebook.show(first)
+    accept(notebook, "e1", "Accept and run")
+    notebook.heard("decide")
+    notebook.send(type="refused", reason="this click is about an earlier version", of="decide")
+    notebook.summary().get_by_text("an earlier version").wait_for()
+    second = notebook.edit("e1", "insert", "new-1", "print(1337)", after="cell-0")
+    notebook.show(second)
+    assert notebook.apply(second)["e1"]["state"] == "applied"  # accepted below the chat
+    lab.wait_idle()
+    assert {one.id: one.execution_count for one in lab.save().cells}["new-1"] is None
+
+
+def test_a_button_in_a_markdown_cell_decides_nothing(notebook):
+    """JupyterLab runs a command that the button names: at once in a trusted notebook, and in all before version 4.6."""
+    lab = notebook.lab
+    names = ("accept-all", "accept", "accept-and-run", "reject-all", "change", "fix", "stop")
+    buttons = "".join(
+        f'<button data-commandlinker-command="tract:{name}">Show {name}</button>' for name in names
+    )
+    cell = f"{{ cell_type: 'markdown', source: {json.dumps(buttons)}, metadata: {{}} }}"
+    lab.page.evaluate(
+        "() => { const model = jupyterapp.shell.currentWidget.content.model;"
+        f" model.sharedModel.insertCell(0, {cell});"
+        " for (const one of model.cells) { one.trusted = true; } }"
+    )
+    notebook.show(notebook.edit("e1", "insert", "new-1", "print(12)", after="cell-0"))
+    notebook.button(notebook.card("e1"), "Accept").and_(lab.page.locator("[aria-disabled=false]")).wait_for()
+    for name in names:
+        lab.page.get_by_role("button", name=f"Show {name}", exact=True).click()
+        if lab.page.locator(".jp-Dialog").count():  # "This document is not trusted"
+            lab.page.keyboard.press("Escape")
+            lab.page.locator(".jp-Dialog").wait_for(state="detached")
+    reason = notebook.summary().get_by_label("Reason")
+    assert reason.is_hidden()
+    lab.page.keyboard.press("Escape")
+    card = notebook.card("e1")
+    assert notebook.button(card, "Change").is_visible()
+    card.focus()
+    lab.page.keyboard.press("Alt+Shift+Enter")  # the user's own keys still do
+    assert notebook.heard("decide")["edits"] == [{"edit": "e1"}]
+    heard = json.loads(lab.execute("print(json.dumps(heard))"))
+    assert [one["type"] for one in heard if one["type"] in {"decide", "stop", "ask"}] == ["decide"]
+
+
 def test_control_z_takes_back_one_request_after_the_other(notebook):
     lab, before = notebook.lab, notebook.cells()
     for number, name in enumerate(("cell-1", "cell-2"), 1):

@@ -12,6 +12,7 @@ from tests.llm.test_budget import Served
 from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient, Session
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMError, LLMRequestError
+from tract_jupyter.models import Allowance
 
 TOKENS = {"prompt_tokens": 1_000, "completion_tokens": 100}
 
@@ -55,6 +56,19 @@ def test_a_total_alone_is_used(tract):
     tract.models.use(ScriptedClient(reply("fine", usage={"total_tokens": 1_100})))
     tract.chat("Hi")
     assert tract.costs().tokens == 1_100
+
+
+@pytest.mark.parametrize(
+    "prompt", [{}, {"prompt_tokens": 1e300}, {"prompt_tokens": -9}, {"prompt_tokens": None}]
+)
+def test_a_count_of_the_reply_alone_does_not_widen_a_limit(tract, prompt):
+    usage = {**prompt, "completion_tokens": 1, "total_tokens": -1}
+    calls = [reply(None, call("log", {"limit": number}), usage=usage) for number in range(1, 20)]
+    tract.models.use(ScriptedClient(*calls))
+    response = tract.chat("Hi", tools="full", limits=Allowance(tokens=12_000))
+    assert response.outcome == "limit"
+    assert response.steps <= 2
+    assert tract.costs().tokens <= 12_000
 
 
 def events(*said):

@@ -48,6 +48,33 @@ def test_no_key_is_on_it(cassette, monkeypatch):
         t.cassette.stop()
 
 
+def test_a_named_secret_is_redacted_in_data_as_in_json_text(cassette):
+    """The request has arguments and results as JSON text, and the call has them as data."""
+    secrets = ["Tr0ub4dor&3xyz", "q8Zk2LmN0pQr5StUv7Wx", "a9Bc3dEf6GhI1jKl4MnO", 'q"7\\nX2vB9kLm4']
+    arguments = {"user": "ada", "password": secrets[0]}
+    result = {"access_token": secrets[1], "more": [{"api_keys": [secrets[2]]}, {"DB_PASSWORD": secrets[3]}]}
+
+    def talk(t):
+        @t.tool(read_only=True)
+        def login(user: str, password: str) -> dict:
+            """Log in."""
+            return result
+
+        t.loop.tools = "self"
+        return t.chat("Log in").text
+
+    with Tract.open(
+        record=cassette, model=ScriptedClient(reply(None, call("login", arguments, "c1")), "Done.")
+    ) as t:
+        talk(t)
+    text = cassette.read_text()
+    assert [one for one in secrets if one in text or json.dumps(one)[1:-1] in text] == []
+    assert text.count("ada") == 4  # in the reply, in the next request, in the call and in its result
+    with Tract.open(replay=cassette) as t:
+        assert talk(t) == "Done."
+        assert t.cassette.stop().unused == ()
+
+
 def test_a_known_secret_is_found_within_json_text(cassette, monkeypatch):
     """Arguments and tool results are JSON text inside the lines, with escaped newlines and quotes."""
     secret = '-- BEGIN --\nMIIEvAbC"dEfG\\xé\n-- END --'

@@ -11,7 +11,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -387,7 +387,8 @@ class Cassette:
         """Return the time of a commit."""
         at = str(self.draw(f"time of {commit}", self._now))
         with suppress(ValueError):
-            if datetime.fromisoformat(at).isoformat(timespec="microseconds") == at:
+            written = datetime.fromisoformat(at)
+            if written.tzinfo == UTC and written.isoformat(timespec="microseconds") == at:
                 return at
         raise damaged(self.deck.tape.path if self.deck.tape else Path(), f"the time {brief_repr(at)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -16,6 +17,8 @@ REDACTED: Final = "[redacted]"
 _DATA_START: Final = re.compile(r"data:[a-z]+/[a-z0-9.+]+;base64,")
 _DATA: Final = re.compile(r"[A-Za-z0-9+/_-]+={0,2}")
 _SHORTEST_DATA: Final = 1_000  # no key is longer without a space
+_LONGEST_NAME: Final = 200
+_SAMPLE: Final = "q8Zk2LmN0pQr5StUv7Wx"  # a value that is a secret if its name says so
 _SHORTEST: Final = 8  # a shorter text is a dummy key, such as "ollama"
 
 
@@ -43,7 +46,8 @@ class Redaction:
             return self.text(value)
         if isinstance(value, dict):
             return {
-                self.text(key) if isinstance(key, str) else key: self.of(each) for key, each in value.items()
+                self.text(key) if isinstance(key, str) else key: _of_name(key, self.of(each))
+                for key, each in value.items()
             }
         return [self.of(each) for each in value] if isinstance(value, list | tuple) else value
 
@@ -52,6 +56,29 @@ def redacted_body(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return all that a request sends, without texts that look like secrets. The model's name stays."""
     named = {"model": body["model"]} if "model" in body else {}
     return {**Redaction().of(dict(body)), **named}
+
+
+def _of_name(name: object, value: Any) -> Any:
+    """Return the value of a name without secrets, as in JSON text: a name such as `password` makes a text secret."""
+    texts = value if isinstance(value, list) else [value]
+    if not isinstance(name, str) or not all(isinstance(one, str) for one in texts):
+        return value
+    if not 0 < sum(map(len, texts)) < _SHORTEST_DATA or not _is_of_secret(name[-_LONGEST_NAME:]):
+        return value
+    text = json.dumps({name: value}, ensure_ascii=False)
+    masked = mask_secrets(text, REDACTED)
+    if masked == text:
+        return value
+    try:
+        return list(json.loads(masked).values())[-1]
+    except ValueError:
+        return REDACTED
+
+
+@lru_cache(maxsize=1_000)
+def _is_of_secret(name: str) -> bool:
+    text = json.dumps({name: _SAMPLE}, ensure_ascii=False)
+    return mask_secrets(text, REDACTED) != text
 
 
 def _is_data(text: str) -> bool:

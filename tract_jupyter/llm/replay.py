@@ -6,6 +6,7 @@ recording. Entries with the same content are served in their order on the casset
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import suppress
 from itertools import zip_longest
@@ -207,13 +208,16 @@ class Player:
         differing = {name: both for name, both in pairs.items() if not self._is_same(*both)}
         recorded = entry.messages()
         now = list(messages)
-        is_same = recorded == now or (len(recorded) == len(now) and all(map(self._is_same, recorded, now)))
+        is_same = (recorded == now and _is_equal(recorded, now)) or (
+            len(recorded) == len(now) and all(map(self._is_same, recorded, now))
+        )
         if not is_same:
             differing["messages"] = (recorded, now)
         return differing
 
     def _is_same(self, recorded: Any, now: Any) -> bool:
-        return bool(recorded == now or self._clean(recorded) == self._clean(now))
+        is_same = recorded == now and _is_equal(recorded, now)  # fast if they differ
+        return bool(is_same or _is_equal(self._clean(recorded), self._clean(now)))
 
     # --- comparing
 
@@ -225,10 +229,19 @@ class Player:
         """Yield the differences of two values, without secrets."""
         if isinstance(recorded, list) and isinstance(now, list):
             for place, (before, other) in enumerate(zip_longest(recorded, now, fillvalue=_NOTHING)):
-                if before != other:
+                if not _is_equal(before, other):
                     yield from _differing(f"{where}[{place}]", self._clean(before), self._clean(other))
         else:
             yield from _differing(where, self._clean(recorded), self._clean(now))
+
+
+def _is_equal(recorded: Any, now: Any) -> bool:
+    """Return True for the same JSON data. Python takes 1 and True for equal, and NaN for different from itself."""
+    return type(recorded) is type(now) and _text(recorded) == _text(now)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(json_data(value), sort_keys=True)
 
 
 def _types(value: Any) -> Any:
@@ -237,7 +250,7 @@ def _types(value: Any) -> Any:
 
 def _differing(where: str, recorded: Any, now: Any) -> Iterator[str]:
     """Yield each difference of two values of JSON data."""
-    if recorded == now and type(recorded) is type(now):
+    if _is_equal(recorded, now):
         return
     pairs: list[tuple[str, Any, Any]] = []
     if isinstance(recorded, dict) and isinstance(now, dict):

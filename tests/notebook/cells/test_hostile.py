@@ -165,3 +165,29 @@ def test_hostile_texts_are_shown_as_text(page, ask, read, decided):
     replaced, deleted = request.code[:2]
     assert replaced.code.splitlines()[-2:] == ["--x = 1", "+-x = 2"]
     assert len(deleted.code.splitlines()) == 2  # no line of a page hides behind another kind of line break
+
+
+def test_characters_that_look_like_others_are_named_at_the_cell(page, ask, read, decided):
+    """A panel marks them in the text. The diff at a cell has escapes for invisible ones alone."""
+    page.cells[0]["source"] = "path = 'a b'\nold = '\u0430'"
+    seen = read()
+    decided(answering("no"))
+    new = "path = 'a\u00a0b'\nold = '\u0430'\n\u043e\u0440en('x')\nfine = 'é 漢 мир'"
+    edits = [
+        {"action": "replace", "cell": "a", "based_on": seen["a"], "source": new},
+        {"action": "insert", "source": "B\u0456rds", "kind": "markdown"},
+        {"action": "delete", "cell": "b", "based_on": seen["b"]},
+    ]
+    ask("notebook_edit", edits=edits)
+    notes = [
+        [(one["line"], one["text"]) for one in edit["findings"] if "unusual" in one["text"]]
+        for edit in page.last("show")["edits"]
+    ]
+    assert notes == [
+        [
+            (1, "hidden or unusual characters: column 10 U+00A0"),
+            (3, "hidden or unusual characters: column 1 U+043E, column 2 U+0440"),
+        ],
+        [(1, "hidden or unusual characters: column 2 U+0456")],
+        [],
+    ]

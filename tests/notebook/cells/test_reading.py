@@ -132,6 +132,21 @@ def test_a_silent_page_is_replaced_until_it_speaks(saved, page, comms, ask, monk
     assert len(json.loads(ask("notebook_read"))["cells"]) == 3
 
 
+def test_a_notebook_with_the_same_name_in_a_folder_above_is_another_one(
+    saved, page, comms, ask, read, decided
+):
+    """Two notebooks can use one kernel, and a copy has the same cells."""
+    page.say("hello", notebook=f"{saved.parent.name}/{saved.name}", client="c1", **page.hello)
+    seen = read()
+    other = FakePage(page.sources).connect(comms)
+    other.say("hello", notebook=saved.name, client="c2", **other.hello)
+    other.say("ask", cell="a", kind="explain")  # so it was used last
+    decided(answering("approve"))
+    ask("notebook_edit", edits=[{"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 7"}])
+    assert (page.sources["a"], other.sources["a"]) == ("x = 7", "x = 1")
+    assert "show" not in {one["type"] for one in other.got}
+
+
 def test_a_page_that_was_reloaded_gets_the_open_requests(page, comms, ask, read, decided):
     read()
 

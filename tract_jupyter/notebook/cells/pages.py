@@ -183,9 +183,14 @@ class CellPages:
         return next((page for page in reversed(self._own_pages()) if not page.is_silent), None)
 
     def _own_pages(self) -> list[Page]:
-        """Return the pages of this notebook. If none has its path, such as after a new name, return all."""
+        """Return the pages of this notebook. If none has its path, such as after a new name, return all.
+
+        Another notebook with the same kernel may have the same name, in a folder above: the longest path is its own.
+        """
         path, pages = self._path(), [page for page in self._pages if page.is_greeted]
-        return [page for page in pages if path is not None and _shows(page, path)] or pages
+        own = [page for page in pages if path is not None and _shows(page, path)]
+        longest = max((len(_name_of(page)) for page in own), default=0)
+        return [page for page in own if len(_name_of(page)) == longest] or pages
 
     def everywhere(self, kind: str, **content: Any) -> None:
         """Send a message to all pages of this notebook."""
@@ -298,5 +303,9 @@ _PROMPTS: Final = {
 
 def _shows(page: Page, path: Path) -> bool:
     """Return True if a page shows this notebook. Its path is relative to the folder of the server, after a drive."""
-    name = page.notebook.removeprefix("RTC:").lstrip("/")
+    name = _name_of(page)
     return bool(name) and f"/{path.as_posix()}".endswith(f"/{name}")
+
+
+def _name_of(page: Page) -> str:
+    return page.notebook.removeprefix("RTC:").lstrip("/")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, OperationError, TractError
-from tract_jupyter.models import PendingStatus, counted, one_line
+from tract_jupyter.models import PendingStatus, counted, distinct, one_line
 from tract_jupyter.notebook.cells.edits import hunks, with_hunks
 from tract_jupyter.review import CHAT, Answer, list_effects
 from tract_jupyter.toolkit import CallNotes, changed_context
@@ -34,6 +34,7 @@ CHANNEL: Final = "cell"
 DELAY: Final = 0.5
 """Seconds after the request. The page draws the diffs first."""
 _MOST_DECIDED: Final = 100
+_MOST_DOUBTFUL: Final = 50
 _LONGEST: Final = 300
 
 
@@ -163,9 +164,18 @@ class CellRequests:
         return {**edit.to_page(), **more}
 
     def _notes(self, edit: Edit) -> Iterator[dict[str, Any]]:
+        yield from _doubtful_lines(edit)
         if edit.has_new_code:
             for one in self._findings(edit.new)[:_MOST_DECIDED]:
                 yield {"severity": one.level.value, "text": one_line(one.reason, 300), "line": one.span.line}
+
+
+def _doubtful_lines(edit: Edit) -> Iterator[dict[str, Any]]:
+    """Yield a note for each new line with characters that look like others. A panel marks them in the text."""
+    known = set(edit.old.split("\n"))
+    lines = [(n, distinct(text)[1]) for n, text in enumerate(edit.new.split("\n"), 1) if text not in known]
+    for number, note in [(number, note) for number, note in lines if note][:_MOST_DOUBTFUL]:
+        yield {"severity": "medium", "text": one_line(note, 300), "line": number}
 
 
 def _changed(edit: Edit, chosen: Mapping[str, Any]) -> dict[str, str]:
