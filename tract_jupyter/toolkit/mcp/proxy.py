@@ -14,13 +14,13 @@ import httpx2
 from anyio import to_thread
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.stdio import stdio_server
+from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, Implementation, ListToolsResult, TextContent, Tool, ToolAnnotations
 
 from tract_jupyter.exceptions import McpConnectionError, McpStartError
 from tract_jupyter.prompts import KERNEL_AWAY, RESULT_DESCRIPTION, RUN_CODE, SERVER_INSTRUCTIONS, VARIABLES
 from tract_jupyter.toolkit.mcp.served import find_kernel
+from tract_jupyter.toolkit.mcp.stdio import serve_stdio
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -105,12 +105,7 @@ class KernelProxy:
 
     def run(self) -> None:
         """Serve over stdin and stdout until the client disconnects."""
-        anyio.run(self._serve)
-
-    async def _serve(self) -> None:
-        options = self.server.create_initialization_options(NotificationOptions(tools_changed=True))
-        async with stdio_server() as (incoming, outgoing):
-            await self.server.run(incoming, outgoing, options)
+        anyio.run(serve_stdio, self.server)
 
     @asynccontextmanager
     async def _connecting(self, _server: Server[Any]) -> AsyncIterator[None]:
