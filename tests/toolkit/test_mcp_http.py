@@ -153,6 +153,29 @@ def test_a_large_request_is_refused_before_it_is_read(served):
     assert post(served, body=b" " * (MOST_BYTES + 1), headers=[BEARER]) == 413
 
 
+NOISE = """
+import socket
+from tract_jupyter import Tract, mcp_server
+from tract_jupyter.toolkit import HttpServer
+with Tract.open() as tract:
+    server = HttpServer(lambda: mcp_server(tract, "full"), "t" * 43)
+    server.start()
+    upgrade = f"GET /mcp HTTP/1.1\\r\\nHost: 127.0.0.1:{server.port}\\r\\nConnection: upgrade\\r\\nUpgrade: x\\r\\n\\r\\n"
+    for sent in (b"\\x16\\x03\\x01", b"x\\r\\n\\r\\n", upgrade.encode()):
+        with socket.create_connection(("127.0.0.1", server.port), 30) as other:
+            other.sendall(sent + b"\\r\\n" * 2)
+            other.recv(1000)
+    server.stop()
+"""
+
+
+def test_programs_without_the_token_print_nothing_into_a_cell():
+    run = subprocess.run(
+        [sys.executable, "-c", NOISE], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (run.stdout, run.stderr) == ("", "")
+
+
 def test_only_this_machine_reaches_it(served):
     assert served.url == f"http://127.0.0.1:{served.port}/mcp"
 
