@@ -383,21 +383,45 @@ def test_an_earlier_click_wins_over_a_later_click_in_another_process(first, seco
     assert (ran, other.status) == ([], PendingStatus.REJECTED)
 
 
+@pytest.mark.parametrize("restored", [False, True], ids=["reset", "restored"])
 @pytest.mark.parametrize("way", ["by the cell run again", "by the process that asked"])
 def test_a_used_approval_reset_by_sql_does_not_count_again(
-    first, second, again, approved, ran, own_store, way
+    first, second, again, approved, ran, own_store, way, restored
 ):
+    attacker = Attacker(own_store)
     if way == "by the cell run again":
         approved()
-        assert first.reviewer.granted(again())
     else:
         first.reviewer.show(again())
         press(second, in_the_inbox_of(second), "approve")
+    ((signature,),) = attacker.run("SELECT signature FROM decisions")
+    ((request,),) = attacker.run("SELECT request_json FROM pendings")
+    if way == "by the cell run again":
+        assert first.reviewer.granted(again())
+    else:
         first.reviewer.channel.look()
-    attacker = Attacker(own_store)
-    attacker.set("decisions", claimed_by=None, started_at=None, finished_at=None, error=None)
+    earlier = {"signature": signature} if restored else {}
+    attacker.set("decisions", claimed_by=None, started_at=None, finished_at=None, error=None, **earlier)
     attacker.set("pendings", status="approved", settled_at=None, executed_at=None, waited_until=None)
+    if restored:
+        attacker.set("pendings", request_json=request)
     assert not first.reviewer.granted(again())
+    assert not second.reviewer.granted(again())
+    assert ran == [1]
+
+
+def test_an_approval_whose_use_was_rolled_back_still_counts(first, again, approved, ran):
+    approved()
+
+    def use_and_fail():
+        with first.batch():
+            assert first.reviewer.granted(again())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        use_and_fail()
+    ran.clear()
+    assert first.reviewer.granted(again())
     assert ran == [1]
 
 

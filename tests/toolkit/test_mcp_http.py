@@ -31,6 +31,7 @@ from tract_jupyter.toolkit import (
     HttpServer,
     KernelProxy,
     ServedKernel,
+    Traits,
     find_kernel,
     served_kernels,
 )
@@ -150,6 +151,29 @@ def test_a_large_request_is_refused_before_it_is_read(served):
     }
     assert post(served, body=json.dumps(code).encode(), headers=[BEARER]) == 413
     assert post(served, body=b" " * (MOST_BYTES + 1), headers=[BEARER]) == 413
+
+
+NOISE = """
+import socket
+from tract_jupyter import Tract, mcp_server
+from tract_jupyter.toolkit import HttpServer
+with Tract.open() as tract:
+    server = HttpServer(lambda: mcp_server(tract, "full"), "t" * 43)
+    server.start()
+    upgrade = f"GET /mcp HTTP/1.1\\r\\nHost: 127.0.0.1:{server.port}\\r\\nConnection: upgrade\\r\\nUpgrade: x\\r\\n\\r\\n"
+    for sent in (b"\\x16\\x03\\x01", b"x\\r\\n\\r\\n", upgrade.encode()):
+        with socket.create_connection(("127.0.0.1", server.port), 30) as other:
+            other.sendall(sent + b"\\r\\n" * 2)
+            other.recv(1000)
+    server.stop()
+"""
+
+
+def test_programs_without_the_token_print_nothing_into_a_cell():
+    run = subprocess.run(
+        [sys.executable, "-c", NOISE], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert (run.stdout, run.stderr) == ("", "")
 
 
 def test_only_this_machine_reaches_it(served):
@@ -285,6 +309,40 @@ def test_a_too_large_call_through_the_proxy_is_refused_and_the_next_call_works(t
     assert (large.is_error, small.is_error) == (True, False)
     assert len(large.content[0].text) < 1_000
     assert not tract.review.inbox()
+
+
+def test_a_refused_call_does_not_end_the_other_calls_of_the_agent(tract, served, runtime, add):
+    ServedKernel.here(served.url, TOKEN, None).publish()
+    begun, go = threading.Event(), threading.Event()
+
+    def work():
+        """Work until the test goes on."""
+        begun.set()
+        return go.wait(30)
+
+    add(work, traits=Traits(read_only=True))
+
+    async def use():
+        results = {}
+        async with (
+            Client(KernelProxy().server, client_info=Implementation(name="editor", version="1")) as client,
+            anyio.create_task_group() as tasks,
+        ):
+
+            async def wait():
+                results["work"] = await client.call_tool("work", {})
+
+            tasks.start_soon(wait)
+            await anyio.to_thread.run_sync(begun.wait, 30)
+            refused = await client.call_tool("status", {"x": "y" * (MOST_BYTES + 1)})
+            next_one = await client.call_tool("status", {})
+            go.set()
+        return refused, next_one, results["work"]
+
+    refused, next_one, worked = anyio.run(use)
+    assert (refused.is_error, next_one.is_error, worked.is_error) == (True, False, False)
+    assert worked.content[0].text == "true"
+    assert "ended or restarted, or it refused the call" in refused.content[0].text
 
 
 @pytest.mark.slow

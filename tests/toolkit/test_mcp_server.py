@@ -352,13 +352,13 @@ INITIALIZE = (
 )
 
 
-@pytest.fixture(scope="module")
-def raw(tmp_path_factory):
-    """Return our server's response to a line on its stdin."""
+@pytest.fixture(scope="module", params=["mcp-server", "kernel-proxy"])
+def raw(request, tmp_path_factory):
+    """Return the response of one of our programs to a line on its stdin."""
     path = tmp_path_factory.mktemp("raw") / "t.db"
     with Tract.open(path):
         pass
-    command = [sys.executable, "-m", "tract_jupyter", "mcp-server", str(path)]
+    command = [sys.executable, "-m", "tract_jupyter", request.param, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
 
         def ask(line):
@@ -469,6 +469,7 @@ def test_the_request_of_a_waiting_client_names_the_executing_process(owner, serv
         ('{"jsonrpc": "2.0", "id": "a", "method": 3}', -32600, "a"),
         ('{"jsonrpc": "2.0", "id": true, "method": 3}', -32600, None),
         ('[{"jsonrpc": "2.0", "id": 7, "method": "ping"}]', -32600, None),
+        (r'{"jsonrpc": "2.0", "id": 6, "method": "tools/call", "params": {"name": "\ud800"}}', -32700, 6),
     ],
 )
 def test_an_invalid_line_is_answered_with_an_error(raw, line, code, message_id):

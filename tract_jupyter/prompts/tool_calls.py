@@ -100,8 +100,8 @@ UNKNOWN_CALL: Final = (
 )
 TOO_MANY_CALLS: Final = "Too many calls wait here. Wait for their results before you make more."
 KERNEL_AWAY: Final = (
-    "The kernel ended or restarted during this call ({error}). Its effect is unknown. A question to the user stays in "
-    "the notebook's inbox: make the same call again, and a decision counts."
+    "The kernel gave no result for this call: it ended or restarted, or it refused the call ({error}). The effect is "
+    "unknown. A question to the user stays in the notebook's inbox: make the same call again, and a decision counts."
 )
 LATER_DECISION: Final = "{why}. Make the same call again later: it uses the decision."
 LATE_RESULT: Final = (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.models import PendingStatus, canonical_json
 from tract_jupyter.review.decision import NO_ACTION, Decision
 from tract_jupyter.review.process import this_process
-from tract_jupyter.review.records import OPEN, DecisionOutcome, Records, moment_text
+from tract_jupyter.review.records import OPEN, DecisionOutcome, Records, moment_text, used_here
 from tract_jupyter.review.request import request_to_dict
 from tract_jupyter.storage import now_text, to_text
 
@@ -223,16 +223,19 @@ class Ledger(Records):
 
         Sign it again, so no process can claim it a second time.
         """
+        rounds = {decision.round: decision for decision in self._decisions.of(connection, pending_id)}
+        stored = rounds.get(round_)
+        if stored is None or stored.signature in used_here:
+            return False
         if not self._decisions.claim(connection, pending_id, round_, this_process(), instead_of=None):
             return False
-        stored = next(
-            decision for decision in self._decisions.of(connection, pending_id) if decision.round == round_
-        )
         if self.hands_over(stored):
             signature = self._signatures.of_decision(
                 Decision.of(stored), pending_id, round_, handed_over=False
             )
             self._decisions.sign(connection, pending_id, round_, signature)
+            used_here.add(stored.signature)
+            self._database.if_rolled_back(lambda: used_here.discard(stored.signature))
         return True
 
     def _signed_values(

@@ -117,6 +117,9 @@ ACTIVATE = "activate_operation"
 OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 """The states of a pending that can be decided."""
 
+used_here: set[str] = set()
+"""The signatures of the decisions that this process claimed from others. An older row of the store may restore one."""
+
 
 class PendingRecord(NamedTuple):
     """A stored pending with its decisions."""
@@ -304,8 +307,8 @@ class Records:
                 last = self._decisions.last(connection, stored.pending_id)
                 if stored.status != PendingStatus.APPROVED or last is None or is_waited_for(stored):
                     continue
-                if last.channel == "grant":
-                    continue  # an ended grant allows nothing
+                if last.channel == "grant" or last.signature in used_here:
+                    continue  # an ended grant allows nothing; a used approval was restored
                 is_for = (stored.actor, stored.branch) == (pending.actor, pending.branch)
                 if not is_for or not self.vouches(stored):
                     continue  # another actor, another branch, or a changed row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import socket
 import threading
 from contextlib import suppress
@@ -37,6 +38,9 @@ _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 3.0
 _BEAT: Final = 0.02
 
+# they log what other programs send, and nothing may print into a cell
+for _name in ("mcp", "uvicorn"):
+    logging.getLogger(_name).addHandler(logging.NullHandler())
 
 _tokens: set[str] = set()
 

@@ -6,7 +6,7 @@ After a restart of the kernel, it reads the new address. An open call is never m
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -14,16 +14,16 @@ import httpx2
 from anyio import to_thread
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
-from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.stdio import stdio_server
+from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, Implementation, ListToolsResult, TextContent, Tool, ToolAnnotations
 
 from tract_jupyter.exceptions import McpConnectionError, McpStartError
 from tract_jupyter.prompts import KERNEL_AWAY, RESULT_DESCRIPTION, RUN_CODE, SERVER_INSTRUCTIONS, VARIABLES
 from tract_jupyter.toolkit.mcp.served import find_kernel
+from tract_jupyter.toolkit.mcp.stdio import serve_stdio
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from anyio.abc import TaskGroup, TaskStatus
     from mcp.server.context import ServerRequestContext
@@ -38,13 +38,20 @@ _NOBODY: Final = Implementation(name="unknown", version="0")
 
 
 class _Connection:
-    """One HTTP client of one kernel, open until `end`."""
+    """One HTTP client of one kernel. It is open until `retire`, and until its last call has ended.
+
+    Args:
+        kernel: the kernel.
+        client_info: the name of the agent.
+    """
 
     client: Client
 
     def __init__(self, kernel: ServedKernel, client_info: Implementation) -> None:
         self.kernel = kernel
         self._info = client_info
+        self._calls = 0
+        self._is_retired = False
         self._over = anyio.Event()
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
@@ -69,9 +76,24 @@ class _Connection:
             if not is_started:
                 raise McpConnectionError(f"the kernel does not answer: {_innermost(error)}") from error
 
-    def end(self) -> None:
-        """Disconnect soon."""
-        self._over.set()
+    @contextmanager
+    def in_use(self) -> Iterator[Client]:
+        """Keep the connection open for one call."""
+        self._calls += 1
+        try:
+            yield self.client
+        finally:
+            self._calls -= 1
+            self._end_if_unused()
+
+    def retire(self) -> None:
+        """Take no new call, and disconnect when the open ones have ended."""
+        self._is_retired = True
+        self._end_if_unused()
+
+    def _end_if_unused(self) -> None:
+        if self._is_retired and not self._calls:
+            self._over.set()
 
 
 class KernelProxy:
@@ -105,12 +127,7 @@ class KernelProxy:
 
     def run(self) -> None:
         """Serve over stdin and stdout until the client disconnects."""
-        anyio.run(self._serve)
-
-    async def _serve(self) -> None:
-        options = self.server.create_initialization_options(NotificationOptions(tools_changed=True))
-        async with stdio_server() as (incoming, outgoing):
-            await self.server.run(incoming, outgoing, options)
+        anyio.run(serve_stdio, self.server)
 
     @asynccontextmanager
     async def _connecting(self, _server: Server[Any]) -> AsyncIterator[None]:
@@ -125,16 +142,17 @@ class KernelProxy:
         self, ctx: ServerRequestContext[Any], _params: PaginatedRequestParams | None
     ) -> ListToolsResult:
         try:
-            client = await self._connected(ctx)
+            connection = await self._connected(ctx)
         except (McpStartError, McpConnectionError):  # a call says the reason
             return ListToolsResult(tools=_OFFLINE)
-        return ListToolsResult(tools=(await client.list_tools(cache_mode="refresh")).tools)
+        with connection.in_use() as client:
+            return ListToolsResult(tools=(await client.list_tools(cache_mode="refresh")).tools)
 
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
         try:
-            client = await self._connected(ctx)
+            connection = await self._connected(ctx)
         except (McpStartError, McpConnectionError) as error:
             return _problem(str(error))
 
@@ -143,17 +161,18 @@ class KernelProxy:
 
         has_token = (ctx.meta or {}).get("progress_token") is not None
         try:
-            return await client.call_tool(
-                params.name, params.arguments or {}, progress_callback=forward if has_token else None
-            )
+            with connection.in_use() as client:
+                return await client.call_tool(
+                    params.name, params.arguments or {}, progress_callback=forward if has_token else None
+                )
         except Exception as error:  # noqa: BLE001 # of the connection; the call may have had an effect
-            self._drop()
+            self._drop(connection)
             return _problem(KERNEL_AWAY.format(error=_innermost(error)))
 
     # --- the connection
 
-    async def _connected(self, ctx: ServerRequestContext[Any]) -> Client:
-        """Return a client of the kernel. Connect if there is none, or if another kernel serves the notebook.
+    async def _connected(self, ctx: ServerRequestContext[Any]) -> _Connection:
+        """Return a connection to the kernel. Connect if there is none, or if another kernel serves the notebook.
 
         Raises:
             McpStartError: no kernel serves the notebook.
@@ -162,8 +181,9 @@ class KernelProxy:
         async with self._lock:
             kernel = await self._kernel()
             if self._connection is not None and self._connection.kernel == kernel:
-                return self._connection.client
-            self._drop()
+                return self._connection
+            if self._connection is not None:
+                self._drop(self._connection)
             client = ctx.session.client_params
             connection = _Connection(kernel, _NOBODY if client is None else client.client_info)
             await self._tasks.start(connection.run)
@@ -172,7 +192,7 @@ class KernelProxy:
                 with suppress(Exception):  # a client without a channel for it
                     await ctx.session.send_tool_list_changed()
             self._was_connected, self._kernel_id = True, kernel.kernel
-            return connection.client
+            return connection
 
     async def _kernel(self) -> ServedKernel:
         """Return the kernel. After a connection, wait some time for the restart of a kernel."""
@@ -185,9 +205,10 @@ class KernelProxy:
                     raise
             await anyio.sleep(_LOOK_SECONDS)
 
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.end()
+    def _drop(self, connection: _Connection) -> None:
+        """Let the next call connect anew. Other calls of this connection may still get their results."""
+        connection.retire()
+        if connection is self._connection:
             self._connection = None
 
 

@@ -17,23 +17,16 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 
 import anyio
 from anyio import to_thread
-from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.server.stdio import stdio_server
+from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
-from mcp.shared.message import SessionMessage
 from mcp_types import (
-    INVALID_REQUEST,
-    PARSE_ERROR,
     CallToolResult,
-    ErrorData,
     ImageContent,
-    JSONRPCError,
     ListToolsResult,
     TextContent,
     Tool,
     ToolAnnotations,
 )
-from pydantic import ValidationError
 
 from tract_jupyter.exceptions import McpError, UndecidedError, nearest
 from tract_jupyter.models import admin_limits, printable
@@ -53,6 +46,7 @@ from tract_jupyter.review import CLIENT, Channel, checking
 from tract_jupyter.toolkit.ambient import CallNotes, InLine, OutsideCall, at_once, changed_context
 from tract_jupyter.toolkit.call import failed
 from tract_jupyter.toolkit.mcp.held import CLOSED, HeldCall, HeldCalls, call_key, hold_of
+from tract_jupyter.toolkit.mcp.stdio import serve_stdio
 from tract_jupyter.toolkit.results import ToolResult
 
 if TYPE_CHECKING:
@@ -202,16 +196,9 @@ class McpService:
                 "stdin and stdout belong to this notebook. Serve the store from a separate process: "
                 f"python -m tract_jupyter mcp-server {self._tract.location}"
             )
-        anyio.run(self._serve)
+        anyio.run(serve_stdio, self.server)
         for ended in list(self._running):  # each knows that its client no longer waits
             ended.wait(_END_SECONDS)
-
-    async def _serve(self) -> None:
-        options = self.server.create_initialization_options(NotificationOptions(tools_changed=True))
-        async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as tasks:
-            to_us, valid = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-            tasks.start_soon(_answer_invalid, incoming, to_us, outgoing.clone())
-            await self.server.run(valid, outgoing, options)
 
     def _ask_in_inbox(self, timeout: float | None) -> None:
         reviewer = self._tract.reviewer
@@ -418,35 +405,6 @@ def _unfinished(call: HeldCall) -> CallToolResult:
     status = "waiting" if call.is_undecided else "running"
     told = {"status": status, "id": call.call_id, "note": CALL_WAITS[status].format(id=call.call_id)}
     return CallToolResult(content=[_block(json.dumps(told))], structured_content=told)
-
-
-async def _answer_invalid(incoming: Any, valid: Any, outgoing: Any) -> None:
-    """Pass messages on, and answer any other line with an error. The SDK would drop it."""
-    async with incoming, valid, outgoing:
-        async for item in incoming:
-            if not isinstance(item, Exception):
-                await valid.send(item)
-            elif (error := _error_for(item)) is not None:
-                await outgoing.send(SessionMessage(error))
-
-
-def _error_for(problem: Exception) -> JSONRPCError | None:
-    """Return the error for a line that is not a message; None for a blank line.
-
-    The error has the id of the line, if it has a valid one.
-    """
-    errors = problem.errors(include_url=False) if isinstance(problem, ValidationError) else []
-    inputs = [entry["input"] for entry in errors]
-    if inputs and isinstance(inputs[0], str) and not inputs[0].strip():
-        return None
-    code, why = INVALID_REQUEST, "Invalid Request: the line is not a JSON-RPC message"
-    if not errors or errors[0]["type"] == "json_invalid":
-        code, why = PARSE_ERROR, "Parse error: the line is not JSON"
-    message_id = next((value.get("id") for value in inputs if isinstance(value, dict)), None)
-    is_id = isinstance(message_id, str | int) and not isinstance(message_id, bool)
-    return JSONRPCError(
-        jsonrpc="2.0", id=message_id if is_id else None, error=ErrorData(code=code, message=why)
-    )
 
 
 def _in_event_loop() -> bool:
