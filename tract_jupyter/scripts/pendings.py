@@ -25,7 +25,8 @@ from tract_jupyter.review import (
     value_rows,
 )
 from tract_jupyter.review.builtin import Field
-from tract_jupyter.scripts.rehearsing import MOST_LOOKED, is_failed, looking, only_looked
+from tract_jupyter.scripts.effects import is_failed, only_looked
+from tract_jupyter.scripts.rehearsing import MOST_LOOKED, looking
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
 from tract_jupyter.toolkit import ToolPending, call_context, python_name
