@@ -520,7 +520,10 @@ class Tract(HookedContext):
         Raises:
             OperationError: unknown operation or place, the name is taken, or the handler is not callable.
         """
-        return self.hooks.on(operation, handler, name=name, before=before, after=after, at=at)
+        from tract_jupyter.review import check_operation
+
+        check_operation(operation, self.operations.hookable)
+        return self.hooks.bus.on(operation, handler, name=name, before=before, after=after, at=at)
 
     def off(self, operation: str, handler: Callable[[Any], object] | str | None = None) -> None:
         """Remove a handler by function or name, or all handlers of an operation.
@@ -532,7 +535,7 @@ class Tract(HookedContext):
         Raises:
             OperationError: unknown handler.
         """
-        self.hooks.off(operation, handler)
+        self.hooks.bus.off(operation, handler)
 
     # --- tools
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+
 import pytest
 
 from tests.context.joining import by_text, diverged, on, snapshot, texts
+from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     BranchMovedError,
     BranchNotFoundError,
@@ -15,6 +19,7 @@ from tract_jupyter.exceptions import (
     HistoryError,
     MergeConflictError,
     NothingToMergeError,
+    StoreCorruptError,
     UnmergedBranchError,
 )
 from tract_jupyter.models import ConflictKind, MergeType, Priority, Resolution, TokenBudget
@@ -584,6 +589,28 @@ def test_retention_survives_a_merge_if_an_edit_set_the_priority(tract):
     tract.merge("topic", resolver="ours")
     with pytest.raises(CompressionError, match="must contain 'x'"):
         tract.compress(content="gone")
+
+
+@pytest.mark.parametrize("join", ["merge", "rebase"])
+@pytest.mark.parametrize(
+    "metadata", ["{}", '{"compressed_from":{}}', '{"compressed_from":{"commits":["a"],"head":"b"}}']
+)
+def test_a_summary_with_damaged_metadata_is_not_combined_with_its_originals(tmp_path, join, metadata):
+    path = tmp_path / "s.db"
+    with Tract.open(path) as tract:
+        said = [tract.user(text).commit_hash for text in ("base", "a", "b")]
+        tract.branch("topic")
+        tract.user("x")
+        tract.switch("main")
+        (summary,) = tract.compress(commits=said[1:], content="S").summary_commits
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("UPDATE commits SET metadata_json = ? WHERE commit_hash = ?", (metadata, summary))
+        connection.commit()
+    with Tract.open(path) as tract:
+        before = tract.status()
+        with pytest.raises(StoreCorruptError, match=f"commit {summary[:8]} does not match its hash. Restore"):
+            getattr(tract, join)("topic")
+        assert tract.status() == before
 
 
 @pytest.mark.parametrize("forged", ["mine", 5, {"commits": 5}, {"commits": [5]}, {}])

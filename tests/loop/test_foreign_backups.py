@@ -61,7 +61,7 @@ def tree(folder):
 @pytest.mark.parametrize(
     "more", [{}, {"signature": "00" * 32}, {"signature": 1}], ids=["none", "wrong", "number"]
 )
-def test_an_unfinished_change_of_somebody_else_is_not_completed(victim, tmp_path, more):
+def test_an_unfinished_change_without_the_users_signature_is_not_completed(victim, tmp_path, more):
     plant(tmp_path / "work" / f"{STORE}.backups", journal(victim, ["after", [0]]) | more)
     before = tree(victim)
     with Tract.open(STORE) as tract:

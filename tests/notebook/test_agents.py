@@ -217,7 +217,7 @@ MISTAKES = {
     "stop one two": "usage: %tract agents stop [NAME]",
     "stop nobody": "there is no agent 'nobody'",
     "resume": "usage: %tract agents resume NAME [N]",
-    "resume one": "no agent 'one' was called",
+    "resume one": "'one' was not called yet",
     "retire": "usage: %tract agents retire NAME",
     "retire nobody": "there is no agent 'nobody'",
     "promote one": "usage: %tract agents promote NAME PATH",

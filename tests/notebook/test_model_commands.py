@@ -115,8 +115,8 @@ def test_a_key_is_asked_for_and_never_shown(shell, monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "told"),
     [
-        (StdinNotImplementedError("no stdin"), "no user is available to type a key"),
-        (EOFError(), "no user is available to type a key"),
+        (StdinNotImplementedError("no stdin"), "no user is available to type here. The model is chosen"),
+        (EOFError(), "no user is available to type here. The model is chosen"),
         (" ", "no key was typed"),
     ],
 )

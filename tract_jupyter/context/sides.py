@@ -16,7 +16,7 @@ from tract_jupyter.context.ancestry import merge_bases
 from tract_jupyter.context.splice import reference
 from tract_jupyter.exceptions import BranchMovedError, HistoryError
 from tract_jupyter.models import COMPRESSED_FROM, Conflict, ConflictKind, Priority, default_priority
-from tract_jupyter.storage import APPEND, EDIT, from_json
+from tract_jupyter.storage import APPEND, EDIT, commit_hash, damaged, from_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -93,6 +93,7 @@ class SideBySide:
             BranchNotFoundError: unknown branch.
             HistoryError: a branch has no commits, no commit is common, or one side has a summary of the other's
                 messages.
+            StoreCorruptError: a message of one side does not match its hash.
         """
         here, there = self._here(name, doing), self._repository.refs.at(name)
         if expected is not None and Heads(here.branch, there.commit_hash) != expected:
@@ -109,6 +110,7 @@ class SideBySide:
                 self._repository.timelines.at(there.commit_hash),
             )
             compared = Comparison(ours, theirs, ours_last=ours_last, strict=strict)
+            self._check_hashes(ours, theirs)
             _check_summaries((here.branch or "", ours), (name, theirs))
             common = [step for step in ours.steps if step.commit_hash in compared.common]
         if not common:
@@ -119,6 +121,21 @@ class SideBySide:
         with self._repository.database.read() as connection:
             bases = merge_bases(connection, self._repository.rows, common)
         return Sides(here, there, bases, compared)
+
+    def _check_hashes(self, *sides: Timeline) -> None:
+        """Check the messages of one side only. With damaged metadata, a summary would look like another message."""
+        own = [
+            step.commit_hash
+            for timeline, other in permutations(sides)
+            for step in timeline.steps
+            if step.operation == APPEND and step.commit_hash not in other.place
+        ]
+        with self._repository.database.read() as connection:
+            for entry in filter(None, (self._repository.rows.get(connection, name) for name in own)):
+                if entry.commit_hash != commit_hash(
+                    entry, entry.tract_id, entry.parent_hash, (), entry.created_at
+                ):
+                    raise damaged(f"commit {entry.commit_hash[:8]} does not match its hash")
 
     def _here(self, name: str, doing: str) -> Position:
         here = self._repository.refs.position

@@ -41,17 +41,18 @@ class StatusInfo:
     @property
     def tokens(self) -> str:
         """The token count for display: with `≈` for an estimate, and with the source of its correction."""
-        tokens = show_tokens(self.token_count, self.token_source)
-        if self.corrected_by is None:
-            return tokens
-        return f"{tokens} (as {self.corrected_by.model or 'the provider'} counts)"
+        return f"{show_tokens(self.token_count, self.token_source)}{self._corrected}"
 
     @property
     def tokens_phrase(self) -> str:
         """The token count with the budget and the word `tokens`, before the source of its correction."""
-        number, space, source = self.tokens.partition(" ")
-        of = f" of {self.max_tokens:,}" if self.max_tokens else ""
-        return f"{number}{of} tokens{space}{source}"
+        limit = f" of {self.max_tokens:,}" if self.max_tokens else ""
+        return f"{show_tokens(self.token_count, self.token_source)}{limit} tokens{self._corrected}"
+
+    @property
+    def _corrected(self) -> str:
+        by = self.corrected_by
+        return "" if by is None else f" (as {by.model or 'the provider'} counts)"
 
 
 class PendingStatus(StrEnum):

@@ -87,7 +87,7 @@ def _show_diff(result: DiffResult, **_: object) -> dict[str, str]:
 
 
 def _show_run(run: Run, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.runs.cell import inspected
+    from tract_jupyter.notebook.runs.prompt import inspected
     from tract_jupyter.notebook.runs.view import RunView
 
     view = RunView(run, inspection=inspected(run))

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import OperationError, SpecError
-from tract_jupyter.models import check_limit, check_text, digest
+from tract_jupyter.exceptions import SpecError
+from tract_jupyter.models import check_limit, digest
 from tract_jupyter.operations.action import check_code, compile_action
 from tract_jupyter.operations.check import check_name
 from tract_jupyter.operations.spec import MAX_SPEC_BYTES, ActionDef
@@ -273,7 +273,7 @@ def _compiled_when_called(spec: HandlerSpec) -> Callable[[Any], object]:
 
 
 class Hooks:
-    """Registers, lists and stores handlers.
+    """Lists and stores handlers. `Tract.on` registers functions.
 
     Args:
         firing: decides about pendings.
@@ -290,34 +290,6 @@ class Hooks:
         self.saved = saved
         self._firing = firing
         self._operations = operations
-
-    def on(
-        self,
-        operation: str,
-        handler: Callable[[Any], object],
-        *,
-        name: str | None = None,
-        before: str | bool | None = None,
-        after: str | None = None,
-        at: int | None = None,
-    ) -> str:
-        """Register a handler, and return its name. The arguments are the same as in `Tract.on`.
-
-        Raises:
-            OperationError: the operation or the position does not exist, the name is in use, or the handler is not
-                callable.
-        """
-        check_operation(operation, self._operations.hookable)
-        return self.bus.on(operation, handler, name=name, before=before, after=after, at=at)
-
-    def off(self, operation: str, handler: Callable[[Any], object] | str | None = None) -> None:
-        """Remove a handler by function or name, or all handlers of an operation.
-
-        Raises:
-            OperationError: the operation's name is not a text.
-        """
-        check_text(operation, "the name of an operation", error=OperationError)
-        self.bus.off(operation, handler)
 
     def list(self) -> dict[str, list[str]]:
         """Return the names of all handlers in their order, by operation."""

@@ -1,7 +1,7 @@
 """Rehearsal: run code in a contained copy of the kernel, show its effects, keep them or not, and undo them.
 
 * `rehearser`: rehearses code, and keeps its effects.
-* `engines`: chooses the engine, and finds the level of containment of this machine. `fork`: a fork of the kernel.
+* `engines`: chooses the engine. `level`: the level of containment of this machine. `fork`: a fork of the kernel.
   `mappings`: memory that a fork would share. `open_files`: files that the kernel writes. `worker`: a fresh process with
   copies of variables.
 * `parent`: the kernel's side of a rehearsal. `supervisor`: ends the copy. `report`: the frames that the copy sends.

@@ -16,10 +16,10 @@ from .effects import TableChange as TableChange
 from .effects import VariableEffect as VariableEffect
 from .effects import effects_from_data as effects_from_data
 from .engines import Engines as Engines
-from .engines import Level as Level
-from .engines import probe as probe
 from .found import Findings as Findings
 from .found import find_effects as find_effects
+from .level import Level as Level
+from .level import probe as probe
 from .limits import RehearsalLimits as RehearsalLimits
 from .parent import ToolReply as ToolReply
 from .rehearser import Rehearsal as Rehearsal

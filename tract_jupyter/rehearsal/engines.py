@@ -1,10 +1,8 @@
-"""Chooses the engine of a rehearsal, a fork of the kernel or the worker, and finds the level of containment.
+"""Chooses the engine of a rehearsal: a fork of the kernel, or the worker.
 
 Some libraries do not survive a fork after their threads have started. Known ones use the worker. If a copy hangs or
 crashes, the libraries that it used and that never worked in a fork use the worker from then on. If another thread of
 the kernel computes all the time, the kernel does not fork.
-
-The level of containment that this machine permits is found by trying it.
 """
 
 from __future__ import annotations
@@ -13,17 +11,11 @@ import ast
 import contextlib
 import os
 import sys
-import tempfile
-from functools import cache
-from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.baseline import touched, tree_of, variables_of
-from tract_jupyter.rehearsal.contain import Containment, LevelName, readable_paths
 from tract_jupyter.rehearsal.fork import BusyThreadsError, CopyJob, fork_of
-from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.parent import CopyOutcome, attend
 from tract_jupyter.rehearsal.values import load_forms
 from tract_jupyter.rehearsal.worker import BARE_WORKER, WORKER, write_inputs
@@ -42,7 +34,6 @@ _UNSAFE: Final = frozenset(
 )
 _IDLE: Final = 0.3  # the part of its time that a hanging copy computes at most
 _MOST_VALUES: Final = 1_000
-_PROBE_LIMITS: Final = RehearsalLimits(seconds=10.0, disk=1 << 20)
 
 
 class Engines:
@@ -145,49 +136,3 @@ def _modules_of(value: Any) -> Iterator[str]:
 def _has_numba_threads() -> bool:
     parallel = sys.modules.get("numba.np.ufunc.parallel")
     return bool(getattr(parallel, "_is_initialized", False))
-
-
-# ---- the level of containment
-
-
-class Level(NamedTuple):
-    """The level of containment that this machine permits.
-
-    Attributes:
-        name: `full`, `basic` (no file can be written), or `none` (no rehearsal is possible).
-        reason: One sentence: the reason why it is not higher, or what it contains.
-    """
-
-    name: Literal["full", "basic", "none"]
-    reason: str
-
-
-@cache
-def probe() -> Level:
-    """Return the level of this machine. The first call tries it, in about 100 ms."""
-    if not linux.IS_SUPPORTED:
-        return Level("none", "A rehearsal needs Linux on x86-64 or aarch64.")
-    if not linux.landlock_abi():
-        return Level(
-            "none", "A rehearsal needs Landlock, which this kernel of Linux does not have or does not enable."
-        )
-    problem = _problem("full")
-    if not problem:
-        return Level("full", "Namespaces, an overlay, Landlock and seccomp contain the code.")
-    worse = _problem("basic")
-    if not worse:
-        return Level(
-            "basic", f"Code cannot write files: this machine does not permit namespaces ({problem})."
-        )
-    return Level("none", f"This machine does not permit containment ({worse}).")
-
-
-def _problem(level: LevelName) -> str:
-    """Return the reason why a level does not work; empty if it works."""
-    with tempfile.TemporaryDirectory(prefix="tract-probe-") as folder:
-        workspace = Path(folder).resolve()
-        containment = Containment(level, os.fspath(workspace), readable_paths(workspace), _PROBE_LIMITS.disk)
-        job = CopyJob("", {}, containment, _PROBE_LIMITS, lambda _: lambda: ())
-        _, outcome = Engines().run(job)
-    outcome.close()
-    return outcome.failure or ("" if outcome.ending == "finished" else outcome.note or outcome.ending)

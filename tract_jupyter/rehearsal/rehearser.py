@@ -24,10 +24,11 @@ from tract_jupyter.rehearsal.contain import (
 )
 from tract_jupyter.rehearsal.copy_tools import TOOLS, has_own_tools
 from tract_jupyter.rehearsal.effects import Effects, FileEffect, RefusedAttempt
-from tract_jupyter.rehearsal.engines import EngineName, Engines, probe
+from tract_jupyter.rehearsal.engines import EngineName, Engines
 from tract_jupyter.rehearsal.fork import CopyJob
 from tract_jupyter.rehearsal.found import Findings, find_effects
 from tract_jupyter.rehearsal.home import homes, is_below
+from tract_jupyter.rehearsal.level import probe
 from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.redaction import Redactor, secret_variables
 

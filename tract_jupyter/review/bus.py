@@ -219,7 +219,11 @@ class HookBus:
         """Remove a handler by function or name, or remove all handlers of an operation. Ignore a missing handler.
 
         The placeholder of an unapproved saved handler remains until the user reviews or deletes that handler.
+
+        Raises:
+            OperationError: the operation's name is not a text.
         """
+        check_text(operation, "the name of an operation", error=OperationError)
         self._keep(
             operation,
             lambda listener: (

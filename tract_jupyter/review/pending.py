@@ -129,8 +129,8 @@ class Pending:
     _public_actions: ClassVar[frozenset[str]]
     labels: Mapping[str, str] = MappingProxyType({"approve": "Approve", "reject": "Reject"})
     """The labels of the buttons of built-in decisions."""
-    note_is_news: bool = False
-    """True if the note reports the effect of the user's own click, and no problem."""
+    good_notes: ClassVar[frozenset[str]] = frozenset()
+    """The notes that report the effect of the user's own click, and no problem."""
     leading: str = ""
     """The action that is offered first, instead of `approve`. Empty for none."""
     in_view: ClassVar[frozenset[str] | None] = None

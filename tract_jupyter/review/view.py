@@ -284,8 +284,7 @@ def _list_pieces(ticket: Ticket, value: str, script: CodeBlock | None) -> Iterat
 
 def is_news(ticket: Ticket) -> bool:
     """Return True if the note of a request reports the effect of the user's own click, and no problem."""
-    pending = ticket.pending
-    return pending.note_is_news and ticket.request.note == pending.note
+    return ticket.request.note in ticket.pending.good_notes
 
 
 def _list_bound(request: ReviewRequest, value: str, script: CodeBlock | None) -> Iterator[BodyPiece]:

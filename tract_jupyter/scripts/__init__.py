@@ -8,7 +8,7 @@
   second run from repeating calls. `pendings`: paused scripts, and scripts that need approval.
 * `tools`: the tools that let a model run scripts. `instructions`: the model's instructions about scripts.
 * `rehearsing`: rehearsals of scripts for the kernel, scripts that only look, and the third backend, a contained
-  process with packages. `figures`: a script's figures for a model.
+  process with packages. `effects`: the effects of a copy as a result. `figures`: a script's figures for a model.
 
 Knows `loop`, `toolkit`, `rehearsal`, `review`, `sandbox`, `storage`, `analysis`, `llm` and `prompts`.
 """

@@ -1,4 +1,5 @@
 from .call_log import StoredLog as StoredLog
+from .effects import RehearsedValue as RehearsedValue
 from .figures import figure_files as figure_files
 from .limits import ScriptLimits as ScriptLimits
 from .pendings import RUN_SCRIPT as RUN_SCRIPT
@@ -7,7 +8,6 @@ from .pendings import PendingScriptCall as PendingScriptCall
 from .rehearsing import LOOKS as LOOKS
 from .rehearsing import MOST_LOOKED as MOST_LOOKED
 from .rehearsing import Rehearsed as Rehearsed
-from .rehearsing import RehearsedValue as RehearsedValue
 from .rehearsing import Rehearsing as Rehearsing
 from .rehearsing import looking as looking
 from .result import OutputKind as OutputKind

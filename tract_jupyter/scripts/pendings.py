@@ -25,7 +25,8 @@ from tract_jupyter.review import (
     value_rows,
 )
 from tract_jupyter.review.builtin import Field
-from tract_jupyter.scripts.rehearsing import MOST_LOOKED, is_failed, looking, only_looked
+from tract_jupyter.scripts.effects import is_failed, only_looked
+from tract_jupyter.scripts.rehearsing import MOST_LOOKED, looking
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
 from tract_jupyter.toolkit import ToolPending, call_context, python_name
@@ -207,6 +208,7 @@ class PendingScript(FieldPending):
     kind = "script"
     definition_hash = ""
     in_view = frozenset({"code", "notebook_id", "effects"})
+    good_notes = frozenset({_CHANGED_CODE})
 
     def __init__(self, code: str, *, notebook_id: str, acts_in: Any = None, **options: Any) -> None:
         fields = {"code": code, "notebook_id": notebook_id}
@@ -273,11 +275,6 @@ class PendingScript(FieldPending):
     def offered_actions(self) -> frozenset[str]:
         """The names of the available actions, with `keep` if the effects can be kept."""
         return super().offered_actions if self._can_keep else super().offered_actions - {KEEP}
-
-    @property
-    def note_is_news(self) -> bool:  # type: ignore[override] # it depends on the note
-        """True after the user changed the code."""
-        return self.note == _CHANGED_CODE
 
     @property
     def leading(self) -> str:  # type: ignore[override] # it depends on the effects

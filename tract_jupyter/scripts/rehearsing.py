@@ -10,7 +10,6 @@ kept.
 
 from __future__ import annotations
 
-import base64
 import contextvars
 import tempfile
 from dataclasses import replace
@@ -18,18 +17,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import RehearsalError, ScriptFailedError
-from tract_jupyter.models import counted, digest, repr_of_whole
+from tract_jupyter.models import digest
 from tract_jupyter.rehearsal import ToolReply, Watch, probe
 from tract_jupyter.review import CHAT, Subject
-from tract_jupyter.scripts.figures import png_images
+from tract_jupyter.scripts.effects import differences, end
 from tract_jupyter.scripts.kernel import NAMES
-from tract_jupyter.scripts.result import ScriptError, ScriptStatus
 from tract_jupyter.toolkit import ToolResult, call_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from tract_jupyter.rehearsal import Change, Effects, Output, Rehearsal, Rehearser
+    from tract_jupyter.rehearsal import Effects, Rehearsal, Rehearser
     from tract_jupyter.scripts.run import ScriptRun
     from tract_jupyter.toolkit import ToolExecutor
 
@@ -42,18 +40,6 @@ MOST_LOOKED: Final = 20_000
 def looking() -> Subject:
     """Return the subject of this approval. It covers only scripts by the model of the chat."""
     return Subject("script", "kernel", digest({"rule": LOOKS}), {}, CHAT, rule=LOOKS)
-
-
-def only_looked(effects: Effects) -> bool:
-    """Return True if a script has no effects. One that raised an error has none either: nothing of it is kept."""
-    return effects.is_empty or is_failed(effects)
-
-
-def is_failed(effects: Effects) -> bool:
-    """Return True if the script itself raised an error, and the containment refused nothing."""
-    return (
-        effects.ending == "raised" and not effects.refused and all(call.is_answered for call in effects.calls)
-    )
 
 
 def own_names(namespace: Mapping[str, Any], *, with_tools: bool = False) -> frozenset[str]:
@@ -155,7 +141,7 @@ class Rehearsing:
                 ) from None
             finally:
                 run.calls.end()
-        _end(run, effects)
+        end(run, effects)
 
     def watch(self, run: ScriptRun, namespace: dict[str, Any]) -> Watch | None:
         """Save the variables and files that code names, before it runs in the kernel. None if that is not possible.
@@ -216,102 +202,3 @@ class Rehearsing:
         turn = call_context().effects
         if turn is not None:
             self._looked[turn.question] = self.looked() + len(effects.text())
-
-
-# --- the result of a copy
-
-
-class RehearsedValue:
-    """The value of a script's last expression. The value itself stayed in the copy, so this has only its display.
-
-    The user has not approved a run of the code, so a front end gets only the text and images.
-
-    Attributes:
-        text: The value as text.
-        data: All contents of the display by MIME type, also active ones.
-    """
-
-    def __init__(self, output: Output) -> None:
-        self.text = output.text
-        self.data = plain_data(output.data)
-
-    @repr_of_whole
-    def __repr__(self) -> str:
-        return self.text
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {
-            "text/plain": self.text,
-            **{mime: content for mime, content in self.data.items() if mime in _STILL},
-        }
-
-
-_STILL: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
-
-
-def plain_data(data: Mapping[str, str | bytes]) -> dict[str, str]:
-    """Return a MIME bundle as IPython sends it: binary contents as Base64."""
-    return {
-        mime: value if isinstance(value, str) else base64.b64encode(value).decode("ascii")
-        for mime, value in data.items()
-    }
-
-
-def replay(run: ScriptRun, effects: Effects) -> None:
-    """Give a run the output, the value and the error of its rehearsal."""
-    for output in effects.outputs:
-        if output.kind == "result":
-            run.value = RehearsedValue(output)
-        elif output.kind == "text":
-            run.capture.write("stdout", output.text)
-        elif output.kind in {"display", "figure"}:
-            run.capture.display(output.text, plain_data(output.data))
-        elif effects.ending != "raised":  # else it is the error below
-            run.capture.write("stderr", output.text)
-    if effects.ending == "raised":
-        run.status, run.error = ScriptStatus.FAILED, _error(effects)
-        run.notes = (*run.notes, "The script ran on a copy and raised this error. Nothing was changed.")
-    else:
-        run.status = ScriptStatus.COMPLETED
-
-
-def _error(effects: Effects) -> ScriptError:
-    traceback = "".join(output.text for output in effects.outputs if output.kind == "error")
-    name, _, message = effects.ending_note.partition(": ")
-    return ScriptError(name or "Error", message, traceback or effects.ending_note)
-
-
-def _end(run: ScriptRun, effects: Effects) -> None:
-    """Give a run of the contained backend its output, its status, and notes about refused attempts and lost files."""
-    replay(run, effects)
-    if effects.ending == "stopped":
-        run.status = ScriptStatus.INTERRUPTED
-    elif effects.ending in {"limit", "crashed"}:
-        run.status = ScriptStatus.TIMED_OUT if effects.ending == "limit" else ScriptStatus.FAILED
-        run.error = ScriptError("Stopped", effects.ending_note, f"Stopped: {effects.ending_note}\n")
-    run.figures = png_images(effects)
-    run.notes = (*run.notes, *_notes(effects))
-
-
-def _notes(effects: Effects) -> Iterator[str]:
-    if effects.refused:
-        yield f"Refused: {'; '.join(one.action for one in effects.refused)}."
-    if effects.files:
-        yield f"{counted(len(effects.files), 'file')} of the script ended with it; print what you need."
-
-
-def differences(effects: Effects, change: Change) -> str:
-    """Return how a run in the kernel differs from its rehearsal; empty if it changed the same."""
-    expected = {_name(effect) for effect in (*effects.variables, *effects.files)}
-    actual = {*change.variables, *change.files}
-    more, missing = sorted(actual - expected), sorted(expected - actual)
-    parts = [
-        f"it also changed {', '.join(more)}" if more else "",
-        f"it did not change {', '.join(missing)}" if missing else "",
-    ]
-    text = "; ".join(filter(None, parts))
-    return f"The run differs from the rehearsal: {text}." if text else ""
-
-
-def _name(effect: Any) -> str:
-    return str(getattr(effect, "path", None) or effect.name)

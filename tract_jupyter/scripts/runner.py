@@ -230,7 +230,7 @@ class Scripts:
         Raises:
             RehearsalError: The effects cannot be kept. Nothing changed.
         """
-        from tract_jupyter.scripts.rehearsing import only_looked, replay
+        from tract_jupyter.scripts.effects import only_looked, replay
 
         run, rehearsal = rehearsed.run, rehearsed.rehearsal
         assert rehearsal is not None  # noqa: S101 # the caller has checked it

@@ -1,6 +1,7 @@
 from . import interrupts as interrupts
 from . import schema as schema
 from .columns import can_hold as can_hold
+from .columns import damaged as damaged
 from .columns import from_json as from_json
 from .columns import from_text as from_text
 from .columns import now_text as now_text

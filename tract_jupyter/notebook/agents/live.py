@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from IPython.display import display, update_display
 
 from tract_jupyter.agents import CallState
-from tract_jupyter.exceptions import AgentError, OperationError, TractError
+from tract_jupyter.exceptions import AgentError, TractError
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.notebook.agents.tree import GO_ON, SHOW, drawn_tree
 from tract_jupyter.notebook.chat.board import TurnBoard, check_ended, display_for, ended, gathering
@@ -20,7 +20,7 @@ from tract_jupyter.notebook.chat.source import agent_log, new_agent_log
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tract_jupyter.agents import AgentCall, Agents
+    from tract_jupyter.agents import AgentCall
     from tract_jupyter.notebook.agents.tree import DrawnTree
     from tract_jupyter.notebook.agents.watch import AgentWatch
     from tract_jupyter.notebook.chat.view import Action
@@ -139,20 +139,13 @@ def _at_once(run: Callable[[], None], context: contextvars.Context) -> None:
 # --- a resumed call
 
 
-async def resume(notebook: NotebookSession, name: str, number: int | None) -> None:
+async def resume(notebook: NotebookSession, call: AgentCall) -> None:
     """Resume a call, and show it.
 
-    Args:
-        notebook: the state of this kernel.
-        name: the name of the agent.
-        number: the number of the call; None for the newest unfinished one.
-
     Raises:
-        OperationError: no call can be resumed.
         Exception: the call has no answer; its display shows the reason.
     """
-    tract = notebook.tract
-    call = left_call(tract.agents, name, number)
+    tract, name = notebook.tract, call.agent
     log = agent_log(tract, call, to_go_on=True) or new_agent_log(tract, call)
     notebook.lend_variables()
 
@@ -178,23 +171,3 @@ async def resume(notebook: NotebookSession, name: str, number: int | None) -> No
     stored = [other for other in tract.agents.calls_of(name) if other.number == call.number]
     if stored and stored[-1].state is CallState.WAITING:
         check_ended(TurnOutcome.WAITING)
-
-
-def left_call(agents: Agents, name: str, number: int | None) -> AgentCall:
-    """Return the call of an agent to resume.
-
-    Raises:
-        OperationError: no call can be resumed.
-    """
-    calls = agents.calls_of(name)
-    matches = [call for call in calls if number in (None, call.number)]
-    unfinished = [call for call in matches if call.state.is_open]
-    if unfinished:
-        return unfinished[-1]
-    if not calls:
-        raise OperationError(f"no agent {name!r} was called. %tract agents lists the agents")
-    if not matches:
-        raise OperationError(
-            f"{name!r} has no call {number}; it has {', '.join(str(call.number) for call in calls)}"
-        )
-    raise OperationError(f"{name!r} has no unfinished call. %tract agents show {name} shows its last call")

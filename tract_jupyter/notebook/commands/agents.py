@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from tract_jupyter.agents import Agent, Agents
+    from tract_jupyter.agents import Agent, AgentCall, Agents
     from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.session import NotebookSession
 
@@ -62,17 +62,10 @@ def _show(notebook: NotebookSession, words: list[str]) -> DrawnTurn:
 
     name, number = _name_and_number("agents show NAME [N]", words)
     agents = notebook.tract.agents
-    _find_agent(agents, name)
-    calls = agents.calls_of(name)
-    matches = [call for call in calls if number in (None, call.number)]
-    if not calls:
-        raise OperationError(f"{name!r} was not called yet, so it has no turn to show")
-    if not matches:
-        there = ", ".join(str(call.number) for call in calls[-10:])
-        raise OperationError(f"{name!r} has no call {number}; it has {there}")
-    turn = agent_turn(notebook.tract, matches[-1])
+    call = _calls(agents, name, number)[-1]
+    turn = agent_turn(notebook.tract, call)
     if turn is None:
-        raise OperationError(f"{matches[-1].branch} of {name!r} ended before a request to its model")
+        raise OperationError(f"{call.branch} of {name!r} ended before a request to its model")
     return turn
 
 
@@ -89,13 +82,15 @@ def _stop(notebook: NotebookSession, words: list[str]) -> GridView:
 
 def _resume(notebook: NotebookSession, words: list[str]) -> Coroutine[Any, Any, None]:
     """Resume a call. `extension.await_waiting_cells` awaits the line."""
-    from tract_jupyter.notebook.agents.live import left_call, resume
+    from tract_jupyter.notebook.agents.live import resume
 
     name, number = _name_and_number("agents resume NAME [N]", words)
-    agents = notebook.tract.agents
-    _find_agent(agents, name)
-    left_call(agents, name, number)
-    return resume(notebook, name, number)
+    unfinished = [call for call in _calls(notebook.tract.agents, name, number) if call.state.is_open]
+    if not unfinished:
+        raise OperationError(
+            f"{name!r} has no unfinished call. %tract agents show {name} shows its last call"
+        )
+    return resume(notebook, unfinished[-1])
 
 
 def _retire(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -147,6 +142,19 @@ def _name_and_number(usage: str, words: list[str]) -> tuple[str, int | None]:
     if not text.isdecimal() or int(text) == 0:
         raise OperationError(f"Invalid call number {words[1][:40]!r}. Use a number such as 1")
     return words[0], int(text)
+
+
+def _calls(agents: Agents, name: str, number: int | None) -> list[AgentCall]:
+    """Return the calls of an agent, or the call with a number. There is at least one."""
+    _find_agent(agents, name)
+    calls = agents.calls_of(name)
+    if not calls:
+        raise OperationError(f"{name!r} was not called yet. %tract agents lists the agents")
+    matches = [call for call in calls if number in (None, call.number)]
+    if not matches:
+        numbers = ", ".join(str(call.number) for call in calls[-10:])
+        raise OperationError(f"{name!r} has no call {number}; it has {numbers}")
+    return matches
 
 
 def _active_agent(agents: Agents, name: str) -> Agent:

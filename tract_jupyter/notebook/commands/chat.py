@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import one_line
-from tract_jupyter.notebook.commands.command import Command, arguments, commit_words, no_arguments, option
+from tract_jupyter.notebook.commands.command import (
+    Command,
+    arguments,
+    commit_words,
+    no_arguments,
+    option,
+    option_value,
+)
 from tract_jupyter.notebook.views.html import Grid, GridView, ago
 
 if TYPE_CHECKING:
@@ -87,9 +94,8 @@ def _forced(words: list[str]) -> tuple[list[str], list[str]]:
     """Return the names after `--force`, and the other words."""
     names: list[str] = []
     while "--force" in words:
-        at = words.index("--force")
-        names += words[at + 1 : at + 2]
-        words = words[:at] + words[at + 2 :]
+        name, words = option_value(words, "--force")
+        names += [name] if name else []
     return names, words
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -150,6 +151,18 @@ def option_value(words: list[str], name: str) -> tuple[str | None, list[str]]:
         return None, words
     place = words.index(name)
     return "".join(words[place + 1 : place + 2]), [*words[:place], *words[place + 2 :]]
+
+
+def hidden_input(label: str, otherwise: str) -> str:
+    """Return the text that the user types in a field that shows nothing.
+
+    Raises:
+        OperationError: no user is available. The message ends with `otherwise`.
+    """
+    try:
+        return getpass.getpass(f"{label}: ").strip()
+    except Exception:  # noqa: BLE001 # each front end without input raises another error
+        raise OperationError(f"no user is available to type here. {otherwise}") from None
 
 
 def option(words: list[str], name: str) -> tuple[bool, list[str]]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
 import re
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
-
-from IPython.core.error import StdinNotImplementedError
 
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.llm import EXAMPLE, MODEL_OPERATIONS, PROVIDERS, served_models
@@ -17,6 +14,7 @@ from tract_jupyter.notebook.commands.command import (
     Command,
     arguments,
     commit_words,
+    hidden_input,
     limit,
     option,
     option_value,
@@ -81,18 +79,11 @@ def _value_of(words: list[str], name: str, what: str) -> tuple[str | None, list[
 
 
 def _typed_key(model: str) -> str:
-    """Ask for a key in a field that shows nothing. The key stays in this kernel only."""
-    try:
-        key = getpass.getpass(f"Key for {model}: ").strip()
-    except (StdinNotImplementedError, EOFError, OSError):
-        raise OperationError(
-            "no user is available to type a key. The model is chosen, with "
-            "its key from the environment or the system's keyring"
-        ) from None
+    """Ask for a key. It stays in this kernel only."""
+    otherwise = "The model is chosen, with its key from the environment or the system's keyring"
+    key = hidden_input(f"Key for {model}", otherwise)
     if not key:
-        raise OperationError(
-            "no key was typed. The model is chosen, with its key from the environment or the system's keyring"
-        )
+        raise OperationError(f"no key was typed. {otherwise}")
     return key
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import OperationError
 from tract_jupyter.models import one_line
 from tract_jupyter.notebook.commands.command import Command, limit
-from tract_jupyter.notebook.runs.cell import RunDisplay, close, inspected, view_of
+from tract_jupyter.notebook.runs.cell import RunDisplay, close, view_of
 from tract_jupyter.notebook.views.html import Grid, GridView, View, ago
 from tract_jupyter.runs import OperationStatus, RunStatus
 
@@ -115,7 +115,7 @@ def _newest(tract: Tract) -> str:
 
 
 def _show(tract: Tract, run_id: str, *, only_prompt: bool) -> Any:
-    from tract_jupyter.notebook.runs.prompt import PromptView
+    from tract_jupyter.notebook.runs.prompt import PromptView, inspected
 
     if only_prompt:
         return PromptView(inspected(tract.runs.get(run_id), tract))
@@ -123,7 +123,6 @@ def _show(tract: Tract, run_id: str, *, only_prompt: bool) -> Any:
 
 
 def _resume(notebook: NotebookSession, run_id: str) -> None:
-
     tract = notebook.tract
     events = tract.runs.events(run_id)
     display = RunDisplay(events, shows_all=notebook.front_end.has_kernel)

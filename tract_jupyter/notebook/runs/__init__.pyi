@@ -1,5 +1,4 @@
 from .cell import RunDisplay as RunDisplay
-from .cell import inspected as inspected
 from .graph import gantt as gantt
 from .graph import gantt_html as gantt_html
 from .graph import gantt_text as gantt_text
@@ -11,4 +10,5 @@ from .pictures import why as why
 from .prompt import MessageChange as MessageChange
 from .prompt import PromptView as PromptView
 from .prompt import inspect_prompt as inspect_prompt
+from .prompt import inspected as inspected
 from .view import RunView as RunView

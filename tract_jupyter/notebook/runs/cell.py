@@ -9,11 +9,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.concurrency import StopSignal, Worker
-from tract_jupyter.context import default_counter
 from tract_jupyter.exceptions import OperationError, RunError
 from tract_jupyter.notebook.chat.cell import asked, check_model
 from tract_jupyter.notebook.output import CellOutput
-from tract_jupyter.notebook.runs.prompt import inspect_prompt
+from tract_jupyter.notebook.runs.prompt import inspected
 from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.runs import RunOptions, RunStatus, RunTrigger, message_of, project
 
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from tract_jupyter.notebook.options import RunCellOptions
-    from tract_jupyter.notebook.runs.prompt import Inspection
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.runs import Run, RunEvent, RunResponse
+    from tract_jupyter.runs import RunEvent, RunResponse
     from tract_jupyter.tract import Tract
 
 
@@ -64,17 +62,6 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
             f"%tract run {run.run_id[:8]} --resume continues it and repeats no result."
         )
     return RunView(run, tuple(events), inspected(run, tract), said=note)
-
-
-def inspected(run: Run, tract: Tract | None = None) -> Inspection:
-    """Return the prompt of a run, compared with the prompt without operations, with token counts."""
-    if tract is None:
-        counter = default_counter()
-        return inspect_prompt(run, counter.count_text, counter.name)
-    count = tract.tokenizer.count_text
-    return inspect_prompt(
-        run, lambda text: tract.corrected(count(text)), tract.tokenizer.name, tract.attachment_tokens
-    )
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: RunCellOptions) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import one_line, printable, shortened, show_tokens
 from tract_jupyter.notebook.runs.pictures import HOOK_WORDS, why
-from tract_jupyter.notebook.runs.prompt import PromptView, inspect_prompt
+from tract_jupyter.notebook.runs.prompt import PromptView, inspected
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.context import tool_name
 from tract_jupyter.notebook.views.html import View, element, fragment, join_names, root_html, style_tag
@@ -37,12 +37,7 @@ class PreviewView(View):
     @classmethod
     def of(cls, tract: Tract, preview: PromptPreview) -> PreviewView:
         """Return the view with the tokens of each message."""
-
-        def count(text: str) -> int:
-            return tract.corrected(tract.tokenizer.count_text(text))
-
-        source, attached = tract.tokenizer.name, tract.attachment_tokens
-        return cls(preview, PromptView(inspect_prompt(preview.run, count, source, attached)))
+        return cls(preview, PromptView(inspected(preview.run, tract)))
 
     def to_html(self) -> Html:
         """Return the preview as self-contained HTML."""

@@ -7,6 +7,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from tract_jupyter.context import default_counter
 from tract_jupyter.models import cut, one_line, printable, show_tokens
 from tract_jupyter.notebook.runs.page import run_page
 from tract_jupyter.notebook.views.context import unfolding
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tract_jupyter.models import Attachment
     from tract_jupyter.notebook.views.html import Html, HtmlPart
     from tract_jupyter.runs import MessagePiece, Run, RunMessage
+    from tract_jupyter.tract import Tract
 
     Count = Callable[[str], int]
     Attached = Callable[[Sequence[Attachment]], int]
@@ -108,6 +110,17 @@ def inspect_prompt(
     """
     plain: dict[str | None, RunMessage] = {m.key: m for m in run.plain_prompt if m.key is not None}
     return Inspection(run.run_id, tuple(_parts(run, plain, count, attached)), source)
+
+
+def inspected(run: Run, tract: Tract | None = None) -> Inspection:
+    """Return the prompt of a run, compared with the prompt without operations, with token counts."""
+    if tract is None:
+        counter = default_counter()
+        return inspect_prompt(run, counter.count_text, counter.name)
+    count = tract.tokenizer.count_text
+    return inspect_prompt(
+        run, lambda text: tract.corrected(count(text)), tract.tokenizer.name, tract.attachment_tokens
+    )
 
 
 def _parts(

@@ -134,35 +134,19 @@ def _kernel_id() -> str:
     return Path(get_connection_file()).stem.removeprefix("kernel-")
 
 
-class PublishedEndpoint:
+class PublishedEndpoint(KernelEndpoint):
     """The endpoint of a kernel for all programs of this user. A file tells them its address and token.
 
-    Args:
-        notebook: the state of this kernel.
-
-    Raises:
-        AdminLimitError: the administrator's limits do not allow outside agents.
-        OperationError: there is no kernel.
+    Attributes:
+        url: the address; empty before the start.
+        file: the file with the token; None before the start.
     """
 
-    def __init__(self, notebook: NotebookSession) -> None:
-        self._notebook = notebook
-        self._endpoint = KernelEndpoint(notebook)
-        self._file: Path | None = None
-        self.url = ""
+    url: str = ""
+    file: Path | None = None
 
-    @property
-    def is_running(self) -> bool:
-        """True while it serves."""
-        return self._endpoint.is_running
-
-    @property
-    def file(self) -> Path | None:
-        """The file with the token; None before the start."""
-        return self._file
-
-    def start(self) -> None:
-        """Start to serve, and write the file.
+    def start(self) -> ServerAddress:
+        """Start to serve, write the file, and return the address.
 
         Raises:
             McpStartError: the SDK is missing, the server does not start, or the file cannot be written.
@@ -170,27 +154,25 @@ class PublishedEndpoint:
         """
         from tract_jupyter.toolkit import ServedKernel
 
-        address = self._endpoint.start()
+        address = super().start()
         self.url = address.url
-        token = address.headers["Authorization"].removeprefix("Bearer ")
         try:
-            self._file = ServedKernel.here(address.url, token, self._notebook.path, _kernel_id()).publish()
+            self.file = ServedKernel.here(
+                address.url, self._token, self._notebook.path, _kernel_id()
+            ).publish()
         except McpStartError:
-            self._endpoint.stop()
+            super().stop()
             raise
         atexit.register(self._remove_file)
-
-    def move_here(self) -> None:
-        """Show later requests in the output of the current cell."""
-        self._endpoint.move_here()
+        return address
 
     def stop(self) -> None:
         """End the server, and remove the file."""
         self._remove_file()
         atexit.unregister(self._remove_file)
-        self._endpoint.stop()
+        super().stop()
 
     def _remove_file(self) -> None:
-        if self._file is not None:
+        if self.file is not None:
             with suppress(OSError):
-                self._file.unlink(missing_ok=True)
+                self.file.unlink(missing_ok=True)
