@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import pytest
 
 from tests.statements import traced
@@ -68,19 +70,32 @@ OPERATIONS = {
 }
 
 
+@pytest.fixture
+def counted():
+    """Makes stores, and closes them at the end."""
+    with ExitStack() as stack:
+
+        def make(size, **options):
+            store = Counted(size, **options)
+            stack.callback(store.tract.close)
+            return store
+
+        yield make
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_the_number_of_statements_is_constant(operation):
-    few = Counted(10).statements_of(operation)
-    many = Counted(300).statements_of(operation)
+def test_the_number_of_statements_is_constant(counted, operation):
+    few = counted(10).statements_of(operation)
+    many = counted(300).statements_of(operation)
     assert many == few
     assert few  # the counter works
 
 
 @pytest.mark.parametrize("operation", ["append", "append afresh", "edit", "annotate"])
-def test_a_budget_costs_no_statement(operation):
-    plain = Counted(50).statements_of(operation)
-    assert Counted(50, budget=TokenBudget(10**6)).statements_of(operation) == plain
+def test_a_budget_costs_no_statement(counted, operation):
+    plain = counted(50).statements_of(operation)
+    assert counted(50, budget=TokenBudget(10**6)).statements_of(operation) == plain
 
 
 @pytest.mark.parametrize(("operation", "number"), [
@@ -89,13 +104,13 @@ def test_a_budget_costs_no_statement(operation):
     ("status", 6),  # four of them only once: the token counter, the provider counts, the stored values
     ("log", 3), ("compile", 1), ("compile afresh", 2), ("branch", 5), ("edit", 9), ("annotate", 9),
 ])  # fmt: skip
-def test_the_number_of_statements_is_small(operation, number):
-    seen = Counted(30).statements_of(operation)
+def test_the_number_of_statements_is_small(counted, operation, number):
+    seen = counted(30).statements_of(operation)
     assert len(seen) <= number, seen
 
 
-def test_a_batch_with_a_budget_and_a_long_history_does_not_read_the_history():
-    store = Counted(300)
+def test_a_batch_with_a_budget_and_a_long_history_does_not_read_the_history(counted):
+    store = counted(300)
     store.seen.clear()
     with store.tract.batch():
         for number in range(100):
