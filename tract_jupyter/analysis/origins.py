@@ -191,6 +191,8 @@ def _wrapped(node: ast.Call, view: CodeView) -> Iterator[Finding]:
     layer = [view.resolver.value(wrapper)]
     for _ in range(_MAX_WRAPPERS):
         calls = dict.fromkeys(call for value in layer for call in value.made)
+        if not calls:
+            return
         parts = [part for call in calls for part in arguments_of(call)]
         layer = [view.resolver.value(part) for part in parts if isinstance(part, (*_MENTIONS, ast.Lambda))]
         for value in layer:
@@ -259,9 +261,10 @@ _BODIES = frozenset({"json", "data", "files", "content", "body"})
 
 def _sends(node: ast.Call, function: ast.Attribute, view: CodeView) -> Iterator[Finding]:
     """Yield a finding about an object of unknown origin that sends a body to an address, as HTTP clients do."""
+    if function.attr not in {"post", "put", "patch"}:
+        return
     owner = view.resolver.value(function.value)
-    is_known = bool(owner.names or owner.objects or owner.consts or view.resolver.value(function).functions)
-    if is_known or function.attr not in {"post", "put", "patch"}:
+    if owner.names or owner.objects or owner.consts or view.resolver.value(function).functions:
         return
     if node.args and any(keyword.arg in _BODIES for keyword in node.keywords):
         texts = view.resolver.value(node.args[0]).texts

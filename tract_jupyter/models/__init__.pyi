@@ -32,6 +32,7 @@ from .budget import TokenBudget as TokenBudget
 from .budget import usd_text as usd_text
 from .canonical import canonical_json as canonical_json
 from .canonical import digest as digest
+from .canonical import frozen as frozen
 from .canonical import plain as plain
 from .canonical import read_strict_json as read_strict_json
 from .canonical import sha256 as sha256

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import marshal
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -31,6 +32,7 @@ def _encoder() -> Any:
 
 _encode: Final[Callable[[Any, int], Iterable[str]]] = _encoder()
 _LEAVES: Final = frozenset({str, int, float, bool, type(None)})
+_BY_VALUE: Final = 2  # the format of `marshal` without references, so equal values have equal bytes
 _DEEPEST: Final = 200  # data written from a shallow stack must be readable from a deep stack
 
 
@@ -80,6 +82,17 @@ def plain(value: Any) -> Any:
     if type(value) is str and value.isascii():  # nothing in it can be wrong
         return value
     return json.loads(canonical_json(value))
+
+
+def frozen(value: Any) -> bytes | None:
+    """Copy a value for `marshal.loads`; return None if it cannot be copied. Equal bytes have equal values and types."""
+    try:
+        return marshal.dumps(value, _BY_VALUE)
+    except ValueError:  # of a subclass, such as an enumeration's member
+        try:
+            return marshal.dumps(plain(value), _BY_VALUE)
+        except ContentError:
+            return None
 
 
 def read_strict_json(text: str) -> Any:

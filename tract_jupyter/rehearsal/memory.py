@@ -125,13 +125,18 @@ def _mappings() -> list[list[_Part]]:
             ranges[-1] = _Part(ranges[-1].start, end)
         else:
             ranges.append(_Part(start, end))
-    return [list(_parts(*each)) for each in ranges]
+    with contextlib.ExitStack() as stack:
+        pagemap = -1  # a read is an error
+        with contextlib.suppress(OSError):
+            pagemap = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, pagemap)
+        return [list(_parts(*each, pagemap)) for each in ranges]
 
 
-def _parts(start: int, end: int) -> Iterator[_Part]:
+def _parts(start: int, end: int, pagemap: int) -> Iterator[_Part]:
     """Yield the parts of a mapping with content, without large blocks of the C library."""
     free = start
-    for page, last in _pages_with_content(start, end):
+    for page, last in _pages_with_content(start, end, pagemap):
         place = max(page, free)
         while place < last:
             block, free = _large_block(place, last, end)
@@ -140,12 +145,10 @@ def _parts(start: int, end: int) -> Iterator[_Part]:
             place = free
 
 
-def _pages_with_content(start: int, end: int) -> Iterator[tuple[int, int]]:
+def _pages_with_content(start: int, end: int, pagemap: int) -> Iterator[tuple[int, int]]:
     """Yield the ranges of a mapping whose pages were used. Unused ones have no content, and may be many."""
     try:
-        with open("/proc/self/pagemap", "rb", buffering=0) as file:  # noqa: PTH123
-            file.seek(start // _PAGE * _WORD)
-            states = file.read((end - start) // _PAGE * _WORD)[_WORD - 1 :: _WORD]
+        states = os.pread(pagemap, (end - start) // _PAGE * _WORD, start // _PAGE * _WORD)[_WORD - 1 :: _WORD]
     except OSError:
         states = b"\x80" * ((end - start) // _PAGE)
     for match in _HAS_CONTENT.finditer(states):

@@ -9,9 +9,9 @@ run. They may read and reject, but not approve.
 
 from __future__ import annotations
 
-import copy
 import itertools
 import logging
+import marshal
 import time
 from collections import deque
 from contextlib import suppress
@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import CodeDecisionError, OperationError, PendingStateError, TractError, nearest
-from tract_jupyter.models import PendingStatus, canonical_json, check_text
+from tract_jupyter.models import PendingStatus, canonical_json, check_text, frozen
 from tract_jupyter.review.decision import DecisionContext, deciding_now
 from tract_jupyter.storage import from_text, to_text
 
@@ -314,7 +314,7 @@ class HookBus:
         running, entry = _running.get(), (key, pending.operation)
         if entry in running:
             return self._record(pending, name, "skipped")
-        before, fields = pending.status, copy.deepcopy(pending.fields)
+        before, fields = pending.status, frozen(pending.fields)
         running_token, deciding_token = _running.set((*running, entry)), deciding_now.set(how)
         try:
             call(pending)
@@ -348,15 +348,15 @@ class HookBus:
         return outcome
 
 
-def _restore_invalid_fields(pending: Pending, name: str, fields: dict[str, Any]) -> TractError | None:
+def _restore_invalid_fields(pending: Pending, name: str, fields: bytes | None) -> TractError | None:
     """Restore the fields if a handler left the pending open with invalid values. Return the error."""
-    if pending.status is not PendingStatus.PENDING:
+    if pending.status is not PendingStatus.PENDING or fields is None or frozen(pending.fields) == fields:
         return None
     try:
         pending.check_fields()
         canonical_json(pending.fields)
     except TractError as error:
-        pending.fields = fields
+        pending.fields = marshal.loads(fields)  # noqa: S302 # of this process
         pending.note = f"The handler {name!r} set invalid values; the old values were restored: {error}"
         return error
     return None

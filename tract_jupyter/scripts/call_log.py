@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, TractError
-from tract_jupyter.models import counted, digest, plain
+from tract_jupyter.models import counted, digest, frozen
 from tract_jupyter.review import is_running, this_process
 from tract_jupyter.storage import StoredCalls, now_text, read_moment
 from tract_jupyter.toolkit import ToolResult
@@ -103,29 +103,18 @@ class FrozenCall(NamedTuple):
         return LoggedCall(*_names(self.tool), arguments_hash, self.success, output, self.error, self.denied)
 
 
-def copy_arguments(arguments: Any) -> bytes | None:
-    """Copy a call's arguments; return None if they cannot be serialized."""
-    try:
-        return marshal.dumps(arguments)
-    except ValueError:  # of a subclass, such as an enumeration's member
-        try:
-            return marshal.dumps(plain(arguments))
-        except (ContentError, ValueError):
-            return None
-
-
 def copy_output(output: Any) -> bytes | None:
     """Copy a call's output; return None if it cannot be serialized or is too large."""
     try:
-        frozen = marshal.dumps(output)
+        copied = marshal.dumps(output)
     except ValueError:
         return None
-    return frozen if len(frozen) <= MOST_BYTES else None
+    return copied if len(copied) <= MOST_BYTES else None
 
 
-def _json(frozen: bytes) -> str | None:
+def _json(copied: bytes) -> str | None:
     """Return JSON that restores the same value, with key order and without tuples; None if there is none."""
-    value = marshal.loads(frozen)  # noqa: S302 # of this process
+    value = marshal.loads(copied)  # noqa: S302 # of this process
     try:
         text = json.dumps(value, allow_nan=False)
         return text if json.loads(text) == value else None
@@ -320,10 +309,10 @@ class CallLog:
             place, answer = self._find_answer(tool, arguments, is_barred=is_barred)
             if answer is not None:
                 return answer.result()
-        frozen = None if self._closed else copy_arguments(arguments)  # now: the handler may change them
+        copied = None if self._closed else frozen(arguments)  # now: the handler may change them
         result = executor.execute(name, arguments, actor=actor, profile=profile, approval=approval)
         if not self._closed:
-            self._keep(place, tool, frozen, result)
+            self._keep(place, tool, copied, result)
         return result
 
     def save(self) -> None:

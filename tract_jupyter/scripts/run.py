@@ -340,14 +340,14 @@ class ScriptCalls:
         # nested calls of a tool are a part of the tool's own call
         log = self.log if self.meter.depth == 0 else None
         call = executor.execute if log is None else partial(log.call, executor)
-        with self._shielded():
+        with self._shielded(executor):
             started = perf_counter()
             result = call(name, arguments, actor=self.actor, profile=self.profile, approval=approval)
             seconds = perf_counter() - started
         return result, seconds
 
     @protected_context
-    def _shielded(self) -> Iterator[None]:
+    def _shielded(self, executor: ToolExecutor) -> Iterator[None]:
         """Run a nested call to its end without interruption, with the script as the caller.
 
         This is one block, because every call of a script pays for it.
@@ -356,7 +356,8 @@ class ScriptCalls:
         stopper.shield()
         try:
             meter.depth += 1
-            before = set_context(script=self)
+            profile = call_context().profile if self.profile is None else self.profile
+            before = set_context(script=self, executor=executor, profile=profile)
             try:
                 yield
             finally:

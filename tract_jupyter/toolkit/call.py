@@ -7,6 +7,7 @@ steps. Effects that are known before the call belong between `permit` and `reque
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -375,7 +376,10 @@ def refusal(pending: Pending) -> str:
 def _call_settings(
     executor: ToolExecutor, profile: ToolProfile | None, level: LeveledPermission | None = None
 ) -> AbstractContextManager[None]:
-    """Set the executor, the profile and the level of the calls in this block."""
+    """Set the executor, the profile and the level of the calls in this block. A script has already set its own."""
+    now = call_context()
+    if now.executor is executor and profile in (None, now.profile) and level in (None, now.level):
+        return nullcontext()
     changes = {"executor": executor, "profile": profile, "level": level}
     return changed_context(**{name: value for name, value in changes.items() if value is not None})
 

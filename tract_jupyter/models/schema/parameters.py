@@ -36,7 +36,7 @@ MAX_PROBLEMS: Final = 10
 _MAX_NAMES = 30
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Parameter:
     """One named value: its type, default (or `REQUIRED`) and description."""
 
@@ -68,10 +68,14 @@ class Parameter:
     def fits(self, value: Any) -> bool:
         """Return True if a value is of the type."""
         try:
-            TypeAdapter(self.accepted, config=None).validate_python(value, strict=True)
+            self._validate(value, strict=True)
         except ValidationError:
             return False
         return True
+
+    @cached_property
+    def _validate(self) -> Callable[..., object]:
+        return TypeAdapter(self.accepted, config=None).validator.validate_python
 
     def with_default(self, value: Any) -> Parameter:
         """Return the parameter with another default. A wider default makes its type `Any`."""
