@@ -120,7 +120,7 @@ def test_details_stay_on_display_beside_many_lines():
         ),
         (MANY, RiskLevel.HIGH, "deletes a file"),
         (LOOK, None, "no effects"),
-        (FAILED, None, "no files, no network"),
+        (FAILED, None, "no file changed"),
         (replace(LOOK, ending="limit"), RiskLevel.MEDIUM, "was not rehearsed to its end"),
     ],
     ids=["overwrites", "network", "outside", "foreign", "deletes", "looks", "fails", "limit"],

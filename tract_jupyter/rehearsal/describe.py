@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import counted, cut, one_line, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _LONGEST: Final = 60
 _DRAWING: Final = ("matplotlib.", "mpl_toolkits.", "seaborn.")
@@ -64,11 +67,12 @@ def is_drawing(value: Any, depth: int = 2) -> bool:
         return True
     if depth == 0:
         return False
-    kind, parts = type(value), None
+    kind: type = type(value)
+    parts: Collection[Any] = ()
     if kind in {list, tuple}:
         parts = value
     elif kind is dict:
-        parts = list(value.values())
+        parts = value.values()
     elif kind.__module__ == "numpy" and kind.__name__ == "ndarray" and value.dtype.hasobject:
         parts = value.ravel().tolist()
     return bool(parts) and all(is_drawing(part, depth - 1) for part in parts)

@@ -224,7 +224,7 @@ def _cell(text: str) -> str:
 def effects_risk(effects: Effects) -> tuple[RiskLevel | None, str]:
     """Return the level of the worst effect, and a label for it such as `overwrites a file`."""
     risks = list(_list_risks(effects))
-    no_risk = "no effects" if effects.is_empty else "no files, no network"
+    no_risk = "no effects" if effects.is_empty else "no file changed"
     return max(risks, key=lambda risk: risk[0].rank, default=(None, no_risk))
 
 
