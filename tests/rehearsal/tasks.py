@@ -188,12 +188,6 @@ TASKS = {
     # other libraries
     "a figure": Task("import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.savefig('plot.png'); plt.close()", files="+plot.png", needs="matplotlib"),
     "axes": Task("import matplotlib.pyplot as plt\nfig, ax = plt.subplots()", "+ax +fig", left_out="ax fig", needs="matplotlib"),
-    "a plot with a table": Task(
-        "import matplotlib.pyplot as plt\ntotals = df.groupby('name').n.sum()\nfig, axes = plt.subplots(1, 2)\n"
-        "bars = axes[0].bar(totals.index, totals)\npie = axes[1].pie(totals, autopct='%d')\nfig.savefig('plot.png')",
-        "+axes +bars +fig +pie +totals", "+plot.png", left_out="axes bars fig pie", needs="matplotlib",
-    ),
-    "a figure in a container": Task("import matplotlib.pyplot as plt\nfig = plt.figure()\nheld = {'fig': fig, 'n': 1}", "+fig +held", problem="held", left_out="fig", needs="matplotlib"),
     "parquet": Task("df.to_parquet('df.parquet')\nback = pd.read_parquet('df.parquet')", "+back", "+df.parquet", needs="pyarrow"),
     "a table of pyarrow": Task("import pyarrow as pa\ntable = pa.table({'a': [1, 2], 's': ['x', None]})", "+table", needs="pyarrow"),
     "a frame of polars": Task("import polars as pl\nbirds = pl.DataFrame({'name': ['a', None], 'n': [1, 2]})", "+birds", needs="polars"),
