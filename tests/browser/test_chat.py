@@ -96,7 +96,7 @@ def test_a_turn_is_read_changed_decided_in_place_and_undone(open_lab, model, app
     ).end()
     questions = out.locator("section.q")
     questions.nth(1).wait_for()
-    out.locator(".foot").get_by_text("Waiting for you: 2 questions").wait_for()
+    out.locator(".foot").get_by_text("Waiting for you: 2 requests").wait_for()
     out.get_by_role("button", name="Run save_table").and_(out.locator("[aria-disabled=false]")).wait_for()
     assert poor_contrast(out) == []
     screenshot(lab, f"chat-waiting-{name}", 1)

@@ -49,7 +49,7 @@ def test_overview_tools_and_events_have_compact_displays(open_lab, screenshot):
         assert lab.run_cell(index)
     overview = lab.output(1).locator("[data-testid=tract-overview]")
     overview.wait_for()
-    assert "1 question waits for you" in overview.inner_text()
+    assert "1 request waits for you" in overview.inner_text()
     assert overview.bounding_box()["height"] <= 200
     overview.locator("summary", has_text="Branches").click()
     assert "charts" in overview.locator("table").inner_text()

@@ -34,7 +34,7 @@ def test_a_tract_is_shown_at_a_glance(shell, tract):
     for told in ("aside at ", "1 commit, 1 message", "of 100 tokens", "deploy", "none yet: %tract model"):
         assert told in result.html
         assert told in result.text
-    assert "1 question waits for you" in result.html
+    assert "1 request waits for you" in result.html
     assert "Waiting for a decision: 1 (%tract inbox)" in result.text
     assert "Other branches: main" in result.text
     assert 'class="bar"' in result.html

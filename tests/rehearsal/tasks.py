@@ -56,6 +56,7 @@ class Task(NamedTuple):
         ending: How the code ends.
         refused: True if something is refused.
         needs: Packages that it needs.
+        left_out: Names of drawings, which keeping the effects leaves out.
     """
 
     code: str
@@ -66,6 +67,7 @@ class Task(NamedTuple):
     ending: str = "finished"
     refused: bool = False
     needs: str = ""
+    left_out: str = ""
 
 
 TASKS = {
@@ -185,7 +187,7 @@ TASKS = {
     "a process": Task("import subprocess\nsubprocess.run(['touch', 'x'])", ending="raised", refused=True),
     # other libraries
     "a figure": Task("import matplotlib.pyplot as plt\nplt.plot([1, 2]); plt.savefig('plot.png'); plt.close()", files="+plot.png", needs="matplotlib"),
-    "axes": Task("import matplotlib.pyplot as plt\nfig, ax = plt.subplots()", "+ax +fig", problem="ax fig", needs="matplotlib"),
+    "axes": Task("import matplotlib.pyplot as plt\nfig, ax = plt.subplots()", "+ax +fig", left_out="ax fig", needs="matplotlib"),
     "parquet": Task("df.to_parquet('df.parquet')\nback = pd.read_parquet('df.parquet')", "+back", "+df.parquet", needs="pyarrow"),
     "a table of pyarrow": Task("import pyarrow as pa\ntable = pa.table({'a': [1, 2], 's': ['x', None]})", "+table", needs="pyarrow"),
     "a frame of polars": Task("import polars as pl\nbirds = pl.DataFrame({'name': ['a', None], 'n': [1, 2]})", "+birds", needs="polars"),

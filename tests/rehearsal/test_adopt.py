@@ -690,3 +690,31 @@ def _seconds(work, time):
     start = time.process_time()
     work()
     return time.process_time() - start
+
+
+def test_a_drawing_is_left_out_and_the_rest_is_kept(workspace, tmp_path):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    old = plt.figure()
+    namespace = {"fig": old, "plt": plt, "held": old}
+    code = "fig, ax = plt.subplots()\nlines = ax.plot([1, 2])\ntotal = 3"
+    findings = findings_of(code, namespace, workspace)
+    assert findings.effects.left_out == ("fig", "ax", "lines")
+    assert findings.effects.headline == "Creates `total` (int 3). Keep leaves out `fig`, `ax` and `lines`."
+    change = keep(findings, namespace, Backups(tmp_path / "backups"))
+    assert (namespace["fig"], namespace["total"]) == (old, 3)
+    assert namespace.keys().isdisjoint({"ax", "lines"})
+    assert change.variables == ("total",)
+    change.undo()
+    assert namespace == {"fig": old, "plt": plt, "held": old}
+    plt.close("all")
+
+
+def test_a_drawing_that_changes_in_place_must_run_in_the_kernel(workspace):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("agg")
+    figure, axes = plt.subplots()
+    effects = findings_of("ax.plot([1, 2])", {"fig": figure, "ax": axes}, workspace).effects
+    assert effects.left_out == ()
+    assert "ax: an Axes has no safe form" in effects.problems
+    plt.close("all")

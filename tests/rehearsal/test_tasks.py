@@ -78,16 +78,17 @@ def test_effects_keep_and_undo(rehearser, workspace, tmp_path, name):
         == task.settings
     )
     assert {problem.partition(":")[0] for problem in effects.problems} == set(task.problem.split())
+    assert set(effects.left_out) == set(task.left_out.split())
     assert bool(effects.refused) == task.refused
     assert (content(namespace), tree_of(workspace)) == (before, files)
     assert effects.is_empty == (task._replace(needs="") == Task(task.code))
     if effects.can_be_kept:
-        keep_and_undo(rehearsal, namespace, workspace, tmp_path, before, files)
+        keep_and_undo(rehearsal, namespace, workspace, tmp_path, before, files, effects.left_out)
     else:
         rehearsal.discard()
 
 
-def keep_and_undo(rehearsal, namespace, workspace, tmp_path, before, files):
+def keep_and_undo(rehearsal, namespace, workspace, tmp_path, before, files, left_out):
     change = rehearsal.keep()
     kept = content(namespace), tree_of(workspace)
     folder = Path.cwd().relative_to(workspace)
@@ -99,6 +100,8 @@ def keep_and_undo(rehearsal, namespace, workspace, tmp_path, before, files):
     direct_folder = tmp_path / "direct"
     direct = started(direct_folder)
     exec(rehearsal.code, direct)
+    for name in left_out:
+        del direct[name]
     assert (content(direct), tree_of(direct_folder)) == kept
     assert Path.cwd().relative_to(direct_folder) == folder
     assert random.random() == kept_random

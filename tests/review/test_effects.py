@@ -72,6 +72,9 @@ def test_a_line_of_the_effects_describes_the_change():
     )
     (line,) = list_effects(replace(LOOK, variables=(model,))).lines
     assert line.text == "int 1 → Model; m would keep the old object; cannot be kept: a Model has no safe form"
+    drawing = VariableEffect("fig", "created", "", "Figure", is_left_out=True)
+    (line,) = list_effects(replace(LOOK, variables=(drawing,))).lines
+    assert line.text == "Figure; Keep leaves it out: only its picture can be kept"
 
 
 def test_two_hundred_files_are_few_lines_and_each_is_named():
@@ -117,7 +120,7 @@ def test_details_stay_on_display_beside_many_lines():
         ),
         (MANY, RiskLevel.HIGH, "deletes a file"),
         (LOOK, None, "no effects"),
-        (FAILED, None, "no files, no network"),
+        (FAILED, None, "no file changed"),
         (replace(LOOK, ending="limit"), RiskLevel.MEDIUM, "was not rehearsed to its end"),
     ],
     ids=["overwrites", "network", "outside", "foreign", "deletes", "looks", "fails", "limit"],

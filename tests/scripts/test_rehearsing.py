@@ -193,6 +193,14 @@ def test_code_can_rehearse_keep_and_run(tract, user, rehearser):
     assert user["n"][-1] == 9
 
 
+def test_the_model_is_told_which_drawings_are_left_out(tract, rehearser, call):
+    drawn = tuple(VariableEffect(name, "created", "", "Figure", is_left_out=True) for name in ("fig", "ax"))
+    rehearser.effects["plot()"] = Effects(variables=drawn)
+    answers(tract, "keep")
+    (note,) = call("plot()").output["notes"]
+    assert note.startswith("fig, ax: not changed, because drawings cannot be kept.")
+
+
 def test_reading_tools_are_answered_and_others_end_the_rehearsal(tract, rehearser):
     written = []
     tract.tool(lambda: 7, name="look", description="Look.", read_only=True)

@@ -5,6 +5,7 @@ Parsing, `%%magic?` and completion use these classes; see `magic_line`.
 
 from __future__ import annotations
 
+import os
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
@@ -88,6 +89,9 @@ _read_tries = _reading("a number from 1 to 20", least=1, most=20)  # as `operati
 # --- words that complete values
 
 
+_MOST_PATHS = 1_000
+
+
 def _list_run_profiles(notebook: NotebookSession, _typed: str) -> Words:
     from tract_jupyter.notebook.commands.profiles import profile_words
 
@@ -102,6 +106,18 @@ def _list_models(notebook: NotebookSession, _typed: str) -> Words:
 
 def _list_variables(notebook: NotebookSession, _typed: str) -> Words:
     return [(name, "variable") for name in notebook.shell.user_ns if not name.startswith("_")]
+
+
+def _list_files(_notebook: NotebookSession, typed: str) -> Words:
+    """Return the visible files and folders that begin with a typed path, as `--files` reads it."""
+    folder = typed[: typed.rfind("/") + 1]
+    try:
+        with os.scandir(folder or ".") as entries:
+            found = sorted((one.name, one.is_dir()) for one in entries if not one.name.startswith("."))
+    except OSError:
+        return []
+    paths = [(f"{folder}{name}", is_folder) for name, is_folder in found if " " not in name]
+    return [(f"{path}/" if is_folder else path, "path") for path, is_folder in paths[:_MOST_PATHS]]
 
 
 def _list_orchestrator_runs(notebook: NotebookSession, _typed: str) -> Words:
@@ -279,6 +295,7 @@ class ChatOptions(MagicOptions):
     )
     files: tuple[str, ...] = option(
         "--files", "Attach files of this folder: text, images, PDF.", "PATH", nargs="+", default=(),
+        words=_list_files,
     )  # fmt: skip
     send_anyway: bool = option(
         "--send-anyway", "Send texts that may hold a secret, such as a password. A key is never sent."

@@ -75,6 +75,7 @@ from .turns import FAILED as FAILED
 from .turns import FIGURES as FIGURES
 from .turns import IMAGES_OFF as IMAGES_OFF
 from .turns import INTERRUPTED as INTERRUPTED
+from .turns import LEFT_OUT as LEFT_OUT
 from .turns import NOT_ENDED as NOT_ENDED
 from .turns import NOT_SENDABLE as NOT_SENDABLE
 from .turns import NOTHING as NOTHING

@@ -227,6 +227,8 @@ def _keep_variables(
 ) -> list[VariableRecord]:
     records = []
     for effect in findings.variables:
+        if effect.is_left_out:
+            continue
         name = effect.name
         before = findings.baseline.values.get(name, ABSENT)
         after = ABSENT if name in findings.deleted else values[name]

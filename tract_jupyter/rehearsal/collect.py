@@ -7,7 +7,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.rehearsal.baseline import LOCAL, assigned_attributes, digest, touched, variables_of
-from tract_jupyter.rehearsal.describe import describe_type
+from tract_jupyter.rehearsal.describe import describe_type, is_drawing
 from tract_jupyter.rehearsal.functions import function_digest
 from tract_jupyter.rehearsal.settings import SettingsSnapshot, process_frame
 from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError
@@ -146,6 +146,8 @@ def _variables(
             buffers = encoder.encode(after[name])
         except UnsafeValueError as error:
             header |= {"problem": str(error), "type": describe_type(after[name])}
+            if name not in in_place and is_drawing(after[name]):
+                header["drawing"] = True
             if isinstance(after[name], FunctionType):
                 header["function"] = function_digest(after[name], namespace)
             yield header, _NO_BUFFERS

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import counted, cut, one_line, printable
 
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
 _LONGEST: Final = 60
+_DRAWING: Final = ("matplotlib.", "mpl_toolkits.", "seaborn.")
 _SIZED: Final = {
     "list",
     "tuple",
@@ -55,6 +59,23 @@ def describe_type(value: Any) -> str:
     if isinstance(value, type):
         return f"class {value.__name__}"
     return f"module {value.__name__}" if isinstance(value, ModuleType) else describe(value)
+
+
+def is_drawing(value: Any, depth: int = 2) -> bool:
+    """Return True for an object of matplotlib or seaborn, such as `Axes`, and for a container of such objects only."""
+    if any(str(getattr(kind, "__module__", "")).startswith(_DRAWING) for kind in type(value).__mro__):
+        return True
+    if depth == 0:
+        return False
+    kind: type = type(value)
+    parts: Collection[Any] = ()
+    if kind in {list, tuple}:
+        parts = value
+    elif kind is dict:
+        parts = value.values()
+    elif kind.__module__ == "numpy" and kind.__name__ == "ndarray" and value.dtype.hasobject:
+        parts = value.ravel().tolist()
+    return bool(parts) and all(is_drawing(part, depth - 1) for part in parts)
 
 
 def memory_of(value: Any) -> int:

@@ -124,6 +124,8 @@ class VariableEffect:
         aliases: Other names that refer to the object that would be replaced.
         is_import: True if the code's own `import` binds a name that had no value. Such an effect does not count as an
             effect to keep.
+        is_left_out: True if the new value is a drawing, such as a `Figure` or `Axes`. Its picture is in the outputs. It
+            has no safe form, so keeping the effects leaves the variable as it is.
     """
 
     __pydantic_config__: ClassVar = _KNOWN_FIELDS
@@ -136,6 +138,7 @@ class VariableEffect:
     problem: str = ""
     aliases: tuple[str, ...] = ()
     is_import: bool = False
+    is_left_out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,11 +303,16 @@ class Effects:
         return tuple(f"{name}: {problem}" for name, problem in named if problem)
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        """The variables that keep what they refer to, because their new values are drawings."""
+        return tuple(one.name for one in self.variables if one.is_left_out)
+
+    @property
     def headline(self) -> str:
         """The effects as short sentences, without the details of a table."""
         sentences = [
             *self._ending(),
-            *_variables([one for one in self.variables if not one.is_import]),
+            *_variables([one for one in self.variables if not (one.is_import or one.is_left_out)]),
             *_files(self.files),
             *self._others(),
         ]
@@ -329,6 +337,8 @@ class Effects:
         figures = sum(output.kind == "figure" for output in self.outputs)
         if figures:
             yield "Shows a figure." if figures == 1 else f"Shows {figures} figures."
+        if self.left_out:
+            yield f"Keep leaves out {_joined([f'`{name}`' for name in self.left_out])}."
 
     def text(self, limit: int = 20_000) -> str:
         """Return the output in order, as text of at most `limit` characters."""

@@ -135,7 +135,7 @@ class Findings:
         name = effect.name
         old = self.baseline.values.get(name)
         is_known = name in self.digests or name in self.replaced or is_fixed(old)
-        if effect.action == "created" or effect.problem or is_known:
+        if effect.action == "created" or effect.problem or effect.is_left_out or is_known:
             return effect
         return replace(effect, problem="its earlier state is unknown")
 
@@ -332,6 +332,8 @@ class _Receiver:
                 return VariableEffect(name, action, before, kind, problem=_OTHER_FUNCTION)
             self._findings.values[name] = Definition(defined)
             return VariableEffect(name, action, before, f"function {name}")
+        if header.get("drawing") is True:
+            return VariableEffect(name, action, before, kind, is_left_out=True)
         problem = one_line(str(header.get("problem", "")), _LONGEST) or "it has no safe form"
         return VariableEffect(name, action, before, kind, problem=cut(problem, _LONGEST))
 

@@ -31,6 +31,7 @@ MOST_LINES: Final = 12
 DELETED: Final = "\N{MINUS SIGN}"
 """The mark of deletions."""
 _MARKS: Final = {"created": "+", "changed": "~", "deleted": DELETED}
+_LEFT_OUT: Final = "Keep leaves it out: only its picture can be kept"
 _JOINED: Final = 5  # names in a joined line
 
 
@@ -135,8 +136,11 @@ def _variable(effect: VariableEffect) -> EffectLine:
     before, after = effect.before, effect.after
     states = after if not before or before == after else f"{before} → {after}" if after else before
     aliases = f"{', '.join(effect.aliases)} would keep the old object" if effect.aliases else ""
-    text = _parts(states, effect.detail, aliases, _problem(effect.problem))
-    return EffectLine(_MARKS[effect.action], printable(effect.name), text, effect.table)
+    left_out = _LEFT_OUT if effect.is_left_out else ""
+    text = _parts(states, effect.detail, aliases, _problem(effect.problem), left_out)
+    return EffectLine(
+        _MARKS[effect.action], printable(effect.name), text, effect.table, is_alone=effect.is_left_out
+    )
 
 
 def _file(effect: FileEffect) -> EffectLine:
@@ -220,7 +224,7 @@ def _cell(text: str) -> str:
 def effects_risk(effects: Effects) -> tuple[RiskLevel | None, str]:
     """Return the level of the worst effect, and a label for it such as `overwrites a file`."""
     risks = list(_list_risks(effects))
-    no_risk = "no effects" if effects.is_empty else "no files, no network"
+    no_risk = "no effects" if effects.is_empty else "no file changed"
     return max(risks, key=lambda risk: risk[0].rank, default=(None, no_risk))
 
 

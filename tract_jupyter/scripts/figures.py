@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AttachmentError
 from tract_jupyter.models import AttachedFile, counted, image_pixels
-from tract_jupyter.prompts import FIGURES, NOT_SENDABLE
+from tract_jupyter.prompts import FIGURES, LEFT_OUT, NOT_SENDABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,10 +30,12 @@ _NO_VERSION: Final = {"Software": None}
 
 
 def keep_figures(run: ScriptRun) -> None:
-    """Keep the figures of a finished script that the model may see, and add a note about all its figures."""
+    """Keep the figures of a finished script that the model may see. Add notes about figures and their variables."""
     drawn, run.drawn = run.drawn, []  # a result must not keep figures alive
     if run.is_kept and run.effects is not None:
         run.figures = png_images(run.effects)
+        if run.effects.left_out:
+            run.notes = (*run.notes, LEFT_OUT.format(names=", ".join(run.effects.left_out)))
     count = len(run.figures) + len(drawn)
     if not count:
         return

@@ -236,7 +236,7 @@ def test_the_foot_repeats_nothing_that_a_row_says(talk):
     assert "Rehears" not in log.view().to_text()
     log.show(asked_about_a_script(talk))
     log.view()
-    assert log.view().foot_text().startswith("Waiting for you: 1 question")
+    assert log.view().foot_text().startswith("Waiting for you: 1 request")
     assert log.view().waited >= 10
     assert "waiting for you" not in log.view().foot_text()
 

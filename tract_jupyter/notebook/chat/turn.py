@@ -175,7 +175,7 @@ class DrawnTurn(View):
 
     def _state_html(self) -> HtmlPart:
         if self.waiting and self.ended is None:
-            waits = f"Waiting for you: {counted(self.waiting, 'question')}"
+            waits = f"Waiting for you: {counted(self.waiting, 'request')}"
             return element("span", rows.icon("wait"), waits, class_="pill")
         icon, title, more = self._state()
         if not title:
@@ -190,7 +190,7 @@ class DrawnTurn(View):
         ended = self.ended
         if ended is None:
             if self.waiting:
-                return "i-wait", f"Waiting for you: {counted(self.waiting, 'question')}", ""
+                return "i-wait", f"Waiting for you: {counted(self.waiting, 'request')}", ""
             is_in_row = any(isinstance(part, CallPart) and part.state == "running" for part in self.parts)
             return "i-run", "" if is_in_row else self.phase, ""
         if ended.outcome is TurnOutcome.ANSWER:

@@ -147,7 +147,7 @@ class TractView(View):
         count = self.status.waiting
         if not count:
             return None
-        what = f"{counted(count, 'question')} {'wait' if count > 1 else 'waits'} for you"
+        what = f"{counted(count, 'request')} {'wait' if count > 1 else 'waits'} for you"
         return rows.line(rows.icon("wait"), rows.badge(what, "wait"), element("code", "%tract inbox"))
 
     def _quarantined(self) -> list[Html]:
