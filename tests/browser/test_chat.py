@@ -330,6 +330,29 @@ BADLY_LAID = """root => {
 }"""
 
 
+WIDE = f"""| {" | ".join(["Measurements"] * 9)} |
+|{"---|" * 9}
+| {" | ".join(["extraordinarily", "12.5", "x"] * 3)} |"""
+
+
+def test_a_wide_table_scrolls_and_breaks_no_word(open_lab, model, screenshot):
+    lab = start(open_lab, model)
+    model.reply(WIDE).end()
+    table = end(lab).locator(".prose table")
+    screenshot(lab, "chat-wide-table", 1)
+    assert table.evaluate("one => one.scrollWidth > one.clientWidth + 50")
+    assert table.evaluate("one => one.clientWidth <= one.closest('.prose').clientWidth")
+    assert height_of_line(table.locator("td").first) == height_of_line(table.locator("td").nth(2))
+
+
+def height_of_line(cell):
+    return cell.evaluate("""one => {
+      const range = document.createRange();
+      range.selectNodeContents(one);
+      return range.getBoundingClientRect().height;
+    }""")
+
+
 def test_buttons_and_foot_keep_their_layout_on_a_narrow_page(open_lab, model, screenshot):
     model.reply("May I?").call("save_table", path="a", rows=1).end()
     lab = start(open_lab, model)
