@@ -131,11 +131,12 @@ class SideBySide:
             if step.operation == APPEND and step.commit_hash not in other.place
         ]
         with self._repository.database.read() as connection:
-            for entry in filter(None, (self._repository.rows.get(connection, name) for name in own)):
-                if entry.commit_hash != commit_hash(
-                    entry, entry.tract_id, entry.parent_hash, (), entry.created_at
-                ):
-                    raise damaged(f"commit {entry.commit_hash[:8]} does not match its hash")
+            entries = self._repository.rows.among(connection, own)
+        for entry in entries:
+            if entry.commit_hash != commit_hash(
+                entry, entry.tract_id, entry.parent_hash, (), entry.created_at
+            ):
+                raise damaged(f"commit {entry.commit_hash[:8]} does not match its hash")
 
     def _here(self, name: str, doing: str) -> Position:
         here = self._repository.refs.position

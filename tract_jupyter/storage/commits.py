@@ -405,6 +405,11 @@ class CommitRows:
             checked(entry.content_hash, entry.payload)
         return rows[0] if rows else None
 
+    def among(self, connection: Connection, hashes: Sequence[str]) -> list[Entry]:
+        """Return the commits with these full hashes, without contents."""
+        queries = [select(*_COLUMNS).where(commits.c.commit_hash.in_(group)) for group in _groups(hashes)]
+        return [Entry._make((*row, b"")) for query in queries for row in connection.execute(query)]
+
     def starting_with(self, connection: Connection, prefix: str) -> list[str]:
         """Return at most two hashes that begin with `prefix`. Two hashes mean that the prefix is ambiguous."""
         within = {"of_tract": self.tract_id, "prefix": prefix, "past": prefix + "g"}  # past all hex digits
