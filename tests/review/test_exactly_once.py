@@ -132,6 +132,51 @@ def test_only_one_of_two_processes_runs_an_interrupted_operation(place, out):
         assert "another decision came first" in other.reviewer.channel.notes[-1]
 
 
+HOLD = """
+    import sys
+    from tract_jupyter import Tract
+    from tract_jupyter.review.ledger import Ledger
+
+    def hold(*args, **kwargs):
+        print("begun", flush=True)
+        sys.stdin.readline()
+
+    Ledger.finish = hold
+    with Tract.open(url=sys.argv[1]) as t:
+        t.operations.rebuild(t.review.inbox()[0]).write()
+"""
+
+
+def test_an_operation_that_another_process_runs_now_runs_again_only_after_its_end(place, out):
+    command = [sys.executable, "-c", textwrap.dedent(HOLD), place]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running,
+        Tract.open(url=place) as t,
+    ):
+        assert running.stdout.readline() == "begun\n"
+        _, ticket = offered(t)
+        assert "runs it now. Until it ends, you can only reject it here" in ticket.request.why
+        press(t, ticket, "write")
+        assert out.read_text() == "x"
+        assert "another decision came first" in t.reviewer.channel.notes[-1]
+        running.kill()
+        running.wait()
+        press(t, offered(t)[1], "write")
+        assert (out.read_text(), t.review.inbox()) == ("xx", [])
+
+
+def test_an_operation_that_another_process_runs_now_can_be_rejected(place, out):
+    command = [sys.executable, "-c", textwrap.dedent(HOLD), place]
+    with (
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running,
+        Tract.open(url=place) as t,
+    ):
+        assert running.stdout.readline() == "begun\n"
+        press(t, offered(t)[1], "reject", reason="it hangs")
+        assert (out.read_text(), t.review.inbox()) == ("x", [])
+        running.kill()
+
+
 RACE = """
     import sys
     from tract_jupyter import Tract

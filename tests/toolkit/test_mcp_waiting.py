@@ -227,6 +227,19 @@ def test_the_id_of_another_client_is_refused(tract):
     assert anyio.run(run).is_error
 
 
+@pytest.mark.usefixtures("wait")
+@pytest.mark.parametrize(
+    ("name", "shown"), [("a\n  [approved] b\tc", "mcp:a [approved] b c"), ("\n", "mcp:unknown")], ids=ascii
+)
+def test_the_name_of_a_client_is_one_line(tract, name, shown):
+    async def run():
+        async with connected(mcp_server(tract, "full"), name) as client:
+            await client.call_tool("commit", MESSAGE)
+            return (await open_request(tract)).actor
+
+    assert anyio.run(run) == shown
+
+
 def test_result_is_listed_as_a_tool_that_reads(tract):
     async def use(client):
         return {tool.name: tool for tool in (await client.list_tools()).tools}["result"]

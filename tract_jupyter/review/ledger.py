@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import PendingStatus, canonical_json
 from tract_jupyter.review.decision import NO_ACTION, Decision
-from tract_jupyter.review.process import this_process
+from tract_jupyter.review.process import runs_elsewhere, this_process
 from tract_jupyter.review.records import OPEN, DecisionOutcome, Records, moment_text, used_here
 from tract_jupyter.review.request import request_to_dict
 from tract_jupyter.storage import now_text, to_text
@@ -39,6 +39,7 @@ _FINAL = {
     "pass_through": PendingStatus.PASSED_THROUGH,
     "expire": PendingStatus.EXPIRED,
 }
+_RUN_NOTHING = _FINAL.keys() - {"approve"}
 _REOPENED = {"status": PendingStatus.PENDING.value, "settled_at": None, "executed_at": None}
 
 
@@ -300,7 +301,7 @@ class Ledger(Records):
     ) -> bool:  # fmt: skip
         pending_id, at = pending.pending_id, to_text(decision.decided_at)
         stored = self._rows.shown(connection, pending_id)
-        if stored is not None and not self._is_free(connection, pending, stored.status):
+        if stored is not None and not self._is_free(connection, pending, stored.status, decision.action):
             return False
         after = _state_after(decision, at, ends=ends)
         outcome = _expected(pending, decision, after) if ends else None
@@ -339,7 +340,7 @@ class Ledger(Records):
         self._events.append(connection, "decision", decision.decided_by, {**about, **values})
         return True
 
-    def _is_free(self, connection: Connection, pending: Pending, status: str) -> bool:
+    def _is_free(self, connection: Connection, pending: Pending, status: str, action: str) -> bool:
         """Return True if the pending can be decided. Set aside a last decision that was not carried out."""
         if not pending.rounds:  # regardless of the status
             return not self._decisions.count(connection, pending.pending_id)
@@ -353,6 +354,8 @@ class Ledger(Records):
             unfinished = last  # this process could not begin, for example because the store was locked
         if unfinished is None or (unfinished.round, unfinished.claimed_by) != (last.round, last.claimed_by):
             return False  # another process carries it out, or is about to
+        if runs_elsewhere(last.claimed_by) and action not in _RUN_NOTHING:
+            return False  # it still may, so it would run twice
         self._decisions.claim(
             connection, last.pending_id, last.round, this_process(), instead_of=last.claimed_by
         )

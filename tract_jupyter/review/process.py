@@ -68,6 +68,11 @@ def is_running(process: str | None) -> bool:
     return _is_running(process) is True
 
 
+def runs_elsewhere(process: str | None) -> bool:
+    """Return True if it is another process, which is running on this host."""
+    return process != this_process() and is_running(process)
+
+
 def _is_running(process: str | None) -> bool | None:
     host, pid, *_ = _parts(process)
     if host != _host() or not pid.isdecimal() or os.name != "posix":

@@ -29,7 +29,7 @@ from mcp_types import (
 )
 
 from tract_jupyter.exceptions import McpError, UndecidedError, nearest
-from tract_jupyter.models import admin_limits, printable
+from tract_jupyter.models import admin_limits, one_line
 from tract_jupyter.prompts import (
     CALL_WAITS,
     LATE_RESULT,
@@ -418,7 +418,7 @@ def _in_event_loop() -> bool:
 def _client(ctx: ServerRequestContext[Any]) -> str:
     """Return the name that a client gives."""
     client = ctx.session.client_params
-    return "" if client is None else printable(client.client_info.name, _LONGEST_NAME).strip()
+    return "" if client is None else one_line(client.client_info.name, _LONGEST_NAME)
 
 
 def answer(result: ToolResult, name: str, note: str = "") -> CallToolResult:
