@@ -328,6 +328,23 @@ def test_a_client_that_leaves_and_a_kernel_that_restarts(notebook, agent):
     assert not list((notebook.path.parent / "runtime").glob("tract-kernel-*"))
 
 
+def test_approved_code_that_waits_when_the_server_ends_runs_once(notebook, agent):
+    notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nruns = []")
+    go = notebook.path.with_name("go")
+    wait = f"import os, time\nwhile not os.path.exists({str(go)!r}):\n    time.sleep(0.05)"
+    cell = notebook.begin(f"{wait}\n%tract serve off\ntime.sleep(1)")
+    agent().run("runs.append(1)\nlen(runs)")
+    pending = notebook.decide()
+    ledger = notebook.store.reviewer.ledger
+    until(lambda: ledger.news(pending).last.started_at is not None)
+    go.touch()
+    notebook.end(cell)
+    until(lambda: notebook.run("print(runs)") == "[1]\n")
+    until(lambda: not notebook.store.review.inbox())
+    stored = ledger.news(pending)
+    assert (stored.pending.status, stored.last.error) == ("approved", None)
+
+
 def test_a_call_cancelled_while_queued_or_running_runs_once_if_repeated(notebook, agent):
     notebook.run(f"{SERVE}\n{NO_REHEARSALS}\nruns = []")
     claude = agent()

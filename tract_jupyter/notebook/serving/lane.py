@@ -75,6 +75,7 @@ class ShellLane:
         if getattr(shell, "kernel", None) is None:
             raise OperationError("this needs a Jupyter kernel; IPython in a terminal has none")
         self._lock = threading.Lock()
+        self._is_closed = False
         self._context: Any = None
         self._socket: Any = None
         self._session: Any = None
@@ -90,17 +91,25 @@ class ShellLane:
                 self._carry_out(task, ticket)
         finally:
             _waiting.pop(ticket, None)
+            if self._is_closed:
+                self.close()
         if task.error is not None:
             raise task.error
         result: T = task.result
         return result
 
     def close(self) -> None:
-        """Close the connection."""
-        if self._socket is not None:
-            self._socket.close(0)
-            self._context.term()
-            self._socket = None
+        """Close the connection, or let the thread of the last waiting work close it: only one thread may use it."""
+        self._is_closed = True
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self._socket is not None:
+                self._socket.close(0)
+                self._context.term()
+                self._socket = None
+        finally:
+            self._lock.release()
 
     def _carry_out(self, task: _Work, ticket: str) -> None:
         """Send the ticket. The kernel drops queued requests if a cell fails, so send it again then."""
