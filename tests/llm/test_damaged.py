@@ -134,3 +134,10 @@ def test_children_ask_the_model_of_their_parent():
         parent.models.use(ScriptedClient("One.", "Two."))
         parent.chat("Hi")
         assert session.spawn(parent, purpose="p").chat("Hi").text == "Two."
+
+
+def test_a_deeply_nested_reply_without_usage_is_an_error_of_the_reply(tract):
+    deep = json.loads("[" * 500 + "]" * 500)
+    tract.models.use(ScriptedClient(reply(deep, usage=None)))
+    with pytest.raises(LLMError, match="the reply"):
+        tract.chat("Hi")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -83,6 +84,9 @@ def test_the_lock_text_depends_only_on_entries_and_keeps_queue_order():
     ('<<<<<<< HEAD\n{"version": 1, "entries": []}', "Expecting value"),
     ('{"version": 1, "entries": [NaN]}', "NaN is not JSON"),
     ("[" * 200_000, "cannot be read as a lock file"),
+    ('{"version": 1, "entries": [{"action": "reject", "action": "approve"}]}', "the key 'action' twice"),
+    ('{"version": 1, "entries": [{"arguments": {"x": 1, "x": 2}}]}', "the key 'x' twice"),
+    ('{"version": 1, "entries": [], "entries": []}', "the key 'entries' twice"),
 ])  # fmt: skip
 def test_an_invalid_lock_file_is_refused(tmp_path, text, why):
     path = tmp_path / "tract.lock.json"
@@ -113,6 +117,15 @@ def test_a_binary_file_and_a_folder_are_refused(tmp_path):
     (tmp_path / "folder").mkdir()
     for name in ("bytes", "folder"):
         with pytest.raises(LockFileError, match=name):
+            read_lock(tmp_path / name)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs here")
+def test_a_pipe_and_a_link_to_a_device_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    for name in ("pipe", "link"):
+        with pytest.raises(LockFileError, match=f"{name}.*not a regular file"):
             read_lock(tmp_path / name)
 
 

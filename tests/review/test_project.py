@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import resource
 import shutil
 
@@ -105,6 +106,14 @@ def test_a_recorded_decision_does_not_count_for_another_notebook(recorded):
     assert "was recorded in the notebook book.ipynb, which does not exist here" in decided(recorded)
 
 
+def test_a_sibling_notebook_with_the_same_cell_uses_the_same_decision_once(recorded):
+    book(recorded / "other.ipynb", CELL)  # a headless kernel does not know which of the two it runs
+    used = set()
+    for is_first in (True, False):
+        decisions = RecordedDecisions(recorded / LOCK_FILE, Trust(), used, cell=lambda: CELL)
+        assert (decisions.take(IDENTITY) is not None) is is_first
+
+
 def test_both_files_beside_other_notebooks_decide_nothing(recorded, tmp_path):
     book(tmp_path / "theirs" / "other.ipynb", CELL)
     for name in (LOCK_FILE, PROJECT_FILE):
@@ -133,6 +142,7 @@ def test_a_symbolic_link_to_the_lock_file_counts_like_the_file(recorded, tmp_pat
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"version": 2, "project": "%s"}',
+                                  f'{{"version": 1, "project": "{"b" * 32}", "project": "{"a" * 32}"}}',
                                   '{"version": 1, "project": "../x"}', '{"version": 1, "project": 7}'])  # fmt: skip
 def test_a_damaged_id_is_an_error_and_nothing_is_written(recorded, text):
     (recorded / PROJECT_FILE).write_text(text)
@@ -140,6 +150,14 @@ def test_a_damaged_id_is_an_error_and_nothing_is_written(recorded, text):
         with pytest.raises(LockFileError, match="has no valid project id"):
             use(recorded / LOCK_FILE, Trust())
     assert (recorded / PROJECT_FILE).read_text() == text
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs here")
+def test_a_pipe_in_place_of_the_id_is_refused_at_once(recorded):
+    (recorded / PROJECT_FILE).unlink()
+    os.mkfifo(recorded / PROJECT_FILE)
+    with pytest.raises(LockFileError, match="has no valid project id"):
+        Project.of(recorded / LOCK_FILE, Trust())
 
 
 def test_an_id_is_made_once(tmp_path):

@@ -551,9 +551,18 @@ def request_tokens(sent: Mapping[str, Any], count: Callable[[str], int]) -> int:
         if isinstance(content, str):
             texts.append(content)
         else:
-            texts.append(_text(message))
-            media += sum(map(media_tokens, inline_media(message)))
+            text, media_of_message = _measured(message)
+            texts.append(text)
+            media += media_of_message
     return count("\n".join(texts)) + media + _PER_MESSAGE * len(messages)
+
+
+def _measured(message: Any) -> tuple[str, int]:
+    """Return the text of a message, and the tokens of its media. A reply can be nested too deeply to be read."""
+    try:
+        return _text(message), sum(map(media_tokens, inline_media(message)))
+    except RecursionError:
+        return safe_repr(message), 0
 
 
 _PLAIN: Final = frozenset({"role", "content"})

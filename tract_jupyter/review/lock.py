@@ -13,10 +13,12 @@ name and the same cell, is a copy of the project. The entry is then valid for th
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import secrets
+import stat
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import ConfigDict, Field, with_config
 
 from tract_jupyter.exceptions import ContentError, LockFileError
-from tract_jupyter.models import canonical_json, read_as
+from tract_jupyter.models import brief_repr, canonical_json, read_as, twice_in
 from tract_jupyter.storage import uninterrupted
 
 if TYPE_CHECKING:
@@ -144,10 +146,32 @@ def _make(path: Path, text: str) -> None:
         raise
 
 
+def _json_of(path: Path) -> Any:
+    """Read a JSON file without duplicate keys: a reader could see one value, and the other would count."""
+    with open(path, encoding="utf-8", opener=_open_regular) as file:  # Path.open takes no opener
+        return json.loads(file.read(), parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
+
+
+def _open_regular(path: str, flags: int) -> int:
+    """Open a regular file. Reading a pipe or a device, also behind a link, could wait forever or fill the memory."""
+    descriptor = os.open(path, flags | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY")))
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file")
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    twice = twice_in(key for key, _ in pairs)
+    if twice is not None:
+        raise ValueError(f"it has the key {brief_repr(twice)} twice")
+    return dict(pairs)
+
+
 def _read(path: Path) -> str:
     """Return the project id from a file. Empty if the file does not exist."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = _json_of(path)
     except FileNotFoundError:
         return ""
     except (OSError, ValueError, RecursionError):
@@ -244,7 +268,7 @@ def read_lock(path: Path) -> tuple[RecordedDecision, ...]:
         LockFileError: the file cannot be read, is not a lock file, or has a newer version.
     """
     try:
-        data = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+        data = _json_of(path)
     except FileNotFoundError:
         return ()
     except (OSError, ValueError, RecursionError) as error:
