@@ -1,4 +1,4 @@
-"""A cassette of another user: each call of its model needs approval, and nothing hides what it answers."""
+"""A cassette of another user: each call of its model needs approval, and its replies are visible."""
 
 from __future__ import annotations
 

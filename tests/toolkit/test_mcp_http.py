@@ -316,7 +316,7 @@ def test_a_refused_call_does_not_end_the_other_calls_of_the_agent(tract, served,
     begun, go = threading.Event(), threading.Event()
 
     def work():
-        """Work until the test goes on."""
+        """Work until the test continues."""
         begun.set()
         return go.wait(30)
 
@@ -351,7 +351,7 @@ def test_proxies_that_are_killed_before_and_after_a_decision_run_nothing_twice(t
     go, ran = threading.Event(), []
 
     def work():
-        """Work until the test goes on."""
+        """Work until the test continues."""
         ran.append(1)
         go.wait(30)
         return len(ran)

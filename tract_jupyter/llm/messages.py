@@ -389,6 +389,6 @@ def tokens_of(usage: Mapping[str, Any]) -> int | None:
     total, estimated = usage.get("total_tokens"), usage.get("estimated_tokens")
     if is_count(estimated) and estimated:
         return sum(known) + estimated
-    if counts.input_tokens is not None:  # a count of the reply alone is not that of the request
+    if counts.input_tokens is not None:  # otherwise, only the reply was counted
         return sum(known)
     return total if is_count(total) and total else None
