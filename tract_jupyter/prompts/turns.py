@@ -21,7 +21,9 @@ NOTHING: Final = "(no output)"
 FIGURES: Final = "{count} drawn for the user in the notebook"
 NOT_SENDABLE: Final = "; {count} cannot be sent to you"
 """The end of `FIGURES` if a figure has no image, or too large a one."""
-LEFT_OUT: Final = "{names}: not changed, because figures and axes cannot be kept. Draw them again in the script that needs them"
+LEFT_OUT: Final = (
+    "{names}: not changed, because figures and axes cannot be kept. Draw them again if a script needs them"
+)
 """A note about the names that a kept script bound to figures or axes."""
 VALUES_HIDDEN: Final = "the user has hidden values"
 INTERRUPTED: Final = "the turn was interrupted"
