@@ -24,7 +24,7 @@ from tract_jupyter.llm.call import CANCELLED
 from tract_jupyter.llm.reading import damaged, name_of, read_cassette
 from tract_jupyter.llm.recording import json_data
 from tract_jupyter.llm.sse import deltas_of
-from tract_jupyter.models import Delta, brief_repr
+from tract_jupyter.models import Delta, brief_repr, frozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -237,7 +237,10 @@ class Player:
 
 def _is_equal(recorded: Any, now: Any) -> bool:
     """Return True for the same JSON data. Python takes 1 and True for equal, and NaN for different from itself."""
-    return type(recorded) is type(now) and _text(recorded) == _text(now)
+    if type(recorded) is not type(now):
+        return False
+    copied = frozen(recorded)  # ten times as fast as JSON, but the order of keys counts
+    return (copied is not None and copied == frozen(now)) or _text(recorded) == _text(now)
 
 
 def _text(value: Any) -> str:
