@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from contextlib import contextmanager
 
 import pytest
 
@@ -147,13 +148,18 @@ HOLD = """
 """
 
 
-def test_an_operation_that_another_process_runs_now_runs_again_only_after_its_end(place, out):
+@contextmanager
+def running_elsewhere(place):
+    """Run the operation in another process, which waits at its end."""
     command = [sys.executable, "-c", textwrap.dedent(HOLD), place]
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running,
-        Tract.open(url=place) as t,
-    ):
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout.readline() == "begun\n"
+        yield running
+        running.kill()
+
+
+def test_an_operation_that_another_process_runs_now_runs_again_only_after_its_end(place, out):
+    with running_elsewhere(place) as running, Tract.open(url=place) as t:
         _, ticket = offered(t)
         assert "runs it now. Until it ends, you can only reject it here" in ticket.request.why
         press(t, ticket, "write")
@@ -166,15 +172,9 @@ def test_an_operation_that_another_process_runs_now_runs_again_only_after_its_en
 
 
 def test_an_operation_that_another_process_runs_now_can_be_rejected(place, out):
-    command = [sys.executable, "-c", textwrap.dedent(HOLD), place]
-    with (
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running,
-        Tract.open(url=place) as t,
-    ):
-        assert running.stdout.readline() == "begun\n"
+    with running_elsewhere(place), Tract.open(url=place) as t:
         press(t, offered(t)[1], "reject", reason="it hangs")
         assert (out.read_text(), t.review.inbox()) == ("x", [])
-        running.kill()
 
 
 RACE = """

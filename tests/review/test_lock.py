@@ -84,9 +84,9 @@ def test_the_lock_text_depends_only_on_entries_and_keeps_queue_order():
     ('<<<<<<< HEAD\n{"version": 1, "entries": []}', "Expecting value"),
     ('{"version": 1, "entries": [NaN]}', "NaN is not JSON"),
     ("[" * 200_000, "cannot be read as a lock file"),
-    ('{"version": 1, "entries": [{"action": "reject", "action": "approve"}]}', "the key 'action' twice"),
-    ('{"version": 1, "entries": [{"arguments": {"x": 1, "x": 2}}]}', "the key 'x' twice"),
-    ('{"version": 1, "entries": [], "entries": []}', "the key 'entries' twice"),
+    ('{"version": 1, "entries": [{"action": "reject", "action": "approve"}]}', "'action' is named twice"),
+    ('{"version": 1, "entries": [{"arguments": {"x": 1, "x": 2}}]}', "'x' is named twice"),
+    ('{"version": 1, "entries": [], "entries": []}', "'entries' is named twice"),
 ])  # fmt: skip
 def test_an_invalid_lock_file_is_refused(tmp_path, text, why):
     path = tmp_path / "tract.lock.json"

@@ -115,7 +115,7 @@ def test_its_figures_are_sent(tract, workspace):
         tract, "import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.gcf().savefig('a.png')\nplt.show()"
     )
     assert done.success
-    assert any("ended with it" in note for note in done.output["notes"])
+    assert any("Removed at the end of the script: " in note for note in done.output["notes"])
 
 
 def test_contained_is_refused_without_isolation_and_for_the_users_notebook(tract, workspace, monkeypatch):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import CassetteError
 from tract_jupyter.llm.recording import FORMAT, CassettePlace, partial_of
-from tract_jupyter.models import Delta, counted, tracked
+from tract_jupyter.models import Delta, counted, tracked, unique_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -104,7 +104,7 @@ def read_cassette(path: Path) -> CassetteContent:
         try:
             if end is not None:
                 raise ValueError("the end is not the last line")
-            end = _read_line(content, json.loads(line, object_pairs_hook=_unique))
+            end = _read_line(content, json.loads(line, object_pairs_hook=unique_object))
         except _WRONG_LINE:
             raise damaged(path, f"line {number}") from None
     if end is None or rest:
@@ -227,13 +227,6 @@ def _call(line: dict[str, Any]) -> RecordedEntry:
 def name_of(what: str, number: int, which: str, tract: str) -> str:
     """Return the name of a request or a call for messages."""
     return f"{what} {number} ({which})" + (f" of the tract {tract:.12}" if tract else "")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object. A reader of the file sees the first one of two fields with the same name, and JSON the last."""
-    fields = dict(pairs)
-    _check(len(fields) == len(pairs))
-    return fields
 
 
 def _check(is_right: bool) -> None:  # noqa: FBT001 # a condition

@@ -59,7 +59,7 @@ def redacted_body(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_name(name: object, value: Any) -> Any:
-    """Return the value of a name without secrets, as in JSON text: a name such as `password` makes a text secret."""
+    """Redact the value if its name is one of a secret, such as `password`, as in JSON text."""
     texts = value if isinstance(value, list) else [value]
     if not isinstance(name, str) or not all(isinstance(one, str) for one in texts):
         return value

@@ -236,7 +236,7 @@ class Player:
 
 
 def _is_equal(recorded: Any, now: Any) -> bool:
-    """Return True for the same JSON data. Python takes 1 and True for equal, and NaN for different from itself."""
+    """Return True for the same JSON data. For Python, 1 equals True, and NaN does not equal NaN."""
     if type(recorded) is not type(now):
         return False
     copied = frozen(recorded)  # ten times as fast as JSON, but the order of keys counts

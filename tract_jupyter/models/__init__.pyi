@@ -48,6 +48,7 @@ from .checks import diagnosis_of as diagnosis_of
 from .checks import listed as listed
 from .checks import several as several
 from .checks import twice_in as twice_in
+from .checks import unique_object as unique_object
 from .commit import APPROXIMATE as APPROXIMATE
 from .commit import BranchInfo as BranchInfo
 from .commit import CommitInfo as CommitInfo

@@ -95,14 +95,14 @@ def frozen(value: Any) -> bytes | None:
             return None
 
 
-def read_strict_json(text: str) -> Any:
-    """Read a JSON text. Unlike `json.loads`, refuse NaN and infinities.
+def read_strict_json(text: str, **options: Any) -> Any:
+    """Read a JSON text. Unlike `json.loads`, refuse NaN and infinities. `options` are those of `json.loads`.
 
     Raises:
         ValueError: the text is not JSON.
         RecursionError: it is nested too deeply.
     """
-    return json.loads(text, parse_constant=_refuse_constant)
+    return json.loads(text, parse_constant=_refuse_constant, **options)
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -145,6 +145,18 @@ LONGEST_YAML: Final = 32_000
 """The most characters of a YAML text. Reading takes about 10 microseconds for each."""
 
 
+def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of a JSON text, as an `object_pairs_hook`. Most readers silently use the last of two values.
+
+    Raises:
+        ValueError: it has a key twice.
+    """
+    data = dict(pairs)
+    if len(data) < len(pairs):
+        raise ValueError(f"{brief_repr(twice_in(key for key, _ in pairs))} is named twice in one object")
+    return data
+
+
 def twice_in(values: Iterable[Any]) -> Any | None:
     """Return the first duplicate item; None without duplicates."""
     seen: set[Any] = set()

@@ -27,7 +27,7 @@ from typing import Any, NoReturn
 import yaml
 
 from tract_jupyter.exceptions import SpecError
-from tract_jupyter.models import LONGEST_YAML, twice_in
+from tract_jupyter.models import LONGEST_YAML, twice_in, unique_object
 from tract_jupyter.operations import (
     ActionDef,
     FiringCondition,
@@ -132,9 +132,11 @@ def parse_json(text: str) -> dict[str, Any]:
         SpecError: the body is not a JSON object, or has a duplicate key.
     """
     try:
-        data = json.loads(text, object_pairs_hook=_unique_keys)
+        data = json.loads(text, object_pairs_hook=unique_object)
     except json.JSONDecodeError as error:
         raise SpecError(f"not valid JSON: {error.msg}", line=error.lineno) from None
+    except ValueError as error:
+        raise SpecError(str(error)) from None
     except RecursionError:
         raise SpecError("the JSON is nested too deeply") from None
     return _mapping(data, "JSON")
@@ -345,13 +347,6 @@ def _refuse(node: ast.stmt) -> NoReturn:
     raise SpecError(
         f"a definition holds only {_ALLOWED}; {hint}: {ast.unparse(node)[:60]!r}", line=node.lineno
     )
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    data = dict(pairs)
-    if len(data) < len(pairs):
-        raise SpecError(f"{twice_in(name for name, _ in pairs)!r} is named twice in one object")
-    return data
 
 
 def _mapping(data: Any, form: str, holds: str = _OPERATION) -> dict[str, Any]:

@@ -304,7 +304,7 @@ class Effects:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The variables that keep what they refer to, because their new values are drawings."""
+        """The names of variables whose new values are drawings. Keeping the effects does not change these variables."""
         return tuple(one.name for one in self.variables if one.is_left_out)
 
     @property

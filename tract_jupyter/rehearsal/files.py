@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models import counted, cut, printable, size_text
+from tract_jupyter.models import counted, cut, printable, size_text, unique_object
 from tract_jupyter.rehearsal.effects import Action, FileEffect
 from tract_jupyter.rehearsal.tables import TextTable, compare_frames, compare_texts, same_cells
 from tract_jupyter.rehearsal.values import malformed
@@ -652,23 +652,12 @@ def _read_csv(text: str, delimiter: str) -> TextTable | None:
 
 
 def _read_json_lines(text: str) -> TextTable | None:
-    rows = [
-        json.loads(line, object_pairs_hook=_without_repeated_keys)
-        for line in text.splitlines()
-        if line.strip()
-    ]
+    rows = [json.loads(line, object_pairs_hook=unique_object) for line in text.splitlines() if line.strip()]
     if not rows or not all(isinstance(row, dict) for row in rows):
         return None
     columns = tuple(dict.fromkeys(key for row in rows for key in row))
     cells = [[_json_cell(row[column]) if column in row else "" for column in columns] for row in rows]
     return TextTable(columns, cells)
-
-
-def _without_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("repeated keys")
-    return found
 
 
 def _json_cell(value: Any) -> str:

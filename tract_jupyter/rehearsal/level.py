@@ -22,7 +22,7 @@ class Level(NamedTuple):
 
     Attributes:
         name: `full`, `basic` (no file can be written), or `none` (no rehearsal is possible).
-        reason: One sentence: the reason why it is not higher, or what it contains.
+        reason: one sentence. For `full`, the parts of the containment; otherwise, the reason for the lower level.
     """
 
     name: Literal["full", "basic", "none"]

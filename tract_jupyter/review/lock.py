@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import ConfigDict, Field, with_config
 
 from tract_jupyter.exceptions import ContentError, LockFileError
-from tract_jupyter.models import brief_repr, canonical_json, read_as, twice_in
+from tract_jupyter.models import canonical_json, read_as, read_strict_json, unique_object
 from tract_jupyter.storage import uninterrupted
 
 if TYPE_CHECKING:
@@ -147,9 +147,9 @@ def _make(path: Path, text: str) -> None:
 
 
 def _json_of(path: Path) -> Any:
-    """Read a JSON file without duplicate keys: a reader could see one value, and the other would count."""
+    """Read a JSON file. A duplicate key is an error: the user could see one value, and the other would count."""
     with open(path, encoding="utf-8", opener=_open_regular) as file:  # Path.open takes no opener
-        return json.loads(file.read(), parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
+        return read_strict_json(file.read(), object_pairs_hook=unique_object)
 
 
 def _open_regular(path: str, flags: int) -> int:
@@ -159,13 +159,6 @@ def _open_regular(path: str, flags: int) -> int:
         return descriptor
     os.close(descriptor)
     raise OSError(errno.EINVAL, "it is not a regular file")
-
-
-def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    twice = twice_in(key for key, _ in pairs)
-    if twice is not None:
-        raise ValueError(f"it has the key {brief_repr(twice)} twice")
-    return dict(pairs)
 
 
 def _read(path: Path) -> str:
@@ -348,10 +341,6 @@ def _entries(data: Any) -> Iterable[RecordedDecision]:
 def _sorted(arguments: dict[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = json.loads(canonical_json(arguments))
     return values
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _unreadable(path: Path, why: str) -> str:

@@ -118,7 +118,7 @@ OPEN = frozenset(status.value for status in PendingStatus if status.is_open)
 """The states of a pending that can be decided."""
 
 used_here: set[str] = set()
-"""The signatures of the decisions that this process claimed from others. An older row of the store may restore one."""
+"""The signatures of approvals of other processes that this process used. A restored row does not count again."""
 
 
 class PendingRecord(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard
 
 from tract_jupyter.exceptions import PlanError, RunError, TractError
 from tract_jupyter.models import shortened
@@ -106,7 +106,7 @@ class EffectWriter:
                 self._rewrite_user(effect.text, operation_id)
             elif isinstance(effect, AssistantReplaceText):
                 self._rewrite_reply(effect.text, operation_id)
-            elif isinstance(effect, ArtifactUpsert) and _is_persisted(effect):
+            elif _is_persisted(effect):
                 self._persist(effect)
         except Exception as error:  # noqa: BLE001 # any exception of the target is the effect's error (X06)
             return storage_error(error)
@@ -272,7 +272,7 @@ def _is_stored(effect: Effect | None) -> bool:
     return isinstance(effect, UserReplaceText | AssistantReplaceText) or _is_persisted(effect)
 
 
-def _is_persisted(effect: Effect | None) -> bool:
+def _is_persisted(effect: Effect | None) -> TypeGuard[ArtifactUpsert]:
     return isinstance(effect, ArtifactUpsert) and effect.persistence is Persistence.PERSISTED
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def only_looked(effects: Effects) -> bool:
-    """Return True if a script has no effects. One that raised an error has none either: nothing of it is kept."""
+    """Return True if a script leaves no effects: it changed nothing, or it raised an error."""
     return effects.is_empty or is_failed(effects)
 
 
@@ -104,7 +104,7 @@ def _notes(effects: Effects) -> Iterator[str]:
     if effects.refused:
         yield f"Refused: {'; '.join(one.action for one in effects.refused)}."
     if effects.files:
-        yield f"{counted(len(effects.files), 'file')} of the script ended with it; print what you need."
+        yield f"Removed at the end of the script: {counted(len(effects.files), 'file')}. Print what you need."
 
 
 def differences(effects: Effects, change: Change) -> str:

@@ -38,7 +38,7 @@ _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 3.0
 _BEAT: Final = 0.02
 
-# they log what other programs send, and nothing may print into a cell
+# these loggers report bytes of other programs; without a handler, Python prints the reports into a cell
 for _name in ("mcp", "uvicorn"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
 

@@ -206,7 +206,7 @@ class KernelProxy:
             await anyio.sleep(_LOOK_SECONDS)
 
     def _drop(self, connection: _Connection) -> None:
-        """Let the next call connect anew. Other calls of this connection may still get their results."""
+        """Make the next call open a new connection. Open calls of this one can still get their results."""
         connection.retire()
         if connection is self._connection:
             self._connection = None

@@ -1,4 +1,4 @@
-"""The stdio side of our servers. A line that is no message gets an answer; the SDK would drop it."""
+"""The stdio side of our servers. They answer a line that is not a message with an error; the SDK would ignore it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _error_for(problem: Exception) -> JSONRPCError | None:
 
 
 def _read(line: Any) -> Any:
-    """Return the content of a line that only the SDK cannot read, such as half of a character; None for another."""
+    """Return the JSON of a line that only the SDK refuses, such as one with a lone surrogate; None for other lines."""
     try:
         return json.loads(line)
     except (ValueError, TypeError, RecursionError):
