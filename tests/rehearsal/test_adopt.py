@@ -700,7 +700,7 @@ def test_a_drawing_is_left_out_and_the_rest_is_kept(workspace, tmp_path):
     code = "fig, ax = plt.subplots()\nlines = ax.plot([1, 2])\ntotal = 3"
     findings = findings_of(code, namespace, workspace)
     assert findings.effects.left_out == ("fig", "ax", "lines")
-    assert findings.effects.headline == "Creates `total` (int 3). Keep leaves out `fig`, `ax` and `lines`."
+    assert findings.effects.headline == "Creates `total` (int 3). Not kept: `fig`, `ax` and `lines`."
     change = keep(findings, namespace, Backups(tmp_path / "backups"))
     assert (namespace["fig"], namespace["total"]) == (old, 3)
     assert namespace.keys().isdisjoint({"ax", "lines"})

@@ -279,8 +279,8 @@ class Effects:
 
     @property
     def is_empty(self) -> bool:
-        """The code only looked: complete, without an effect on files, settings or variables, apart from imports."""
-        has_variables = not all(variable.is_import for variable in self.variables)
+        """The code only looked: complete, and no file, setting or kept variable would change."""
+        has_variables = not all(variable.is_import or variable.is_left_out for variable in self.variables)
         has_settings = not all(setting.name in RANDOM_STATES for setting in self.settings)
         return self.is_complete and not (has_variables or self.files or has_settings)
 
@@ -338,7 +338,7 @@ class Effects:
         if figures:
             yield "Shows a figure." if figures == 1 else f"Shows {figures} figures."
         if self.left_out:
-            yield f"Keep leaves out {_joined([f'`{name}`' for name in self.left_out])}."
+            yield f"Not kept: {_joined([f'`{name}`' for name in self.left_out])}."
 
     def text(self, limit: int = 20_000) -> str:
         """Return the output in order, as text of at most `limit` characters."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.review.rehearsed import CLEANING, LOOK
 from tests.scripts.rehearsals import rehearse_in
 from tract_jupyter.notebook.chat import TractSource, TurnLog
+from tract_jupyter.rehearsal import VariableEffect
 
 TOLD = "Looked, no effects"
 
@@ -51,6 +53,20 @@ def test_the_row_says_that_it_only_looked(shell, ask):
     assert waiting(shell) == []
     assert TOLD in shell.run("%tract chat show").text  # only from the store
     assert "Let the model look without asking" in shell.run("%tract grants").text
+
+
+def test_a_script_that_only_draws_needs_no_request(shell, ask):
+    figure = VariableEffect("fig", "created", "", "Figure", is_left_out=True)
+    number = VariableEffect("n", "created", "", "int 3")
+    rehearse_in(shell.namespace["tract"]).effects |= {
+        "draw(rows)": replace(LOOK, variables=(figure,)),
+        "draw_and_count(rows)": replace(LOOK, variables=(figure, number)),
+    }
+    shell.run("%tract looking on")
+    assert TOLD in ask("draw(rows)")
+    assert waiting(shell) == []
+    assert TOLD not in ask("draw_and_count(rows)")
+    assert waiting(shell) == ["draw_and_count(rows)"]
 
 
 def test_read_only_scripts_need_approval_until_the_user_allows_looking(shell, ask):
