@@ -165,7 +165,8 @@ class RemotePending(FieldPending):
         if has_ended(self.stored.origin):
             self.note = f"Its process ({who}) has ended, so nothing ran. The approval {_APPLIES}: {_AGAIN}."
             return
-        self.note = f"Handed to {who}. If that process has ended, nothing ran: {_AGAIN}, and the approval applies there."
+        otherwise = f"If that process has ended, nothing ran: {_AGAIN}, and the approval applies there."
+        self.note = f"Handed to {who}. {otherwise}"
 
 
 def client_left(stored: StoredPending) -> bool:
