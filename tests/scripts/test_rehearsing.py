@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 
@@ -67,6 +68,21 @@ def test_keep_adopts_the_effects_and_runs_nothing(tract, user, rehearser, call):
     assert request.main_action.name == "keep"
     (script,) = tract.scripts.results
     assert (script.is_kept, script.change.change_id) == (True, "change-1")
+
+
+def test_a_request_waits_for_the_user_from_the_end_of_its_rehearsal_on(tract, rehearser, call, monkeypatch):
+    rehearse, ended = rehearser.rehearse, []
+
+    def slow(*args, **options):
+        done = rehearse(*args, **options)
+        ended.append(datetime.now(UTC))
+        return done
+
+    monkeypatch.setattr(rehearser, "rehearse", slow)
+    answers(tract, "keep")
+    call("k = 1")
+    (decision,) = tract.review.decisions()
+    assert tract.reviewer.ledger.get(decision.pending_id).created_at >= ended[0]
 
 
 def test_the_model_gets_the_output_of_the_rehearsal(tract, rehearser, call):

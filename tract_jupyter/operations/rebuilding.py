@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 
 
 DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
+_APPLIES = "applies if the same request comes again"
+_AGAIN = "resume its turn, or run its cell again"
 
 
 class RemotePending(FieldPending):
@@ -123,17 +125,15 @@ class RemotePending(FieldPending):
     def review_request(self, note: str = "") -> ReviewRequest:
         """Return the original request with a note about the process that asked."""
         actions = self.request.actions if self.status.is_open else ()
-        does = "which executes the decision"
-        if has_ended(self.stored.origin):
-            does = (
-                "which has ended. An approval runs nothing now, and applies if the same request comes again"
-            )
-        here = f"Asked by {process_text(self.stored.origin)}, {does}."
+        who = process_text(self.stored.origin)
+        here, first = f"Asked by {who}, which executes the decision.", ""
         if client_left(self.stored):
             here = client_left_note(self.actor)
-        why = " ".join(
-            filter(None, [self.doubt, unfinished_text(self._unfinished_decision), self.request.why, here])
-        )
+        elif has_ended(self.stored.origin):  # a panel shows the first sentence
+            first = f"An approval runs nothing now, because its process ({who}) has ended. It {_APPLIES}."
+            here = ""
+        reasons = (self.doubt, unfinished_text(self._unfinished_decision), first, self.request.why, here)
+        why = " ".join(filter(None, reasons))
         return replace(self.request, fingerprint=self.fingerprint, actions=actions, why=why, note=note)
 
     @property
@@ -161,10 +161,12 @@ class RemotePending(FieldPending):
         if client_left(self.tract.review.ledger.get(self.pending_id) or self.stored):
             self.note = not_run_note(self.actor)
             return
-        self.note = (
-            f"Handed to {process_text(self.stored.origin)}. If that process has ended, nothing ran: run its cell "
-            "again, and the approval applies there."
-        )
+        who = process_text(self.stored.origin)
+        if has_ended(self.stored.origin):
+            self.note = f"Its process ({who}) has ended, so nothing ran. The approval {_APPLIES}: {_AGAIN}."
+            return
+        otherwise = f"If that process has ended, nothing ran: {_AGAIN}, and the approval applies there."
+        self.note = f"Handed to {who}. {otherwise}"
 
 
 def client_left(stored: StoredPending) -> bool:

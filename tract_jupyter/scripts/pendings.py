@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
@@ -231,6 +232,7 @@ class PendingScript(FieldPending):
             actor=run.author,
         )
         pending.rehearse(run)
+        pending.created_at = datetime.now(UTC)  # the rehearsal does not wait for the user
         pending.looked = executor.tract.scripts.rehearsing.looked()
         return pending
 

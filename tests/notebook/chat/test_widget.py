@@ -1,12 +1,13 @@
 """The widget of a turn without a browser: its messages, its answers, and its final state."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from tests.notebook.chat.stubs import StubView, prose, row
 from tract_jupyter.exceptions import TractError
-from tract_jupyter.notebook.chat import LiveTurn, TurnBlock
+from tract_jupyter.notebook.chat import LiveTurn, TurnBlock, TurnBoard
 
 
 class Page:
@@ -113,6 +114,14 @@ def page(live):
     made = Page(live)
     made.answer()
     return made
+
+
+def test_a_turn_that_no_event_drew_appears_when_it_closes(outputs):
+    live = LiveTurn(lambda action: None, lambda run, context: run())
+    view = StubView(prose("All of it."), is_over=True)
+    TurnBoard(SimpleNamespace(view=lambda: view), live).close()
+    assert [kind for kind, _ in outputs] == ["live", "static"]
+    assert "All of it." in outputs[-1][1]["text/plain"]
 
 
 def test_the_page_shows_the_content_of_the_view(live, page, clock):

@@ -1,3 +1,4 @@
+from .board import TurnBoard as TurnBoard
 from .context import cell_context as cell_context
 from .context import file_context as file_context
 from .context import variable_context as variable_context

@@ -129,6 +129,8 @@ class TurnBoard:
         """Show the final state."""
         with self._lock:
             view = self.log.view()
+            if not self._is_up:  # a turn with an answer: no event has drawn it
+                self._context.copy().run(self.display.put_up)
             self._is_up = self._is_closed = True
             self._context.copy().run(self.display.close, view)
             return view
