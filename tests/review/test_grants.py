@@ -352,6 +352,7 @@ def test_an_unreadable_grant_is_listed_and_does_not_affect_other_grants(fire, gi
     [
         ({"uses": "many"}, "unreadable"), ({"uses": 0.5}, "unreadable"), ({"uses": -1}, "unreadable"),
         ({"uses": b"1"}, "unreadable"), ({"most_uses": "many"}, "not signed by you"),
+        ({"most_uses": ""}, "not signed by you"),
     ],
     ids=str,
 )  # fmt: skip
@@ -365,6 +366,7 @@ def test_a_count_that_was_changed_does_not_keep_the_user_from_revoking_a_grant(t
         attacker.run(f"UPDATE grants SET {next(iter(change))} = ? WHERE rowid = 1", *change.values())
         damaged, other = t.review.grants.all()
         assert (damaged.state, other.state) == (state, "live")
+        assert (type(damaged.uses), type(damaged.most_uses)) == (int, int)
         assert t.fire("citation_check", {"n": 5}).status is PendingStatus.PENDING
         assert t.fire("citation_check", {"n": 6}).status is PendingStatus.APPROVED
         for grant in (damaged, other):

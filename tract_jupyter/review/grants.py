@@ -398,8 +398,8 @@ class Grants:
     def _shown(self, stored: StoredGrant) -> Grant:
         return Grant(
             grant_id=stored.grant_id, kind=stored.kind, name=stored.name, definition_hash=stored.definition_hash,
-            scope=stored.scope, uses=_count(stored.uses), most_uses=stored.most_uses and _count(stored.most_uses),
-            granted_by=stored.granted_by,
+            scope=stored.scope, uses=_count(stored.uses),
+            most_uses=None if stored.most_uses is None else _count(stored.most_uses), granted_by=stored.granted_by,
             created_at=read_moment(stored.created_at), state=self._state(stored), **_terms_of(stored),
         )  # fmt: skip
 
