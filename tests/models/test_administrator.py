@@ -77,6 +77,7 @@ def test_each_limit_is_read_and_read_again(admin_file):
         ("models = 1 2", "line 1"),
         (b"models = ['\xff']", "utf-8"),
         ("#" * 100_001, "100,000 bytes"),
+        ("models = " + "[" * 5_000, "nested too deeply"),
     ],
 )
 def test_an_error_names_its_place_and_allows_nothing(admin_file, text, problem):
@@ -93,6 +94,13 @@ def test_an_error_names_its_place_and_allows_nothing(admin_file, text, problem):
 def test_a_file_that_cannot_be_read_allows_nothing(admin_file):
     admin_file.mkdir()
     with pytest.raises(AdminLimitError, match="cannot be used: Is a directory"):
+        admin_limits()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX pipes")
+def test_a_pipe_is_refused_at_once(admin_file):
+    os.mkfifo(admin_file)
+    with pytest.raises(AdminLimitError, match="cannot be used: it is a pipe"):
         admin_limits()
 
 

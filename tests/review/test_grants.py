@@ -90,7 +90,21 @@ def test_a_grant_with_a_pattern_covers_matching_values(t, fire, give):
         ({"scope": "always", "pattern": {"m": "*"}}, "has no value 'm'"),
         ({"scope": "always", "pattern": {"at": "*"}}, "has no value 'at'"),
         ({"scope": "always", "uses": 0}, "at least 1"),
+        ({"scope": "always", "uses": 1.5}, "uses must be a whole number"),
+        ({"scope": "always", "uses": "3"}, "uses must be a whole number"),
+        ({"scope": "always", "uses": True}, "uses must be a whole number"),
+        ({"scope": "always", "uses": 2**63}, "at most 2,147,483,647"),
+        ({"scope": "sesion"}, "scope must be 'once', 'session' or 'always', not 'sesion'"),
+        ({"scope": ""}, "scope must be 'once', 'session' or 'always', not ''"),
+        ({"scope": ["always"]}, "scope must be"),
+        (
+            {"scope": "always", "whom": "ANYBODY"},
+            "whom must be 'this', 'children' or 'anybody', not 'ANYBODY'",
+        ),
+        ({"scope": "always", "whom": 5}, "whom must be"),
+        ({"scope": "always", "pattern": "n"}, "pattern must be a dictionary"),
     ],
+    ids=str,
 )
 def test_invalid_terms_give_no_grant_and_decide_nothing(t, arguments, words):
     pending = t.fire("citation_check", review=True)
@@ -331,6 +345,33 @@ def test_an_unreadable_grant_is_listed_and_does_not_affect_other_grants(fire, gi
     assert other == good
     assert fire(5).status is PendingStatus.PENDING
     assert fire(6).status is PendingStatus.APPROVED
+
+
+@pytest.mark.parametrize(
+    ("change", "state"),
+    [
+        ({"uses": "many"}, "unreadable"), ({"uses": 0.5}, "unreadable"), ({"uses": -1}, "unreadable"),
+        ({"uses": b"1"}, "unreadable"), ({"most_uses": "many"}, "not signed by you"),
+        ({"most_uses": ""}, "not signed by you"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_a_count_that_was_changed_does_not_keep_the_user_from_revoking_a_grant(tmp_path, spec, change, state):
+    path = tmp_path / "s.db"  # PostgreSQL checks the types of columns
+    with Tract.open(path) as t:
+        t.register_operation(spec("pending.approve()", fields=FIELDS, unhandled="ask"))
+        for n in (5, 6):
+            t.fire("citation_check", {"n": n}, review=True).approve(scope="always", uses=3)
+        attacker = Attacker(f"sqlite:///{path}")
+        attacker.run(f"UPDATE grants SET {next(iter(change))} = ? WHERE rowid = 1", *change.values())
+        damaged, other = t.review.grants.all()
+        assert (damaged.state, other.state) == (state, "live")
+        assert (type(damaged.uses), type(damaged.most_uses)) == (int, int)
+        assert t.fire("citation_check", {"n": 5}).status is PendingStatus.PENDING
+        assert t.fire("citation_check", {"n": 6}).status is PendingStatus.APPROVED
+        for grant in (damaged, other):
+            t.review.grants.revoke(grant.grant_id)
+        assert [grant.state for grant in t.review.grants.all()] == ["revoked", "revoked"]
 
 
 def test_a_revoked_grant_cannot_be_restored_in_the_store(t, fire, give, own_store):

@@ -601,6 +601,59 @@ def test_an_identity_that_was_changed_in_the_store_is_not_signed(runs):
         assert recordable(tract) == ([], 1)
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        'request_json = replace(request_json, \'"title":"deploy"\', \'"title":"Read a file"\')',
+        'request_json = replace(request_json, \'"kind":"operation"\', \'"kind":"tool"\')',
+        "request_json = '{}'",
+    ],
+)
+def test_a_request_that_was_changed_in_the_store_is_not_signed(runs, change):
+    with runs.open(FakeChannel()) as tract:
+        pending = runs.ask(tract)
+        tract.reviewer.keep(pending)
+        pending.approve()
+        (before,) = recordable(tract).entries
+        with tract._repository.database.write() as connection:
+            assert connection.exec_driver_sql(f"UPDATE pendings SET {change}").rowcount
+        assert recordable(tract).entries in ([], [before])
+        assert "Read a file" not in str(recordable(tract))
+
+
+def test_a_title_that_was_changed_in_the_store_is_not_recorded(runs, spec):
+    with runs.open(FakeChannel()) as tract:
+        pending = runs.ask(tract)
+        tract.reviewer.keep(pending)
+        pending.approve()
+        tract.propose_operation(spec()).approve()
+        before = recordable(tract)
+        assert {entry.title for entry in before.entries} == {"deploy", "Activate operation citation_check"}
+        with tract._repository.database.write() as connection:
+            connection.exec_driver_sql("UPDATE pendings SET title = 'Read a file'")
+        assert recordable(tract) == before
+
+
+def test_a_decision_about_an_unseen_request_is_not_recorded_if_the_store_says_that_it_was_seen(runs):
+    with runs.open(FakeChannel()) as tract:
+        pending = runs.ask(tract)
+        tract.reviewer.keep(pending, unshown=True)
+        pending.approve()
+        assert recordable(tract) == ([], 0)
+        with tract._repository.database.write() as connection:
+            connection.exec_driver_sql(
+                "UPDATE pendings SET request_json = replace(request_json, '\"is_unshown\":true,', '')"
+            )
+        assert (
+            "is_unshown"
+            not in tract._repository.database.read()
+            .__enter__()
+            .exec_driver_sql("SELECT request_json FROM pendings")
+            .scalar()
+        )
+        assert recordable(tract) == ([], 1)
+
+
 def test_activations_are_recorded_by_the_name_of_the_operation(tract, spec):
     pending = tract.propose_operation(spec())
     pending.approve()

@@ -234,6 +234,19 @@ def test_a_store_with_a_trigger_is_not_opened(store, capsys):
         assert tract.verify() == []
 
 
+def test_verify_reports_rows_that_refer_to_removed_rows(store, capsys):
+    sql(
+        store,
+        "INSERT INTO decisions SELECT 1, (SELECT tract_id FROM tracts), 'gone', 0, 'approve', '{}', '', 'a', 'panel', "
+        "'f', 'i', 's', '2026-01-01T00:00:00.000000+00:00', NULL, NULL, NULL, NULL",
+    )
+    told = "a row of decisions refers to a row of pendings that is missing"
+    with Tract.open(store) as tract:
+        assert told in [found.problem for found in tract.verify()]
+    assert main(["verify", str(store)]) == 1
+    assert told in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("statement", "told"),
     [

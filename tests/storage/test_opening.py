@@ -365,6 +365,23 @@ def public_store(store):
         Path(folder).chmod(0o777)
 
 
+def test_files_of_another_user_beside_the_store_are_named(public_store):
+    """A user who only read the store may have left them. They make it read-only for its owner."""
+    public_store.chmod(0o666)
+    others = [public_store.with_name(f"{public_store.name}{end}") for end in ("-shm", "-wal")]
+    with closing(sqlite3.connect(public_store)) as connection:
+        connection.execute("SELECT count(*) FROM commits")
+        for file in others:
+            file.chmod(0o444)
+        told = READ_ONLY.replace('print("refused")', "print(sys.exc_info()[1])")
+        command = [sys.executable, "-c", told, str(public_store)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(
+        f"{public_store} is read-only, because you may not write {others[0]}, {others[1]}"
+    )
+
+
 @pytest.mark.parametrize("folder_mode", [0o777, 0o555])
 def test_a_store_without_write_permission_is_read_but_not_written(public_store, folder_mode):
     before = public_store.read_bytes()

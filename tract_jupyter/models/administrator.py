@@ -6,8 +6,10 @@ cannot be read or has an error, nothing that it could limit is allowed.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
+import stat
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -232,7 +234,7 @@ def admin_limits() -> AdminLimits:
         if not path.is_absolute():  # a cell can change the working folder
             raise _broken(path, f"{ADMIN_VARIABLE} must name an absolute path")
         try:
-            with path.open("rb") as file:
+            with open(path, "rb", opener=_open_no_pipe) as file:  # Path.open takes no opener
                 data = file.read(_MOST_BYTES + 1)
         except (FileNotFoundError, NotADirectoryError):
             if path != ADMIN_FILE:
@@ -246,6 +248,15 @@ def admin_limits() -> AdminLimits:
             raise _broken(path, f"it has more than {_MOST_BYTES:,} bytes")
         return _parsed(path, data)
     return _NONE
+
+
+def _open_no_pipe(path: str, flags: int) -> int:
+    """Open a file. Reading a pipe could wait forever, and without a writer it looks like an empty file."""
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "it is a pipe")
+    return descriptor
 
 
 def _is_in_part(path: Path) -> bool:
@@ -347,6 +358,8 @@ def _parsed(path: Path, data: bytes) -> AdminLimits:
         table = tomllib.loads(text)
     except ValueError as error:
         raise _broken(path, str(error)) from None
+    except RecursionError:
+        raise _broken(path, "it is nested too deeply") from None
     try:
         _check_names(table, text)
         values: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import StoreError, TractError
 from tract_jupyter.models import tracked
-from tract_jupyter.review import NOT_SIGNED, Settings
+from tract_jupyter.review import NOT_SIGNED, UNREADABLE, Settings
 from tract_jupyter.storage import Database, EventRows, SettingRows, TractRows, file_of, to_text
 from tract_jupyter.tract import Tract
 
@@ -147,8 +147,8 @@ def _unsigned(tract: Tract) -> Iterator[str]:
             yield from (f"{kind} {name!r}: {why}" for name, why in sorted(reasons.items()))
         yield from _unsigned_settings(tract)
         for grant in tract.review.grants.all():
-            if grant.state == NOT_SIGNED:
-                yield f"grant {grant.grant_id[:8]} for {grant.kind} {grant.name!r}: {NOT_SIGNED}"
+            if grant.state in {NOT_SIGNED, UNREADABLE}:
+                yield f"grant {grant.grant_id[:8]} for {grant.kind} {grant.name!r}: {grant.state}"
         unsigned = tract.review.ledger.unsigned()
         for question in unsigned.questions:
             yield f"question {question.pending_id[:8]} {question.title!r}: {NOT_SIGNED}"

@@ -49,6 +49,7 @@ from .firing import Unhandled as Unhandled
 from .firing import auto_retry as auto_retry
 from .firing import outcome as outcome
 from .grants import NOT_SIGNED as NOT_SIGNED
+from .grants import UNREADABLE as UNREADABLE
 from .grants import Grant as Grant
 from .grants import Grants as Grants
 from .grants import covers as covers

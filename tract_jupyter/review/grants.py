@@ -24,10 +24,10 @@ import re
 import secrets
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tract_jupyter.exceptions import GrantError
-from tract_jupyter.models import admin_allows_looking, admin_limits, canonical_json, digest
+from tract_jupyter.models import admin_allows_looking, admin_limits, brief_repr, canonical_json, digest
 from tract_jupyter.review.decision import (
     CHAT,
     approval_terms,
@@ -153,10 +153,12 @@ def _shown(allowed: Any) -> str:
     return " or ".join(map(repr, allowed)) if isinstance(allowed, list) else str(allowed)
 
 
-_UNREADABLE = "unreadable"
+UNREADABLE = "unreadable"
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 """Exceptions from reading a damaged grant. The store may hold anything."""
 Whom = Literal["this", "children", "anybody"]
+_SCOPES = ("once", "session", "always")
+_MOST_USES = 2**31 - 1  # the largest number in a column of PostgreSQL
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,8 @@ class Grant:
         most_uses: the maximum number of uses. None for no limit.
         whom: the permitted actors, in words: `agent:a`, `agent:a and its children`, `anybody`.
         ignores: the names of the ignored values.
-        state: `live`, `used up`, `revoked`, `of another session`, or `not signed by you`.
+        state: `live`, `used up`, `revoked`, `of another session`, `not signed by you`, or `unreadable`: its number of
+            uses was changed to something else than a count.
         action: the action that the grant carries out: `approve`, or a custom action of the operation.
         arguments: the arguments of that action.
     """
@@ -226,6 +229,7 @@ class Grants:
         terms = approval_terms(action, arguments)
         scope, uses = terms.get("scope"), terms.get("uses")
         pattern, whom = terms.get("pattern"), terms.get("whom")
+        _check_terms(scope, uses, pattern, whom)
         if scope is None or scope == "once":
             if uses is not None or pattern is not None or whom is not None:
                 raise GrantError(
@@ -358,8 +362,6 @@ class Grants:
             raise GrantError(
                 f"{subject.name!r} has no value {unknown[0]!r}; its values are {', '.join(subject.values)}"
             )
-        if uses is not None and uses < 1:
-            raise GrantError(f"uses must be at least 1, not {uses}")
         session = _this_session() if scope == "session" else None
         terms = canonical_json(
             {
@@ -385,6 +387,8 @@ class Grants:
             return "revoked"
         if not self._stored.is_signed(stored):
             return NOT_SIGNED
+        if type(stored.uses) is not int or stored.uses < 0:  # no signature covers it
+            return UNREADABLE
         if stored.most_uses is not None and stored.uses >= stored.most_uses:
             return "used up"
         if stored.session_id is not None and stored.session_id != _this_session():
@@ -394,9 +398,36 @@ class Grants:
     def _shown(self, stored: StoredGrant) -> Grant:
         return Grant(
             grant_id=stored.grant_id, kind=stored.kind, name=stored.name, definition_hash=stored.definition_hash,
-            scope=stored.scope, uses=stored.uses, most_uses=stored.most_uses, granted_by=stored.granted_by,
+            scope=stored.scope, uses=_count(stored.uses),
+            most_uses=None if stored.most_uses is None else _count(stored.most_uses), granted_by=stored.granted_by,
             created_at=read_moment(stored.created_at), state=self._state(stored), **_terms_of(stored),
         )  # fmt: skip
+
+
+def _check_terms(scope: object, uses: object, pattern: object, whom: object) -> None:
+    """Check the terms of an approval. Code can pass any values.
+
+    Raises:
+        GrantError: a term has no valid value. A misspelled scope must not last longer than the one that was meant.
+    """
+    for name, value, allowed in (("scope", scope, _SCOPES), ("whom", whom, get_args(Whom))):
+        if value is not None and value not in allowed:
+            *others, last = map(repr, allowed)
+            raise GrantError(f"{name} must be {', '.join(others)} or {last}, not {brief_repr(value)}")
+    if pattern is not None and not isinstance(pattern, dict):
+        raise GrantError(f"pattern must be a dictionary of values by name, not {brief_repr(pattern)}")
+    if uses is None:
+        return
+    if type(uses) is not int:
+        raise GrantError(f"uses must be a whole number, not {brief_repr(uses)}")
+    if not 1 <= uses <= _MOST_USES:
+        limit = "at least 1" if uses < 1 else f"at most {_MOST_USES:,}"
+        raise GrantError(f"uses must be {limit}, not {brief_repr(uses)}")
+
+
+def _count(value: object) -> int:
+    """Return a stored count for display; 0 if the row was changed to something else."""
+    return value if type(value) is int else 0
 
 
 def _this_session() -> str:
@@ -439,5 +470,5 @@ def _terms_of(stored: StoredGrant) -> dict[str, Any]:
         }
     except _DAMAGED:
         return {
-            "covers": _UNREADABLE, "whom": _UNREADABLE, "ignores": (), "action": _UNREADABLE, "arguments": {}
+            "covers": UNREADABLE, "whom": UNREADABLE, "ignores": (), "action": UNREADABLE, "arguments": {}
         }  # fmt: skip

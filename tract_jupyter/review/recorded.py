@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tract_jupyter.review.decision import personal_channels, without_grant
 from tract_jupyter.review.lock import Project, RecordedDecision, read_lock
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.trust import Trust
     from tract_jupyter.storage import StoredDecision, StoredPending
+
+
+_ACTIVATES: Final = "Activate operation "
 
 
 class RecordableDecisions(NamedTuple):
@@ -56,13 +61,13 @@ def recordable_decisions(
         and d.action != "pass_through"
     ]
     chosen = [(d, p) for d, p in displayed if since is None or d.decided_at >= since]
-    usable = [(d, p) for d, p in chosen if _is_done(d) and ledger.verifies(d)]
+    usable = [(d, p) for d, p in chosen if _is_done(d) and _is_own(ledger, d, p)]
     have = {d.identity for d, _ in usable}
     earlier = {
         d.identity: (d, p)
         for d, p in displayed
         if d.identity in active and d.identity not in have and d.action == "approve" and _is_done(d)
-        and ledger.verifies(d)
+        and _is_own(ledger, d, p)
     }  # fmt: skip
     entries = [_entry(d, p, notebook).signed(project) for d, p in [*earlier.values(), *usable]]
     return RecordableDecisions(entries, len(chosen) - len(usable))
@@ -73,11 +78,17 @@ def _is_done(decision: StoredDecision) -> bool:
     return decision.finished_at is not None and decision.error is None
 
 
+def _is_own(ledger: Ledger, decision: StoredDecision, pending: StoredPending) -> bool:
+    """Return True if this user signed the decision and the request. The entry has parts of both."""
+    return ledger.verifies(decision) and ledger.vouches(pending)
+
+
 def _entry(decision: StoredDecision, pending: StoredPending, notebook: str) -> RecordedDecision:
-    subject = (pending.request or {}).get("subject") or {}
+    request = pending.request or {}
+    subject = request.get("subject") or {}
     return RecordedDecision(
         kind="activation" if pending.operation == ACTIVATE else subject.get("kind", "pending"),
-        title=lasting_title(pending.title),
+        title=lasting_title(request["title"]) if request else _title_of(pending),
         identity=decision.identity,
         action=decision.action,
         arguments=without_grant(decision.action, decision.arguments),
@@ -85,6 +96,13 @@ def _entry(decision: StoredDecision, pending: StoredPending, notebook: str) -> R
         decided_at=to_text(decision.decided_at),
         notebook=notebook,
     )
+
+
+def _title_of(pending: StoredPending) -> str:
+    """Return the title of an activation that was not displayed. The column with the title is not signed."""
+    with suppress(ValueError, LookupError, TypeError):
+        return f"{_ACTIVATES}{json.loads(pending.fields['spec'])['name']}"
+    return pending.operation
 
 
 class RecordedDecisions:
@@ -158,4 +176,4 @@ class RecordedDecisions:
 
 def lasting_title(title: str) -> str:
     """Return a title that does not depend on whether the store already has the operation."""
-    return title.replace("Replace operation ", "Activate operation ", 1)
+    return title.replace("Replace operation ", _ACTIVATES, 1)

@@ -72,7 +72,10 @@ class Signatures:
     def vouches(self, stored: StoredPending) -> bool:
         """Return True if the stored pending is unchanged since a process of this user asked it."""
         content = _request_content(stored, stored.fingerprint, stored.request)
-        return self._signer.verify(_ASKED, content, stored.signature)
+        if self._signer.verify(_ASKED, content, stored.signature):
+            return True
+        # earlier versions did not sign that nobody saw it; such a row claims less than its signature
+        return stored.is_unshown and self._signer.verify(_ASKED, content[:-1], stored.signature)
 
     def of_outcome(self, pending_id: str, outcome: DecisionOutcome) -> str:
         """Sign the outcome of the last decision."""
@@ -100,7 +103,8 @@ def _request_content(
         pending.branch,
         pending.resumable,
     ]
-    return [*identity, *times, fingerprint, pending.fields, request]
+    unshown = ["not shown"] if pending.is_unshown else []
+    return [*identity, *times, fingerprint, pending.fields, request, *unshown]
 
 
 def moment_text(moment: datetime | None) -> str | None:

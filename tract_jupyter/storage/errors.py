@@ -7,6 +7,7 @@ value.
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,6 +48,12 @@ def translate(cause: BaseException, location: str, *, committing: bool = False) 
             f"{location} is locked by another process; nothing was written. Try again, or close the other process."
         )
     if code in _READ_ONLY:
+        of_others = _read_only_beside(location)
+        if of_others:
+            return StoreReadOnlyError(
+                f"{location} is read-only, because you may not write {of_others}; nothing was changed. Another user "
+                "opened the store. Allow both of you to write these files, the store and its folder, or open a copy."
+            )
         return StoreReadOnlyError(
             f"{location} is read-only; nothing was changed. Check the permissions of "
             f"{_of_user(code)}, or open a copy."
@@ -63,6 +70,14 @@ def translate(cause: BaseException, location: str, *, committing: bool = False) 
             f"{location} is damaged ({_line(cause)}); nothing was written. Restore a backup."
         )
     return _other(code, cause, location, committing=committing)
+
+
+def _read_only_beside(location: str) -> str:
+    """Name the files beside an SQLite file that this user may not write, although the store itself may be written."""
+    files = [f"{location}{end}" for end in ("-shm", "-wal")]
+    if not os.access(location, os.W_OK):
+        return ""
+    return ", ".join(file for file in files if os.path.exists(file) and not os.access(file, os.W_OK))  # noqa: PTH110 # a URL is no path
 
 
 def _not_opened(location: str) -> StoreError:

@@ -31,6 +31,11 @@ _OURS: Final = {("table", name) for name in metadata.tables} | {
     ("index", str(index.name)) for table in metadata.tables.values() for index in table.indexes
 }
 _RUN: Final = {"trigger", "rule"}
+_HISTORY: Final = {
+    "commits",
+    "commit_parents",
+    "refs",
+}  # `context.verification` names the missing commits and contents
 
 
 class StoreObject(NamedTuple):
@@ -69,9 +74,14 @@ def problems(connection: Connection) -> Iterator[str]:
     """Yield the problems of SQLite's pages, and the unexpected and missing objects of a database."""
     is_sqlite = connection.dialect.name == SQLITE
     if is_sqlite:
-        for (problem,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})"):
-            if problem != "ok":
-                yield f"SQLite's own check: {problem}"
+        pages = [problem for (problem,) in connection.exec_driver_sql(f"PRAGMA integrity_check({_MOST})")]
+        yield from (f"SQLite's own check: {problem}" for problem in pages if problem != "ok")
+        if pages == ["ok"]:  # otherwise reading may fail
+            rows = connection.exec_driver_sql("PRAGMA foreign_key_check")
+            for table, other in sorted(
+                {(table, other) for table, _, other, _ in rows if table not in _HISTORY}
+            ):
+                yield f"a row of {table} refers to a row of {other} that is missing"
     existing = list(_objects(connection))
     for item in existing:
         if (item.kind, item.name) not in _OURS and (is_sqlite or item.runs):
