@@ -33,6 +33,7 @@ from tract_jupyter.toolkit import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from types import FrameType
 
     from tract_jupyter.rehearsal import Change, Effects
@@ -309,6 +310,14 @@ class ScriptCalls:
     def was_stopped_before(self, thread: threading.Thread) -> bool:
         """Return True if the script was stopped before this thread started."""
         return self._stopper.was_stopped_before(thread)
+
+    def paused(self) -> AbstractContextManager[object]:
+        """Stop the script's clock while anything within it waits for the user."""
+        return self.meter.clock.waiting()
+
+    def on_stop(self, stop: Callable[[], object]) -> Callable[[], None]:
+        """Call `stop` once when the script is stopped. Return a function that removes it."""
+        return self._stopper.signal.on_set(stop)
 
     @protected_context
     def waiting(self, pending: Any) -> Iterator[None]:
