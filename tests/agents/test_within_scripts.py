@@ -208,3 +208,52 @@ def test_a_paused_script_of_an_agent_continues_with_its_tools_in_another_process
     assert done == [("write", "x")]
     assert again.review.inbox() == []
     assert again.agents.names == []
+
+
+THREAD = """
+import threading
+made = []
+def run():
+    try:
+        made.append({call})
+    except Exception as error:
+        made.append(str(error))
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+print(made)
+"""
+
+
+def test_agents_in_threads_of_a_script_count_for_the_turn(stage, cast, person, w):
+    """A thread has no context of its own. Its calls belong to the turn of the script, with its limits."""
+    person()
+    stage.agents.create("busy", "busy works.", "d", tools=["add"])
+    add = [calls(call("add", {"a": n, "b": 1}, f"a{n}")) for n in range(6)]
+    usage = {"usage": {"prompt_tokens": 10_000, "completion_tokens": 1}}
+    in_thread = THREAD.format(call="tools.agent_call(agent='busy', input='go')")
+    model = cast(boss=[script(in_thread, "kernel"), "over"], busy=[{**one, **usage} for one in add])
+    response = stage.chat("Go.", tools="full", limits=Allowance(tokens=15_000, steps=5))
+    assert len(model.asked["busy"]) == 2
+    assert response.outcome == "limit"
+
+
+def test_calls_in_threads_of_a_script_count_for_the_turn(stage, cast, person, done):
+    person()
+    stage.scripts.rehearsing.is_on = False
+    in_threads = "\n".join(THREAD.format(call=f"tools.add(a={n}, b=1)") for n in range(6))
+    cast(boss=[script(in_threads, "kernel"), "over"])
+    response = stage.chat("Go.", tools="full", limits=Allowance(calls=4))
+    assert response.calls == 4
+    assert len(done) == 3  # and the script itself
+
+
+def test_an_agent_cannot_call_itself_in_a_thread_of_a_script(stage, cast, person):
+    person()
+    names = ["agent_call", *sorted(stage.agents.toolsets["code"])]
+    stage.agents.create("x", "x works.", "d", tools=names)
+    in_thread = THREAD.format(call="tools.agent_call(agent='x', input='go')")
+    model = cast(x=[script(in_thread, "kernel"), "over"])
+    assert stage.agents.call("x", "go") == "over"
+    assert "an agent cannot call itself, not even through others: x → x" in model.told("x")[0]
+    assert len(stage.agents.calls_of("x")) == 1
