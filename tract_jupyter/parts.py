@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
@@ -151,7 +152,7 @@ class Parts:
             SharedDatabase(repository.database), tract_id=tract_id, tokenizer=repository.counter, trust=self._trust,
             head_name=AGENT_HEAD + branch, account=lambda: self.models.spending.account,
             session=lambda: self.session.joined_by(tract),
-            delegation=None if granted is None else lambda _: self._delegate(granted, actor),
+            delegation=None if granted is None else partial(self._delegate, granted, actor, (tract_id, branch)),
         )  # fmt: skip
         tract._parts.__dict__["cassette"] = self.cassette  # noqa: SLF001 # the same class
         tract._parts._has_cassette = False  # noqa: SLF001 # the same
@@ -159,14 +160,18 @@ class Parts:
         tract.models.choose_like(self.models)
         return tract
 
-    def _delegate(self, granted: ToolProfile, actor: str) -> Delegation:
-        from tract_jupyter.toolkit import Delegation
+    def _delegate(
+        self, granted: ToolProfile, actor: str, place: tuple[str, str], settings: Settings
+    ) -> Delegation:
+        from tract_jupyter.models import agent_id
+        from tract_jupyter.toolkit import Delegation, Remembered
 
         def parent() -> Tract:
             self.check_open()
             return self._tract
 
-        return Delegation(parent, granted, actor)
+        remembered = Remembered(agent_id(*place), self._repository.agent_id, granted, actor)
+        return Delegation(parent, granted, actor, lambda: remembered.save_once(settings))
 
     def check_open(self) -> None:
         """Raise `StoreClosedError` if the tract is closed."""

@@ -82,7 +82,7 @@ class Person(FakeChannel):
 
     def about(self, tool: str) -> list[Any]:
         """The questions about calls of a tool."""
-        return [one for one in self.questions if one.tool_name == tool]
+        return [one for one in self.questions if getattr(one, "tool_name", "") == tool]
 
 
 declare_personal(Person.name)

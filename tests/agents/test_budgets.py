@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from tests.agents.cast import ask, calls, create
-from tests.review.scripted import call
+from tests.review.scripted import call, reply
 from tract_jupyter.agents import CallState, TreeLimits
 from tract_jupyter.exceptions import AgentError, ToolExecutionError
 from tract_jupyter.models import Allowance
@@ -219,6 +219,45 @@ def test_a_reserved_budget_is_released_after_every_kind_of_ending(stage, cast, w
     assert made.used["steps"] == stage.agents.meter.spent["steps"] == stage.agents.meter_of(w).spent["steps"]
 
 
+@pytest.mark.parametrize("count", [10**400, 10**30, -5, 1e300, float("inf"), "9", True])
+def test_a_usage_that_no_model_can_have_is_not_counted(stage, cast, w, count):
+    """A server may report anything. The reservation of the call is released, and its budget holds an estimate."""
+    stage.models.price("scripted-1", input=1, output=1)
+    odd = {"prompt_tokens": count, "completion_tokens": count, "total_tokens": count, "cost": count}
+    cast(w=[{**calls(add(1)), "usage": odd}, {**reply("over"), "usage": odd}])
+    assert stage.agents.call("w", "go") == "over"
+    (made,) = w.calls
+    assert made.used["steps"] == 2
+    assert 0 < made.used["tokens"] < 10_000
+    assert 0 <= made.used["usd"] < 1
+    assert stage.agents.meter.spent == made.used
+    assert nothing_aside(stage.agents)
+
+
+@pytest.mark.parametrize("price", [-5.0, float("nan"), float("inf"), "free", 10**400])
+def test_a_price_that_is_no_amount_counts_as_unknown(stage, cast, w, price):
+    """A negative price would give the budget back, and NaN would end no limit."""
+    stage.loop.price = lambda model, usage: price
+    stage.agents.update("w", budget={"usd": 1})
+    cast(w=[calls(add(1)), "over"])
+    with pytest.raises(AgentError, match="the price of 'scripted-1' is unknown"):
+        stage.agents.call("w", "go")
+    assert w.calls[0].used["usd"] == 0
+    assert nothing_aside(stage.agents)
+
+
+def test_tokens_count_although_the_price_function_raises(stage, cast, w):
+    def broken(model, usage):
+        raise ZeroDivisionError
+
+    stage.loop.price = broken
+    cast(w=["over"])
+    with pytest.raises(AgentError, match="ZeroDivisionError"):
+        stage.agents.call("w", "go")
+    assert (w.calls[0].used["steps"], w.calls[0].used["tokens"]) == (1, 12)
+    assert nothing_aside(stage.agents)
+
+
 def test_a_limit_of_money_without_prices_is_an_answer(stage, cast, w):
     stage.loop.price = None
     stage.agents.update("w", budget={"usd": 1})
@@ -297,6 +336,21 @@ def test_a_money_budget_allows_no_request_after_one_with_an_unknown_price(stage,
     agents.limits = TreeLimits(budget=Allowance(usd=1))
     assert agents.call("low", "go") == "three"
     assert round(agents.meter.spent["usd"], 9) == 0.1
+
+
+def test_an_update_without_a_new_budget_does_not_forget_an_unknown_price(stage, cast, person):
+    """Otherwise a model could get one more request at an unknown price with each new description."""
+    person()
+    stage.agents.create("w", "w works.", "d", budget={"usd": 1})
+    update = call("agent_update", {"agent": "w", "description": "the same otherwise"}, "u1")
+    model = cast(w=["one", "two"], boss=[calls(update), calls(ask("w", "c1")), "over"])
+    assert stage.agents.call("w", "go") == "one"
+    stage.chat("Go.")
+    assert stage.agents.get("w").version == 2
+    assert "the price of 'scripted-1' is unknown" in model.told("boss")[1]
+    priced(stage)
+    stage.agents.update("w", budget={"usd": 2})
+    assert stage.agents.call("w", "go") == "two"
 
 
 def test_resume_grants_the_remaining_budget_and_counts_earlier_usage(stage, cast):

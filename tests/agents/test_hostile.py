@@ -114,6 +114,44 @@ def test_a_spawned_child_with_a_grant_gains_no_rights_through_agents(stage, cast
     assert there.titles == ["Create agent y"]
 
 
+def test_the_limits_of_a_child_hold_for_its_calls_when_the_user_resumes_them(stage, cast, person, done):
+    """A call from a child tract keeps the child's locks and grant, although the user resumes it at the top."""
+    person()
+    stage.system("Be brief.")
+    child = stage.session.spawn(stage, purpose="Help")
+    stage.agents.create("y", "y works.", "d", tools=["write"])
+    child.executor.lock_tool("write", "not here")
+    model = cast(
+        **{"#": [calls(ask("y", "c1")), "over"]},
+        y=[RuntimeError("broken"), calls(WRITE), "y over", calls(WRITE), "again"],
+    )
+    assert child.chat("Go.", tools="full").text == "over"
+    assert stage.agents.resume("y") == "y over"
+    assert "'write' is locked: not here" in model.told("y")[0]
+    assert done == []
+    assert stage.agents.call("y", "go") == "again"  # the user's own call
+    assert done == [("write", "t")]
+
+
+def test_a_call_of_a_closed_child_cannot_be_resumed_at_the_top(stage, reopened, cast, person, done):
+    person()
+    stage.system("Be brief.")
+    granted = ToolProfile("some", dict.fromkeys(("agent_call", "write"), ToolConfig()))
+    child = stage.session.spawn(stage, purpose="Help", granted=granted)
+    stage.agents.create("y", "y works.", "d", tools=["write"])
+    cast(**{"#": [calls(ask("y", "c1")), "over"]}, y=[RuntimeError("broken")])
+    child.chat("Go.", tools="full")
+    actor = stage.agents.calls_of("y")[0].actor
+    stage.close()
+    again = reopened()
+    there = again.reviewer.channel = Person()
+    again.models.use(Cast(y=[calls(WRITE), "y over"]))
+    assert again.agents.resume(again.agents.past()[0]) == "y over"
+    assert [one.actor for one in there.questions] == [actor]
+    assert actor.startswith(f"{again.session.get_tract(child.tract_id).executor.agent}/")
+    assert done == [("write", "t")]
+
+
 def test_a_session_approval_for_one_version_does_not_cover_the_next(stage, cast, person, done):
     there = person(lambda pending: allow_for_session)
     stage.agents.create("w", "w works.", "d", tools=["write"])

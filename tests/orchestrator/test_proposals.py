@@ -73,3 +73,12 @@ def test_asking_at_the_terminal(proposal, typed, capsys):
     assert cli_prompt(proposal).modified_action.name == "annotate"
     typed()
     assert cli_prompt(proposal).reason == "no answer at the terminal"
+
+
+@pytest.mark.parametrize(
+    "word", ["abort", "alternative 1", "annotate", "a 1", "are you sure?", "", "0", "9", "-1"]
+)
+def test_only_the_whole_word_approves(proposal, typed, capsys, word):
+    typed(word, "r", "no")
+    assert cli_prompt(proposal).decision == "rejected"
+    assert f"Unknown choice {word!r}" in capsys.readouterr().out

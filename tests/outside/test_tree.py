@@ -1,5 +1,6 @@
 """Agents of the tree with an outside agent as their runtime."""
 
+import asyncio
 import os
 import shlex
 import subprocess
@@ -232,6 +233,21 @@ def test_a_budget_of_steps_calls_or_seconds_ends_the_call(known, tract, budget, 
     assert ended.state == "failed"
     assert ended.used["steps"] <= 3
     assert tract.agents.meter.taken("steps") == ended.used["steps"]
+
+
+@pytest.mark.slow
+def test_the_time_of_a_budget_pauses_while_the_user_decides(known, tract, user, folder):
+    known(prompts=[[*writing(), ["text", "Written."]]])
+    created(tract, budget={"seconds": 3})
+
+    async def decide(request):
+        await asyncio.sleep(4)
+        return await user.decide(request)
+
+    tract.reviewer.channel = personal_channel("test")(decide)
+    assert tract.agents.call("writer", "Write new.py.") == "Written."
+    assert (folder / "new.py").exists()
+    assert tract.agents.calls_of("writer")[0].used["seconds"] < 3
 
 
 def test_stop_ends_a_call_and_its_agent(known, tract, log, folder):

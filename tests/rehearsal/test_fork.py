@@ -438,7 +438,9 @@ def test_a_large_answer_arrives(rehearse):
 @pytest.mark.parametrize("value", [float("nan"), {1, 2}, b"x"])
 def test_a_result_that_is_not_json_is_an_error_of_the_tool(rehearse, value):
     effects = rehearse("tools.read()", tools=lambda *_: ToolReply(value))
-    assert effects.ending_note.startswith("ToolExecutionError: read() failed: the result of read is not JSON")
+    assert effects.ending_note.startswith(
+        "ToolExecutionError: read() failed: read ran, but its result is not JSON"
+    )
 
 
 def test_code_cannot_report_that_the_containment_failed(rehearse):

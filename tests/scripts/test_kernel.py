@@ -344,7 +344,16 @@ def test_the_limit_of_results(tract, add):
 
 
 @pytest.mark.parametrize(
-    "bounds", [{"calls": 0}, {"seconds": -1}, {"depth": None}, {"memory": "x"}, {"calls": True}]
+    "bounds",
+    [
+        {"calls": 0},
+        {"seconds": -1},
+        {"depth": None},
+        {"memory": "x"},
+        {"calls": True},
+        {"seconds": float("nan")},
+        {"calls": float("inf")},
+    ],
 )
 def test_a_limit_is_positive(bounds):
     with pytest.raises(ContentError, match="positive number"):

@@ -85,7 +85,9 @@ class AgentMaker:
                     ):  # then the file differs from the approved text, and the agent is blocked
                         write_file(agent.path, agent.text, is_new=False)
                 raise
-            if agent.meter is not None:
+            if (
+                agent.meter is not None and definition.budget != before[0].budget
+            ):  # else an unknown price would be forgotten
                 agent.meter.limits = definition.budget or self._agents.limits.agent
         return agent
 

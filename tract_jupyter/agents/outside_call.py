@@ -8,15 +8,18 @@ from __future__ import annotations
 import contextvars
 import secrets
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from tract_jupyter.concurrency import HEARTBEAT
 from tract_jupyter.loop import ReplyStored, RequestBegan
 from tract_jupyter.models import counted
 from tract_jupyter.prompts import not_run
+from tract_jupyter.review import pausing
 from tract_jupyter.toolkit import CallNotes, changed_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tract_jupyter.agents.registry import AgentCall
     from tract_jupyter.concurrency import StopSignal
@@ -58,19 +61,29 @@ class OutsideBudget:
         Raises:
             TractError: see `Tract.chat`.
         """
-        seconds = call.limits.seconds
-        timer = None if seconds is None else threading.Timer(max(seconds, 0), self._end, [_late(seconds)])
-        if timer is not None:
-            timer.daemon = True
-            timer.start()
-        try:
+        with pausing(self._meter.waiting), self._timed():
             response: ChatResponse = tract.chat(
                 text, agent=runtime, attachments=list(call.attachments), on_turn=self._take
             )
-        finally:
-            if timer is not None:
-                timer.cancel()
         return response
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        """End the turn at its limit of seconds. The clock stands still while the user decides."""
+        seconds, is_over = self._meter.limits.seconds, threading.Event()
+
+        def watch(limit: float) -> None:
+            while not is_over.wait(max(self._meter.seconds_left or 0.0, HEARTBEAT)):
+                if not self._meter.seconds_left:
+                    self._end(_late(limit))
+                    return
+
+        if seconds is not None:
+            threading.Thread(target=watch, args=[seconds], name="tract-agent-limit", daemon=True).start()
+        try:
+            yield
+        finally:
+            is_over.set()
 
     def _take(self, event: TurnEvent) -> None:
         if isinstance(event, RequestBegan):

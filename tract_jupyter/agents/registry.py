@@ -95,6 +95,7 @@ class AgentCall:
         ended: end time; None during a run.
         process: process that runs the call.
         is_unheard: True if the user resumed the call and its caller has not received the answer yet.
+        through: the tract below the agents' tract from which the call came. Empty if it came from the agents' tract.
     """
 
     agent: str
@@ -117,6 +118,7 @@ class AgentCall:
     ended: datetime | None = None
     process: str = field(default_factory=this_process)
     is_unheard: bool = False
+    through: str = ""
     meter: TurnMeter | None = field(default=None, repr=False)
     own: Any = field(default=None, repr=False)
 
@@ -148,6 +150,7 @@ class AgentCall:
         return {
             **{name: getattr(self, name) for name in _PLAIN_FIELDS},
             "tract": self.tract_id,
+            "through": self.through,
             "attachments": list(self.attachments),
             "limits": self.limits.to_dict(),
             "chain": list(self.chain),
@@ -166,6 +169,7 @@ class AgentCall:
         return cls(
             **{name: data[name] for name in _PLAIN_FIELDS},
             tract_id=data["tract"],
+            through=data.get("through", ""),
             attachments=tuple(data["attachments"]),
             limits=Allowance(**data["limits"]),
             chain=tuple(data["chain"]),

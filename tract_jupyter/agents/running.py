@@ -102,6 +102,22 @@ class AgentCaller:
         return self._executor.tract if self.running is None else self.running.own
 
     @property
+    def through(self) -> str:
+        """The tract below the agents' tract from which the caller calls. Empty for the agents' tract itself."""
+        if self.running is not None:
+            return self.running.call.through
+        return "" if self._executor is self._top.executor else str(self._executor.tract.family.agent_id)
+
+    def come_through(self, call: AgentCall) -> None:
+        """Call with the tools of the tract from which a call came. Its locks and its grant apply to the call.
+
+        Raises:
+            TractError: this tract does not exist any more.
+        """
+        if self.running is None and call.through and self._executor is self._top.executor:
+            self._executor = self._top.session.get_tract(call.through).executor
+
+    @property
     def depth(self) -> int:
         """The number of agents in the chain that ends with the caller. 0 for the user or the chat."""
         return 0 if self.running is None else self.running.call.depth
@@ -162,7 +178,7 @@ class CallRunner:
             AttachmentError: a file cannot be attached. Nothing starts.
         """
         self._check(agent, caller)
-        names = self._names(agent, caller)
+        names = self._names(agent, caller, caller.depth + 1)
         self._agents.maker.check_runtime(agent.definition, caller)
         if attachments:  # an invalid attachment prevents the start
             self._check_attachments(attachments, caller)
@@ -170,7 +186,7 @@ class CallRunner:
         call = AgentCall(
             agent.name, 0, conversation_id(self._agents.whose, agent.name), caller.actor_of(agent),
             caller.depth + 1, text, reserved.limits, agent.hash, agent.definition.task_hash,
-            (*caller.chain, agent.name), self._agents.session, tuple(attachments),
+            (*caller.chain, agent.name), self._agents.session, tuple(attachments), through=caller.through,
         )  # fmt: skip
         with self._settled(call, reserved, caller.running):
             self._begin(agent, call, caller, names)
@@ -183,7 +199,8 @@ class CallRunner:
         Raises:
             AgentError: the call cannot be resumed.
         """
-        names = self._names(agent, caller)
+        caller.come_through(call)
+        names = self._names(agent, caller, call.depth)
         self._agents.maker.check_runtime(agent.definition, caller)
         reserved = self._reserve(agent, caller)
         call.state, call.ended, call.note, call.limits = CallState.RUNNING, None, "", reserved.limits
@@ -281,8 +298,8 @@ class CallRunner:
             )
         agent.check_file()
 
-    def _names(self, agent: Agent, caller: AgentCaller) -> frozenset[str]:
-        """Return the agent's tools for this caller."""
+    def _names(self, agent: Agent, caller: AgentCaller, depth: int) -> frozenset[str]:
+        """Return the agent's tools for this caller, in a call at a depth."""
         executor = self._agents.executor
         there = executor.tools()
         names = frozenset(name for name in tools_of(agent.definition, toolsets_of(executor)) if name in there)
@@ -302,7 +319,7 @@ class CallRunner:
                     f"the agent {agent.name!r} can call {', '.join(map(repr, lost[:10]))}, but its creator "
                     f"{maker.name!r} no longer can; update the agent with fewer tools",
                 )
-        if caller.depth + 1 >= self._agents.limits.depth:
+        if depth >= self._agents.limits.depth:
             names = frozenset(name for name in names if not name.startswith(f"{NAMESPACE}."))
             names -= {"agent_create", "agent_call"}
         elif self._agents.is_full:

@@ -28,6 +28,8 @@ CUT_REASONS: Final = REFUSED | {"length", "incomplete"}
 
 CHARACTERS_PER_TOKEN: Final = 4
 """Approximate number, used if no better counter is available."""
+LARGEST_COUNT: Final = 10**12
+"""The maximum of a reported number of tokens, and of dollars. Sums and prices of larger numbers are not exact."""
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 """The names that servers have for the text of the reasoning."""
 INVALID_JSON: Final = "INVALID_JSON"
@@ -184,7 +186,7 @@ def _count(usage: Mapping[str, Any], name: str) -> int | None:
 
 def is_count(number: object) -> TypeGuard[int]:
     """Return True for a valid number of tokens. A server may report anything."""
-    return isinstance(number, int) and not isinstance(number, bool) and number >= 0
+    return isinstance(number, int) and not isinstance(number, bool) and 0 <= number <= LARGEST_COUNT
 
 
 # --- writing a reply

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from tract_jupyter.exceptions import LLMConfigError
+from tract_jupyter.llm.messages import LARGEST_COUNT
 from tract_jupyter.models import brief_repr, usd_text
 
 if TYPE_CHECKING:
@@ -226,14 +227,14 @@ def _texts(match: Any) -> Iterator[str]:
 
 
 def dollars(value: object) -> Decimal | None:
-    """Return an amount of US dollars; None if it is not a number, or is negative."""
+    """Return an amount of US dollars; None if it is not a number, is negative, or is larger than any amount."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         return None
     try:
         number = Decimal(str(value))
     except ArithmeticError:
         return None
-    return number if number.is_finite() and number >= 0 else None
+    return number if number.is_finite() and 0 <= number <= LARGEST_COUNT else None
 
 
 def _price(value: object, what: str) -> Decimal:

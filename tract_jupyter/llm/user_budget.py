@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _SECONDS: Final = 10.0  # to wait for another kernel
 _PER_USD: Final = 1_000_000_000
+_LARGEST: Final = 10**15
+"""The maximum of a row, so that the sum of the rows fits into the file."""
 _TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS usage (id INTEGER PRIMARY KEY, day TEXT NOT NULL, tokens INTEGER NOT NULL, "
     "nano_usd INTEGER NOT NULL)"
@@ -183,9 +185,9 @@ def _check(
 def _store(usage: sqlite3.Connection, lines: Iterable[CostLine], row: int | None) -> int:
     """Store the usage of a request in its row, or in a new one, and return the row's number."""
     lines = list(lines)
-    tokens = sum(line.tokens for line in lines)
+    tokens = min(sum(line.tokens for line in lines), _LARGEST)
     usd = sum((line.cost.usd for line in lines if line.cost is not None), Decimal(0))
-    nano_usd = int((usd * _PER_USD).to_integral_value(ROUND_CEILING))
+    nano_usd = min(int((usd * _PER_USD).to_integral_value(ROUND_CEILING)), _LARGEST)
     if row is not None:
         usage.execute("UPDATE usage SET tokens = ?, nano_usd = ? WHERE id = ?", (tokens, nano_usd, row))
         return row

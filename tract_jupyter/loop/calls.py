@@ -295,16 +295,26 @@ class StepCalls:
                 continue
             call.answer = self._early_answer(call, len(planned))
             if call.answer is not None:
+                self._withdraw_earlier(call)
                 continue
-            with changed_context(planned=planned):
+            with changed_context(
+                planned=planned, script=None
+            ):  # a turn within a script makes its own requests
                 prepared = self.dependencies.toolset.prepare(
                     call.original.name, call.original.arguments, doubt=self._doubt(call)
                 )
             if isinstance(prepared, ToolResult):
                 call.answer = answer_of(prepared, self.dependencies.redact)
+                self._withdraw_earlier(call)
                 continue
             planned = (*planned, prepared.tool.name)
             call.prepared = prepared
+
+    def _withdraw_earlier(self, call: _StepCall) -> None:
+        """Withdraw the open request about a call that is answered without it, because it cannot run any more."""
+        earlier = self.dependencies.open_requests.pop(call.original.id, None)
+        if earlier is not None and call.answer is not None:
+            _withdraw(earlier.question, call.answer.text)
 
     def _doubt(self, call: _StepCall) -> str:
         """Return the reason to ask the user despite earlier approvals; empty if there is none."""
@@ -379,6 +389,7 @@ class StepCalls:
         questions = [question for _, question in to_ask]
         try:
             with dependencies.meter.waiting(), checking(self._check_stop):
+                self._check_stop()  # without a user, nothing waits, and nothing checks
                 questions, _ = dependencies.reviewer.decide_together(questions)
         except _Ended:
             for call, question in to_ask:
@@ -439,7 +450,10 @@ class StepCalls:
         if call.choices > _MOST_CHOICES:
             call.answer = CallAnswer(also_refused(call.replaced, TOO_MANY_CHOICES), is_error=True)
             return False
-        prepared = self.dependencies.toolset.prepare(instead.name, instead.arguments, doubt=self._doubt(call))
+        with changed_context(script=None):
+            prepared = self.dependencies.toolset.prepare(
+                instead.name, instead.arguments, doubt=self._doubt(call)
+            )
         if isinstance(prepared, ToolResult):
             call.answer = CallAnswer(also_refused(call.replaced, prepared.error), is_error=True)
             return False
@@ -617,7 +631,10 @@ class StepCalls:
         with (
             dependencies.at_tools(),
             changed_context(
-                notes=notes, take_call=take, effects=call_context().effects or dependencies.effects
+                notes=notes,
+                take_call=take,
+                effects=call_context().effects or dependencies.effects,
+                script=None,
             ),
             observation,
             checking(check),

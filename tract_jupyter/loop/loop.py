@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from tract_jupyter.concurrency import BY_PERSON, StopSignal
+from tract_jupyter.concurrency import BY_PERSON, StopSignal, current_stop
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.llm import reported_cost
 from tract_jupyter.loop.generation import ReplyRequest
@@ -201,7 +201,10 @@ class ToolLoop:
 
     @protected_context
     def signal(self) -> Iterator[StopSignal]:
-        """Yield the signal that `stop` and `pause` set for a turn. Within a turn, it is the turn's signal."""
+        """Yield the signal that `stop` and `pause` set for a turn. Within a turn, it is the turn's signal.
+
+        A signal that stops the code around a turn, such as a script, also stops the turn.
+        """
         active = _active_signal.get()
         if active is not None and active in self._running:
             yield active
@@ -209,9 +212,12 @@ class ToolLoop:
         signal = StopSignal()
         self._running.append(signal)
         token = _active_signal.set(signal)
+        outer = current_stop()
+        forget = outer.on_set(lambda: signal.set(outer.reason))
         try:
             yield signal
         finally:
+            forget()
             _active_signal.reset(token)
             self._running.remove(signal)
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AgentError, ContentError
-from tract_jupyter.llm import tokens_of
+from tract_jupyter.llm import dollars, tokens_of
 from tract_jupyter.models import Allowance, counted
 from tract_jupyter.storage import protected_context
 
@@ -330,9 +330,15 @@ class TurnMeter(Meter):
             self.usage.pop("cost", None)
         failed = (usage or {}).get("failed_tries", ())
         tokens = (estimated if reported is None else reported) + sum(tokens_of(one) or 0 for one in failed)
-        costs = [] if self._price is None else [self._price(model, one) for one in (usage or {}, *failed)]
-        taken = {"steps": 1 + retries, "tokens": tokens, "usd": sum(cost or 0.0 for cost in costs)}
-        super().charge(taken, model if None in costs else "")
+        super().charge({"steps": 1 + retries, "tokens": tokens})  # also if the price function raises
+        costs = [self._cost(model, one) for one in (usage or {}, *failed)]
+        is_unpriced = self._price is not None and None in costs
+        super().charge({"usd": sum(cost or 0.0 for cost in costs)}, model if is_unpriced else "")
+
+    def _cost(self, model: str, usage: Mapping[str, Any]) -> float | None:
+        """Return the cost of a request; None if it is unknown. The user's price function may return anything."""
+        cost = None if self._price is None else dollars(self._price(model, usage))
+        return None if cost is None else float(cost)
 
     def add_costs(self, lines: Iterable[CostLine]) -> None:
         """Count requests outside the turn's own, such as a model's that reviews its calls."""

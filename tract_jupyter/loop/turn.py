@@ -29,6 +29,7 @@ from tract_jupyter.llm import (
     tokens_of,
 )
 from tract_jupyter.models import Attachment, ChatResponse, Priority, ToolCall, TurnOutcome
+from tract_jupyter.review import pausing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -222,7 +223,8 @@ class StoredTurn:
             TractError: a request failed, or something cannot be stored. Everything until then is stored.
         """
         try:
-            ending = self._run_steps()
+            with pausing(self.meter.waiting):
+                ending = self._run_steps()
         except _StoppedRequest:
             self._keep_pieces()
             ending = TurnEnding(TurnOutcome.STOPPED, _STOPPED)

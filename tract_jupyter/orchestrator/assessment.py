@@ -1,7 +1,7 @@
-"""The description of a context for an orchestrator's model: its size and state, without contents.
+"""The description of a context for an orchestrator's model: its size and state, and the log lines of new commits.
 
 It has no score. It counts tokens, and the model judges the rest. Its size does not depend on the context's size. The
-model reads contents with tools.
+log line of a commit without a message is the start of its text; the model reads the rest of the contents with tools.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import AutonomyLevel, one_line
-from tract_jupyter.prompts import MEANS, filled
+from tract_jupyter.prompts import MEANS, NEWEST_COMMITS, filled
 
 if TYPE_CHECKING:
     from tract_jupyter.models import CommitInfo, StatusInfo
@@ -86,7 +86,7 @@ class Assessment:
             f"- autonomy: {MEANS[self.autonomy]}",
         ]
         if self.commits:
-            lines += ["", "Newest commits (with their log messages, without contents):", self.recent]
+            lines += ["", NEWEST_COMMITS, self.recent]
         if self.reason:
             lines += ["", f"You were called because: {self.reason[:_LONGEST_REASON]}"]
         if self.task:

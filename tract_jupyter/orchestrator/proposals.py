@@ -215,11 +215,11 @@ def cli_prompt(proposal: OrchestratorProposal) -> ProposalResponse:
     while True:
         try:
             choice = input(f"[a]pprove, [r]eject, [m]odify{numbers}: ").strip().lower()
-            if choice.startswith("a"):
+            if choice in {"a", "approve"}:
                 return ProposalResponse("approved")
-            if choice.startswith("r"):
+            if choice in {"r", "reject"}:
                 return ProposalResponse("rejected", reason=input("Reason: ").strip())
-            if choice.startswith("m"):
+            if choice in {"m", "modify"}:
                 return ProposalResponse("modified", _read_arguments(action))
         except EOFError:
             return ProposalResponse("rejected", reason="no answer at the terminal")

@@ -13,6 +13,7 @@ from .orchestrator import ALTERNATIVES as ALTERNATIVES
 from .orchestrator import CHOSEN_INSTEAD as CHOSEN_INSTEAD
 from .orchestrator import EMPTY as EMPTY
 from .orchestrator import MEANS as MEANS
+from .orchestrator import NEWEST_COMMITS as NEWEST_COMMITS
 from .orchestrator import NOTHING_CHANGED as NOTHING_CHANGED
 from .orchestrator import ORCHESTRATE as ORCHESTRATE
 from .orchestrator import REASONING as REASONING
@@ -35,6 +36,7 @@ from .summaries import guidance_request as guidance_request
 from .summaries import shortening_request as shortening_request
 from .summaries import summary_request as summary_request
 from .summaries import wishes as wishes
+from .tool_calls import CALL_TOO_LARGE as CALL_TOO_LARGE
 from .tool_calls import CALL_WAITS as CALL_WAITS
 from .tool_calls import CALLED_FROM_CODE as CALLED_FROM_CODE
 from .tool_calls import CHANGED_SINCE as CHANGED_SINCE
@@ -52,6 +54,7 @@ from .tool_calls import RESULT_DESCRIPTION as RESULT_DESCRIPTION
 from .tool_calls import RUN_CODE as RUN_CODE
 from .tool_calls import RUNS as RUNS
 from .tool_calls import SCRIPT_ENDED as SCRIPT_ENDED
+from .tool_calls import SCRIPT_STOPPED as SCRIPT_STOPPED
 from .tool_calls import SCRIPT_TOOLS as SCRIPT_TOOLS
 from .tool_calls import SCRIPTS as SCRIPTS
 from .tool_calls import SEARCH as SEARCH

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 SCRIPT_ENDED: Final = "the script has ended"
+SCRIPT_STOPPED: Final = "the script that called this was stopped"
 CHANGED_SINCE: Final = "tool {tool!r} was changed or removed since; make the call again"
 NO_PERMISSION: Final = "{actor} has no permission to call {tool!r}"
 OF_A_TRACT_ABOVE: Final = (
@@ -102,6 +103,10 @@ TOO_MANY_CALLS: Final = "Too many calls wait here. Wait for their results before
 KERNEL_AWAY: Final = (
     "The kernel gave no result for this call: it ended or restarted, or it refused the call ({error}). The effect is "
     "unknown. A question to the user stays in the notebook's inbox: make the same call again, and a decision counts."
+)
+CALL_TOO_LARGE: Final = (
+    "The call has {size:,} bytes, and the kernel takes at most {limit:,}. It was not sent, and nothing ran. Send less, "
+    "or write the data into a file."
 )
 LATER_DECISION: Final = "{why}. Make the same call again later: it uses the decision."
 LATE_RESULT: Final = (

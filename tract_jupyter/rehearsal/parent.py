@@ -246,7 +246,7 @@ class _Follower:
         try:
             buffers = frame_bytes(answer)
         except (TypeError, ValueError) as error:
-            problem = f"the result of {call.tool} is not JSON: {error}"
+            problem = f"{call.tool} ran, but its result is not JSON: {error}. Do not repeat the call for that"
             buffers = frame_bytes({"id": call.call_id, "value": None, "error": problem})
         with contextlib.suppress(OSError):
             self._send(b"".join(buffers))

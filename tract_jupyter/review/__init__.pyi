@@ -1,5 +1,6 @@
 from .answers import check_wait as check_wait
 from .answers import checking as checking
+from .answers import pausing as pausing
 from .builtin.base import ValidationResult as ValidationResult
 from .bus import HookBus as HookBus
 from .bus import HookEvent as HookEvent

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from tract_jupyter.storage import protected_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
 
     from tract_jupyter.review.channel import Ticket
     from tract_jupyter.review.recorded import RecordedDecisions
@@ -36,6 +38,33 @@ def check_wait() -> None:
     check = _check.get()
     if check is not None:
         check()
+
+
+_pauses: ContextVar[tuple[Callable[[], AbstractContextManager[object]], ...]] = ContextVar(
+    "_pauses", default=()
+)
+
+
+@protected_context
+def pausing(pause: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+    """Enter `pause()` in each wait of this block for the user, so that the wait does not count.
+
+    It also applies to blocks within this block, and to copies of its context.
+    """
+    token = _pauses.set((*_pauses.get(), pause))
+    try:
+        yield
+    finally:
+        _pauses.reset(token)
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Wait for the user within this block."""
+    with ExitStack() as stack:
+        for pause in _pauses.get():
+            stack.enter_context(pause())
+        yield
 
 
 _MAX_OUTPUT = 10_000

@@ -27,7 +27,7 @@ from tract_jupyter.exceptions import (
     in_one_line,
 )
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.review.answers import capturing, check_wait, dispatch, replay
+from tract_jupyter.review.answers import capturing, check_wait, dispatch, paused, replay
 from tract_jupyter.review.channel import Channel, Ticket
 from tract_jupyter.review.decision import Answer, Decision, deciding, without_grant
 from tract_jupyter.review.gate import BUSY
@@ -311,7 +311,8 @@ class Reviewer:
         sleep = _TaskSleep()
         with self._waiting(pending, sleep.end) as ticket:
             for delay in self._steps(ticket):
-                await sleep.begin(delay)
+                with paused():
+                    await sleep.begin(delay)
         return _outcome(ticket)
 
     def decide_now(self, pending: Pending) -> Decision:
@@ -320,7 +321,8 @@ class Reviewer:
         sleep = _ThreadSleep()
         with self.channel.interruptible(), self._waiting(pending, sleep.end) as ticket:
             for delay in self._steps(ticket, blocks=_is_main_thread()):
-                sleep.begin(delay)
+                with paused():
+                    sleep.begin(delay)
         return _outcome(ticket)
 
     def decide_together(self, pendings: Sequence[Pending]) -> tuple[list[Pending], UndecidedError | None]:
@@ -358,7 +360,8 @@ class Reviewer:
                         open_error = error
                         waiting.remove(steps)
                 if waiting:
-                    sleep.begin(HEARTBEAT)
+                    with paused():
+                        sleep.begin(HEARTBEAT)
         return requests, open_error
 
     def leave(self, pending: Pending) -> None:
@@ -530,7 +533,8 @@ class Reviewer:
         ticket.wakes.append(wake)
         rounds = pending.rounds
         try:
-            self._display(ticket)
+            with paused():
+                self._display(ticket)
             yield ticket
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
             if pending.rounds == rounds:
@@ -594,7 +598,8 @@ class Reviewer:
             is_late = timeout is not None and waited >= timeout
             return is_late or self.channel.panel_may_answer(ticket, waited) or changed()
 
-        answer = self.channel.prompt(ticket, is_over=is_over)
+        with paused():
+            answer = self.channel.prompt(ticket, is_over=is_over)
         if answer is not None:
             ticket.submit(answer, "prompt")
         elif not is_over():

@@ -50,6 +50,7 @@ def run_in_kernel(run: ScriptRun, namespace: dict[str, Any], executor: ToolExecu
     with stopper.watched(lambda: run.meter.is_over_time):
         try:
             with captured(run.capture), calling(run.calls, executor), stopper.stoppable():
+                run.calls.begin()
                 _evaluated(body, namespace)
                 if value is not None:
                     run.value = _evaluated(value, namespace)

@@ -37,7 +37,7 @@ class ScriptLimits:
             is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
             if value is None and name not in {"output_characters", "depth"}:
                 continue
-            if not is_number or value <= 0:
+            if not is_number or not 0 < value < inf:
                 raise ContentError(f"a script's limit {name} must be a positive number, got {value!r}")
 
 

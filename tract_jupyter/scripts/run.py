@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import linecache
 import os
 import re
@@ -23,6 +24,7 @@ from tract_jupyter.scripts.stopper import ScriptPaused, Stopper
 from tract_jupyter.storage import protected_context
 from tract_jupyter.toolkit import (
     DISCOVERY,
+    NO_CALL,
     Savings,
     ToolResult,
     call_context,
@@ -33,6 +35,7 @@ from tract_jupyter.toolkit import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from contextlib import AbstractContextManager
     from types import FrameType
 
     from tract_jupyter.rehearsal import Change, Effects
@@ -254,12 +257,21 @@ class ScriptCalls:
         self.profile = None if self.shown is None else self.shown.in_code
         self._ended = ""
         self._process = os.getpid()
+        self._context: contextvars.Context | None = None
         self.pause: Callable[[ToolDefinition, dict[str, Any]], Any] | None = None
         """It saves the program with the request about a call; None if the backend cannot do this."""
         self.log: CallLog | None = None
         """The log that answers calls from an earlier run and stores calls of this run; None without a log."""
         self.exchanged = exchanged
         self._lock = threading.Lock()
+
+    def begin(self) -> None:
+        """Run the calls of threads that the script starts in the context of this thread.
+
+        Such a thread has an empty context. Without this, its calls would not count for the turn, and would not stop
+        with it.
+        """
+        self._context = contextvars.copy_context()
 
     def end(self) -> None:
         """Refuse all further calls, for example from threads that outlive their script."""
@@ -279,6 +291,10 @@ class ScriptCalls:
         `line` is the line of the script; the default is found on this thread's stack. `approval` is an earlier approval
         of this call.
         """
+        context = self._context
+        if context is not None and call_context() == NO_CALL:
+            make = partial(self.execute, line=line, approval=approval)
+            return context.copy().run(make, executor, name, arguments)
         barred = (
             self._ended
             or (_FORKED if os.getpid() != self._process else "")
@@ -309,6 +325,14 @@ class ScriptCalls:
     def was_stopped_before(self, thread: threading.Thread) -> bool:
         """Return True if the script was stopped before this thread started."""
         return self._stopper.was_stopped_before(thread)
+
+    def paused(self) -> AbstractContextManager[object]:
+        """Stop the script's clock while anything within it waits for the user."""
+        return self.meter.clock.waiting()
+
+    def on_stop(self, stop: Callable[[], object]) -> Callable[[], None]:
+        """Call `stop` once when the script is stopped. Return a function that removes it."""
+        return self._stopper.signal.on_set(stop)
 
     @protected_context
     def waiting(self, pending: Any) -> Iterator[None]:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tract_jupyter.exceptions import ContentError, ParameterError
 from tract_jupyter.models import PendingStatus, plain
+from tract_jupyter.prompts import NO_JSON
 from tract_jupyter.review import CallSite, asked_at
 from tract_jupyter.sandbox import LACKS, ErrorHints, SandboxLimits, explain_error, names_bound_by
 from tract_jupyter.scripts.check import TOOLS, check_script, nearest_tool
@@ -370,6 +371,7 @@ class Sandbox:
             },
         }
         executor, top = self._executor, self._executor.top.tract
+        executor.remember_grants()
         question = PendingScriptCall(fields, tract=top, actor=executor.qualified(run.calls.actor))
         question.act_in(executor.tract)
         return question
@@ -408,8 +410,8 @@ def _reply(result: ToolResult) -> Any:
         return {"exc_type": kind, "message": f"{result.tool_name}: {result.error}"}
     try:
         return {"return_value": plain(result.output)}
-    except ContentError as error:
-        return {"exc_type": "RuntimeError", "message": f"{result.tool_name}: {error}"}
+    except ContentError as error:  # its effect remains, so the script must not try again
+        return {"exc_type": "RuntimeError", "message": NO_JSON.format(tool=result.tool_name, reason=error)}
 
 
 def _stopped(run: ScriptRun) -> ScriptStatus:

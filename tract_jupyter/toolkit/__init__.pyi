@@ -1,3 +1,4 @@
+from .ambient import NO_CALL as NO_CALL
 from .ambient import CallContext as CallContext
 from .ambient import CallNotes as CallNotes
 from .ambient import InLine as InLine

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from tract_jupyter.storage import protected_context
 
@@ -106,7 +106,9 @@ class CallContext(NamedTuple):
     outside: OutsideCall | None = None
 
 
-_context: ContextVar[CallContext] = ContextVar("tract_call_context", default=CallContext())  # noqa: B039 # immutable
+NO_CALL: Final = CallContext()
+"""The context outside of a call, and of a new thread."""
+_context: ContextVar[CallContext] = ContextVar("tract_call_context", default=NO_CALL)
 
 
 def call_context() -> CallContext:

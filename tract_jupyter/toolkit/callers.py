@@ -10,9 +10,12 @@ import sys
 import threading
 from contextlib import nullcontext
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from tract_jupyter.prompts import SCRIPT_ENDED
+from tract_jupyter.concurrency import StopSignal, current_stop, stopped_by
+from tract_jupyter.prompts import SCRIPT_ENDED, SCRIPT_STOPPED
+from tract_jupyter.review import pausing
 from tract_jupyter.storage import protected_context
 from tract_jupyter.toolkit.ambient import call_context, reset_context, set_context
 from tract_jupyter.toolkit.results import ToolResult
@@ -73,6 +76,14 @@ class Caller(Protocol):
         """Return True if the script was stopped before this thread was started."""
         ...
 
+    def paused(self) -> AbstractContextManager[object]:
+        """Stop the script's clock while anything within it waits for the user."""
+        ...
+
+    def on_stop(self, stop: Callable[[], object]) -> Callable[[], None]:
+        """Call `stop` once when the script is stopped. Return a function that removes it."""
+        ...
+
 
 _running: list[_Running] = []
 SCRIPT_FILES: Final = "<script:"
@@ -118,6 +129,15 @@ class _EndedScript:
         """Return True: the script has ended."""
         return True
 
+    def paused(self) -> AbstractContextManager[object]:
+        """Return a context without effect."""
+        return nullcontext()
+
+    def on_stop(self, stop: Callable[[], object]) -> Callable[[], None]:
+        """Call `stop`: the script has ended."""
+        stop()
+        return lambda: None
+
 
 def current_caller(executor: object) -> Caller | None:
     """Return the script that the running code belongs to; None for the user's own code.
@@ -162,9 +182,14 @@ def calling(caller: Caller, executor: ToolExecutor) -> Iterator[None]:
     running = _Running(caller, executor, frozenset(threading.enumerate()))
     _running.append(running)
     before = set_context(script=caller)
+    stop, outer = StopSignal(), current_stop()
+    forget = [caller.on_stop(partial(stop.set, SCRIPT_STOPPED)), outer.on_set(lambda: stop.set(outer.reason))]
     try:
-        yield
+        with pausing(caller.paused), stopped_by(stop):
+            yield
     finally:
+        for one in forget:
+            one()
         reset_context(before)
         _running.remove(running)
 

@@ -94,11 +94,13 @@ class Delegation:
         parent: returns the parent tract. It raises a `TractError` with the reason if there is no parent any more.
         granted: the tools that the child may call at all; None for all tools of the parent.
         actor: the actor of the child's model.
+        remember: stores the delegation, if it is not stored yet.
     """
 
     parent: Callable[[], Any]
     granted: ToolProfile | None
     actor: str
+    remember: Callable[[], object] = lambda: None
 
     @property
     def executor(self) -> ToolExecutor:
@@ -127,6 +129,15 @@ class Remembered(NamedTuple):
         """
         values = {**self._asdict(), "granted": _as_data(self.granted)}
         settings.save(_setting(self.agent_id), values, {"parent": self.parent_id, "actor": self.actor})
+
+    def save_once(self, settings: Settings) -> None:
+        """Store it if this child has no stored delegation yet.
+
+        Raises:
+            TrustError: it cannot be signed.
+        """
+        if settings.find(_setting(self.agent_id)) is None:
+            self.save(settings)
 
     @classmethod
     def find(cls, settings: Settings, tract_id: str, branch: str | None, parent_id: str) -> Self:

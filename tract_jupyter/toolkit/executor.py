@@ -144,6 +144,16 @@ class ToolExecutor:
             return NOTHING_ABOVE.format(why=error)
         return ""
 
+    def remember_grants(self) -> None:
+        """Store the grants of this tract and its ancestors, for a process that continues a paused script later.
+
+        Raises:
+            TrustError: they cannot be signed.
+        """
+        for executor in self._upwards():
+            if executor._delegation is not None:  # noqa: SLF001 # its own class
+                executor._delegation.remember()  # noqa: SLF001 # the same
+
     def home(self, name: str) -> ToolExecutor:
         """Return the executor of the tract that has a tool. For `fire_NAME`, this is the operation's tract."""
         if self._delegation is None or name in self._fixed or name in self._live():

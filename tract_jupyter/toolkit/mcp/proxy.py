@@ -18,7 +18,15 @@ from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, Implementation, ListToolsResult, TextContent, Tool, ToolAnnotations
 
 from tract_jupyter.exceptions import McpConnectionError, McpStartError
-from tract_jupyter.prompts import KERNEL_AWAY, RESULT_DESCRIPTION, RUN_CODE, SERVER_INSTRUCTIONS, VARIABLES
+from tract_jupyter.prompts import (
+    CALL_TOO_LARGE,
+    KERNEL_AWAY,
+    RESULT_DESCRIPTION,
+    RUN_CODE,
+    SERVER_INSTRUCTIONS,
+    VARIABLES,
+)
+from tract_jupyter.toolkit.mcp.http import MOST_BYTES
 from tract_jupyter.toolkit.mcp.served import find_kernel
 from tract_jupyter.toolkit.mcp.stdio import serve_stdio
 
@@ -34,6 +42,8 @@ if TYPE_CHECKING:
 _RESTART_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.5
 _TIMEOUT: Final = httpx2.Timeout(10.0, read=None)  # the kernel answers before its client's limit
+MOST_CALL: Final = MOST_BYTES - 20_000
+"""The maximum size of a call as JSON. The rest is for the envelope of the request."""
 _NOBODY: Final = Implementation(name="unknown", version="0")
 
 
@@ -151,6 +161,9 @@ class KernelProxy:
     async def _call_tool(
         self, ctx: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult:
+        size = len(params.model_dump_json().encode())
+        if size > MOST_CALL:
+            return _problem(CALL_TOO_LARGE.format(size=size, limit=MOST_CALL))
         try:
             connection = await self._connected(ctx)
         except (McpStartError, McpConnectionError) as error:
