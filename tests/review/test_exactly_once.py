@@ -198,6 +198,22 @@ def test_an_operation_that_began_on_another_host_never_runs_again_here(place, ou
         assert (out.read_text(), t.review.inbox()) == ("xx", [])
 
 
+def test_a_displayed_request_says_that_another_process_runs_it(place, out):
+    with Tract.open(url=place) as t:
+        _, ticket = offered(t)
+        with running_elsewhere(place) as running:
+            rounds = []
+            for _ in range(3):
+                t.reviewer.channel.look()
+                rounds.append(ticket.round_id)
+            assert len(set(rounds)) == 1
+            assert ticket.request.note.startswith("Another process carries out a decision.")
+            press(t, ticket, "write")
+            assert (out.read_text(), ticket.status.value) == ("x", "pending")
+            running.kill()
+            running.wait()
+
+
 RACE = """
     import sys
     from tract_jupyter import Tract
