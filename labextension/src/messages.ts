@@ -127,7 +127,7 @@ const MESSAGES = {
   panel: { models: listOf(text) },
   hide: { request: text, outcome: text },
   effects: { request: text, lines: listOf(text) },
-  refused: { reason: text, of: text },
+  refused: { reason: text, of: text, request: text },
   compose: { cell: cellId, source: text },
   read: { id: text, which: allOrIds, outputs: flag, limit: count },
   apply: { id: text, edits: edits(edit), mark: orNull(object(MARK_FIELDS)), request: text },

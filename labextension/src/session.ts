@@ -186,10 +186,20 @@ export class Session {
         this.reviews.get(message.request)?.closeSoon();
         return void this.reviews.delete(message.request);
       case 'refused':
-        void (message.of === 'decide' && this.runs.clear());
-        return message.of === 'decide' ? this.reviews.forEach(review => review.isBusy && review.refuse(message.reason)) : undefined;
+        void (message.of === 'ask' && this.asked.forEach((isRunning, cell) => isRunning || this.asked.delete(cell)));
+        return message.of === 'decide' ? this.refuse(message.request, message.reason) : undefined;
       case 'compose':
         return this.compose(message.cell, message.source);
+    }
+  }
+
+  /** Let the user decide again about a request, or about all if the kernel could not read which one it was. */
+  private refuse(request: string, reason: string): void {
+    const names = request === '' ? [...this.runs.keys(), ...this.reviews.keys()] : [request];
+    for (const name of names) {
+      const review = this.reviews.get(name);
+      this.runs.delete(name);
+      void (review?.isBusy && review.refuse(reason));
     }
   }
 

@@ -75,7 +75,7 @@ describe('parseMessage', () => {
     waiting: { count: 2 },
     panel: { models: ['m1', 'm2'] },
     hide: { request: 'r', outcome: 'approved' },
-    refused: { reason: 'no', of: 'decide' },
+    refused: { reason: 'no', of: 'decide', request: 'r1' },
     compose: { cell: 'c1', source: 'x' },
     read: { id: '1', which: ['c1'], outputs: true, limit: 5 },
     apply: { id: '1', edits: [edit], mark, request: 'r' },

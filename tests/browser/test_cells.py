@@ -250,13 +250,30 @@ def test_a_refused_click_runs_nothing_later(notebook):
     notebook.show(first)
     accept(notebook, "e1", "Accept and run")
     notebook.heard("decide")
-    notebook.send(type="refused", reason="this click is about an earlier version", of="decide")
+    notebook.send(type="refused", reason="this click is about an earlier version", of="decide", request="r1")
     notebook.summary().get_by_text("an earlier version").wait_for()
     second = notebook.edit("e1", "insert", "new-1", "print(1337)", after="cell-0")
     notebook.show(second)
     assert notebook.apply(second)["e1"]["state"] == "applied"  # accepted below the chat
     lab.wait_idle()
     assert {one.id: one.execution_count for one in lab.save().cells}["new-1"] is None
+
+
+def test_a_refused_click_leaves_other_requests_alone(notebook):
+    lab = notebook.lab
+    for number in (1, 2):
+        notebook.show(
+            notebook.edit(f"e{number}", "insert", "new-1", f"x = {number}", after="cell-0"),
+            request=f"r{number}",
+        )
+        accept(notebook, f"e{number}")
+    notebook.heard("decide", 2)
+    notebook.send(type="refused", reason="it has changed", of="decide", request="r2")
+    second = lab.page.locator('.jp-tract-summary[data-request="r2"]')
+    second.get_by_text("it has changed").wait_for()
+    first = lab.page.locator('.jp-tract-summary[data-request="r1"]')
+    assert first.get_by_text("it has changed").count() == 0
+    assert "Sent." in first.inner_text()
 
 
 def test_a_button_in_a_markdown_cell_decides_nothing(notebook):
@@ -346,7 +363,7 @@ def test_one_is_rejected_and_a_part_is_left_out_by_keyboard(notebook):
     decision = notebook.heard("decide")
     assert decision["edits"] == [{"edit": "e1", "hunks": [0]}]
     assert (decision["choice"], decision["reason"]) == ("accept", "e2: Not <b>this</b>")
-    notebook.send(type="refused", reason="the request is decided already", of="decide")
+    notebook.send(type="refused", reason="the request is decided already", of="decide", request="r1")
     notebook.summary().get_by_text("the request is decided already").wait_for()
     notebook.button(notebook.summary(), "Reject…").click()
     notebook.summary().get_by_label("Reason").press("Enter")
@@ -456,6 +473,9 @@ def test_hostile_texts_are_text_and_buttons_of_errors_ask(open_lab):
     fix = lab.cell(0).get_by_role("button", name="Fix", exact=True)
     fix.click()
     assert notebook.heard("ask") == {"v": 1, "type": "ask", "cell": "cell-0", "kind": "fix"}
+    notebook.send(type="refused", reason="a turn about this error is running", of="ask", request="")
+    fix.click()
+    notebook.heard("ask", 2)
     notebook.send(type="compose", cell="cell-0", source="print(6 * 7)")
     notebook.send(type="compose", cell="cell-0", source="forged = 1")
     lab.wait_output(1, "42")

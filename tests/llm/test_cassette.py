@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
 import subprocess
 import sys
@@ -927,6 +928,21 @@ def test_a_file_created_during_the_recording_is_not_overwritten(cassette):
     partial.replace(cassette)
     with Tract.open(replay=cassette) as t:
         assert t.chat("Hi").text == "Mine."
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no FIFOs here")
+def test_a_pipe_and_a_link_to_a_device_are_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/dev/zero")
+    os.mkfifo(tmp_path / "talk.partial")
+    with Tract.open() as t:
+        for name in ("pipe", "link"):
+            with pytest.raises(CassetteError, match=f"{name} cannot be read: it is not a regular file"):
+                Tract.open(replay=tmp_path / name)
+            with pytest.raises(CassetteError, match=f"{name} cannot be read: it is not a regular file"):
+                t.cassette.replay(tmp_path / name)
+        with pytest.raises(CassetteError, match="talk cannot be written"):
+            t.cassette.record(tmp_path / "talk", replace=True)
 
 
 def written(cassette, *lines, **counts):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from decimal import Decimal
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 
 from tests.llm.test_budget import Served
 from tests.review.scripted import ScriptedClient, call, reply
-from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient, Session
+from tract_jupyter import AnthropicClient, OpenAIClient, ResponsesClient, Session, Tract
 from tract_jupyter.exceptions import LLMBudgetError, LLMConfigError, LLMError, LLMRequestError
 from tract_jupyter.models import Allowance
 
@@ -136,8 +137,14 @@ def test_children_ask_the_model_of_their_parent():
         assert session.spawn(parent, purpose="p").chat("Hi").text == "Two."
 
 
-def test_a_deeply_nested_reply_without_usage_is_an_error_of_the_reply(tract):
+@pytest.mark.parametrize("is_recorded", [False, True])
+def test_a_deeply_nested_reply_without_usage_is_an_error_of_the_reply(tract, tmp_path, is_recorded):
     deep = json.loads("[" * 500 + "]" * 500)
     tract.models.use(ScriptedClient(reply(deep, usage=None)))
-    with pytest.raises(LLMError, match="the reply"):
+    file = tmp_path / "deep.cassette.jsonl"
+    with tract.cassette.record(file) if is_recorded else nullcontext(), pytest.raises(LLMError) as error:
         tract.chat("Hi")
+    assert "the reply" in str(error.value)
+    if is_recorded:
+        with Tract.open(replay=file) as t, pytest.raises(LLMError, match="the reply"):
+            t.chat("Hi")

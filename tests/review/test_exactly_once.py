@@ -134,7 +134,11 @@ def test_only_one_of_two_processes_runs_an_interrupted_operation(place, out):
 
 
 HOLD = """
-    import sys
+    import socket, sys
+
+    if len(sys.argv) > 2:
+        socket.gethostname = lambda: sys.argv[2]
+
     from tract_jupyter import Tract
     from tract_jupyter.review.ledger import Ledger
 
@@ -149,9 +153,9 @@ HOLD = """
 
 
 @contextmanager
-def running_elsewhere(place):
-    """Run the operation in another process, which waits at its end."""
-    command = [sys.executable, "-c", textwrap.dedent(HOLD), place]
+def running_elsewhere(place, *host):
+    """Run the operation in another process, which waits at its end, on this host or on another one."""
+    command = [sys.executable, "-c", textwrap.dedent(HOLD), place, *host]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as running:
         assert running.stdout.readline() == "begun\n"
         yield running
@@ -171,10 +175,43 @@ def test_an_operation_that_another_process_runs_now_runs_again_only_after_its_en
         assert (out.read_text(), t.review.inbox()) == ("xx", [])
 
 
-def test_an_operation_that_another_process_runs_now_can_be_rejected(place, out):
-    with running_elsewhere(place), Tract.open(url=place) as t:
+@pytest.mark.parametrize("host", [(), ("other",)])
+def test_an_operation_that_another_process_runs_now_can_be_rejected(place, out, host):
+    with running_elsewhere(place, *host), Tract.open(url=place) as t:
         press(t, offered(t)[1], "reject", reason="it hangs")
         assert (out.read_text(), t.review.inbox()) == ("x", [])
+
+
+def test_an_operation_that_began_on_another_host_never_runs_again_here(place, out):
+    with running_elsewhere(place, "other") as running, Tract.open(url=place) as t:
+        for _ in ("while it runs", "after its end, which this host cannot see"):
+            _, ticket = offered(t)
+            assert "on another host may run it now, so you can only reject it here" in ticket.request.why
+            press(t, ticket, "write")
+            assert out.read_text() == "x"
+            assert "another decision came first" in t.reviewer.channel.notes[-1]
+            running.kill()
+            running.wait()
+        press(t, offered(t)[1], "reject", reason="it has run")
+        t.reviewer.show(t.fire("citation_check", review=True))
+        press(t, offered(t)[1], "write")
+        assert (out.read_text(), t.review.inbox()) == ("xx", [])
+
+
+def test_a_displayed_request_says_that_another_process_runs_it(place, out):
+    with Tract.open(url=place) as t:
+        _, ticket = offered(t)
+        with running_elsewhere(place) as running:
+            rounds = []
+            for _ in range(3):
+                t.reviewer.channel.look()
+                rounds.append(ticket.round_id)
+            assert len(set(rounds)) == 1
+            assert ticket.request.note.startswith("Another process carries out a decision.")
+            press(t, ticket, "write")
+            assert (out.read_text(), ticket.status.value) == ("x", "pending")
+            running.kill()
+            running.wait()
 
 
 RACE = """

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import CassetteError
 from tract_jupyter.llm.recording import FORMAT, CassettePlace, partial_of
-from tract_jupyter.models import Delta, counted, tracked, unique_object
+from tract_jupyter.models import Delta, counted, open_regular, tracked, unique_object
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ def read_place(path: Path) -> CassettePlace:
         CassetteError: see `read_cassette`.
     """
     try:
-        with path.open(encoding="utf-8") as file:
+        with open(path, encoding="utf-8", opener=open_regular) as file:  # Path.open takes no opener
             return _place(path, file.readline())
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(path, error) from error
@@ -93,7 +93,8 @@ def read_cassette(path: Path) -> CassetteContent:
         CassetteError: it cannot be read, is another kind of file, incomplete, damaged, or from a newer version.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with open(path, encoding="utf-8", opener=open_regular) as file:
+            text = file.read()
     except (OSError, UnicodeDecodeError) as error:
         raise _unreadable(path, error) from error
     first, *lines = text.split("\n")

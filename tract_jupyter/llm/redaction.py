@@ -41,15 +41,27 @@ class Redaction:
         return masked if _is_data(masked) else mask_secrets(masked, REDACTED)
 
     def of(self, value: Any) -> Any:
-        """Return JSON data without secrets."""
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {
-                self.text(key) if isinstance(key, str) else key: _of_name(key, self.of(each))
-                for key, each in value.items()
-            }
-        return [self.of(each) for each in value] if isinstance(value, list | tuple) else value
+        """Return JSON data without secrets. It may be nested as deeply as JSON text."""
+        result = [value]
+        todo: list[tuple[Any, Any, object]] = [(result, 0, "")]
+        while todo:
+            place, at, name = todo.pop()
+            found = place[at]
+            if isinstance(found, dict):
+                names = {self.text(key) if isinstance(key, str) else key: key for key in found}
+                place[at] = {key: found[old] for key, old in names.items()}
+                todo += [(place[at], key, old) for key, old in names.items()]
+            elif isinstance(found, list | tuple):
+                place[at] = _of_name(
+                    name, [self.text(each) if isinstance(each, str) else each for each in found]
+                )
+                if isinstance(place[at], list):  # not a text instead of it
+                    todo += [
+                        (place[at], n, "") for n, each in enumerate(place[at]) if not isinstance(each, str)
+                    ]
+            elif isinstance(found, str):
+                place[at] = _of_name(name, self.text(found))
+        return result[0]
 
 
 def redacted_body(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -108,6 +108,7 @@ from .patterns import possessive as possessive
 from .patterns import problem_of as problem_of
 from .private_files import make_private_folder as make_private_folder
 from .private_files import open_private as open_private
+from .private_files import open_regular as open_regular
 from .private_files import why_exposed as why_exposed
 from .progress import Work as Work
 from .progress import observing as observing

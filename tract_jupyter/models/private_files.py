@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from typing import TYPE_CHECKING, Final
@@ -11,15 +12,37 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _HAS_MODES: Final = os.name == "posix"  # Windows protects the user's folders by access lists
+_AT_ONCE: Final = sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY"))
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 
 
 def open_private(path: str, flags: int) -> int:
-    """Open a file, with mode 0600 if this creates it; an `opener` for `open`.
+    """Open a regular file, with mode 0600 if this creates it; an `opener` for `open`.
 
     A symbolic link is an error: in a folder from another person, it could lead to a file of the user.
+
+    Raises:
+        OSError: it is a link or another kind of file.
     """
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    return _regular(os.open(path, flags | _AT_ONCE | getattr(os, "O_NOFOLLOW", 0), 0o600))
+
+
+def open_regular(path: str, flags: int) -> int:
+    """Open a regular file; an `opener` for `open`.
+
+    Reading a pipe or a device, also behind a link, could wait forever or fill the memory.
+
+    Raises:
+        OSError: it is another kind of file.
+    """
+    return _regular(os.open(path, flags | _AT_ONCE))
+
+
+def _regular(descriptor: int) -> int:
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def make_private_folder(folder: Path) -> None:

@@ -25,6 +25,7 @@ from tract_jupyter.review import (
     approval_terms,
     client_left_note,
     has_ended,
+    is_on_other_host,
     is_waited_for,
     not_run_note,
     own_arguments,
@@ -138,10 +139,11 @@ class RemotePending(FieldPending):
 
     @property
     def _unfinished_decision(self) -> StoredDecision | None:
-        """The decision that a process began to carry out before it ended."""
+        """The decision that a process began to carry out before it ended, or perhaps still does on another host."""
         last = self.unfinished
-        has_begun = last is not None and last.started_at is not None
-        return last if last is not None and has_begun and has_ended(last.claimed_by) else None
+        if last is None or last.started_at is None:
+            return None
+        return last if has_ended(last.claimed_by) or is_on_other_host(last.claimed_by) else None
 
     def execute_tool(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Store the choice of an action, including the operation's actions."""

@@ -80,6 +80,7 @@ from .pending import client_left_note as client_left_note
 from .pending import not_run_note as not_run_note
 from .process import FROM_STORE as FROM_STORE
 from .process import has_ended as has_ended
+from .process import is_on_other_host as is_on_other_host
 from .process import is_running as is_running
 from .process import naming_cells as naming_cells
 from .process import process_text as process_text

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 from tract_jupyter.models import cut_with_size, one_line, printable
 from tract_jupyter.models.schema import Parameters, type_text
 from tract_jupyter.review.decision import NO_ACTION
-from tract_jupyter.review.process import process_text, runs_elsewhere
+from tract_jupyter.review.process import is_on_other_host, process_text, runs_elsewhere
 from tract_jupyter.review.request import ReviewAction, ValueRow, ValueTable, run_label
 
 if TYPE_CHECKING:
@@ -194,6 +194,11 @@ def unfinished_text(unfinished: StoredDecision | None) -> str:
     text = f"{unfinished.decided_by} chose {unfinished.action!r} on {when} ({unfinished.channel})"
     if runs_elsewhere(unfinished.claimed_by):
         return f"{text}; {process_text(unfinished.claimed_by)} runs it now. Until it ends, you can only reject it here."
+    if is_on_other_host(unfinished.claimed_by):
+        return (
+            f"{text}; {process_text(unfinished.claimed_by)} on another host may run it now, so you can only reject it "
+            "here. To run it once more, check its effects, reject it, and ask again."
+        )
     if unfinished.started_at is None:
         return f"{text}; it was not run. Choose it again to run it now."
     return (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import PendingStatus, canonical_json
 from tract_jupyter.review.decision import NO_ACTION, Decision
-from tract_jupyter.review.process import runs_elsewhere, this_process
+from tract_jupyter.review.process import may_run_elsewhere, this_process
 from tract_jupyter.review.records import OPEN, DecisionOutcome, Records, moment_text, used_here
 from tract_jupyter.review.request import request_to_dict
 from tract_jupyter.storage import now_text, to_text
@@ -354,7 +354,7 @@ class Ledger(Records):
             unfinished = last  # this process could not begin, for example because the store was locked
         if unfinished is None or (unfinished.round, unfinished.claimed_by) != (last.round, last.claimed_by):
             return False  # another process carries it out, or is about to
-        if runs_elsewhere(last.claimed_by) and action not in _RUN_NOTHING:
+        if may_run_elsewhere(last.claimed_by) and action not in _RUN_NOTHING:
             return False  # it still may, so it would run twice
         self._decisions.claim(
             connection, last.pending_id, last.round, this_process(), instead_of=last.claimed_by

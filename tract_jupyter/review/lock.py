@@ -13,12 +13,10 @@ name and the same cell, is a copy of the project. The entry is then valid for th
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
 import secrets
-import stat
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -27,7 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 from pydantic import ConfigDict, Field, with_config
 
 from tract_jupyter.exceptions import ContentError, LockFileError
-from tract_jupyter.models import canonical_json, read_as, read_strict_json, unique_object
+from tract_jupyter.models import canonical_json, open_regular, read_as, read_strict_json, unique_object
 from tract_jupyter.storage import uninterrupted
 
 if TYPE_CHECKING:
@@ -148,17 +146,8 @@ def _make(path: Path, text: str) -> None:
 
 def _json_of(path: Path) -> Any:
     """Read a JSON file. A duplicate key is an error: the user could see one value, and the other would count."""
-    with open(path, encoding="utf-8", opener=_open_regular) as file:  # Path.open takes no opener
+    with open(path, encoding="utf-8", opener=open_regular) as file:  # Path.open takes no opener
         return read_strict_json(file.read(), object_pairs_hook=unique_object)
-
-
-def _open_regular(path: str, flags: int) -> int:
-    """Open a regular file. Reading a pipe or a device, also behind a link, could wait forever or fill the memory."""
-    descriptor = os.open(path, flags | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY")))
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    os.close(descriptor)
-    raise OSError(errno.EINVAL, "it is not a regular file")
 
 
 def _read(path: Path) -> str:

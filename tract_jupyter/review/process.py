@@ -73,6 +73,17 @@ def runs_elsewhere(process: str | None) -> bool:
     return process != this_process() and is_running(process)
 
 
+def may_run_elsewhere(process: str | None) -> bool:
+    """Return True if another process is running, or if this host cannot know because it is on another host."""
+    return runs_elsewhere(process) or is_on_other_host(process)
+
+
+def is_on_other_host(process: str | None) -> bool:
+    """Return True if the process is named, and its host is not this one."""
+    host, *_ = _parts(process)
+    return bool(process) and process != this_process() and host != _host()
+
+
 def _is_running(process: str | None) -> bool | None:
     host, pid, *_ = _parts(process)
     if host != _host() or not pid.isdecimal() or os.name != "posix":

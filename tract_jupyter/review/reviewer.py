@@ -53,6 +53,7 @@ _STORE_POLL_SECONDS = 0.5
 _FEW = 64  # kept pendings before the first removal of decided ones
 _PENDING = PendingStatus.PENDING.value
 _LEFT: Final = "The page was closed, so the cell that asked this has ended. Decide here, then run it again."
+_RUNS_ELSEWHERE = "Another process carries out a decision. If it does not end, use '%tract inbox'."
 _LEASE_SECONDS = 6.0  # a waiting process renews its lease within this time
 _RULES = frozenset({"handler", "model"})  # channels without a user and without the user's code
 
@@ -676,7 +677,10 @@ class Reviewer:
             if not free or ticket.settled.is_set() or pending.deciding_thread is not None:
                 return
             outcome = self._gate.catch_up(pending) if ticket.status.is_open else ""
-        if outcome and outcome != BUSY:
+        if outcome == BUSY:
+            if ticket.request.note != _RUNS_ELSEWHERE:
+                self._finish_round(ticket, _RUNS_ELSEWHERE)
+        elif outcome:
             self._finish_round(ticket, f"In another process: {outcome}.")
         elif not outcome and not ticket.status.is_open:
             self._finish_round(ticket, pending.note)

@@ -39,6 +39,8 @@ FORGED = [
     {"v": 1, "type": "cells", "reply_to": "q", "cells": []},
     {"v": 1, "type": "applied", "reply_to": "q", "results": []},
     {"v": 1, "type": "decide", "request": "r", "digest": "d", "choice": "accept", "edits": []},
+    {"v": 1, "type": "decide", "request": "r" * 65, "digest": "d", "choice": "accept", "edits": []},
+    {"v": 1, "type": "decide", "request": ["r"], "digest": "d", "choice": "accept", "edits": []},
     {"v": 1, "type": "ask", "cell": "a\n%%bash", "kind": "fix"},
 ]
 
@@ -50,6 +52,7 @@ def test_forged_messages_are_refused(page, comms):
         (refused,) = page.got[before:]
         assert refused["type"] == "refused", data
         assert len(json.dumps(refused)) < 1_000
+        assert refused["request"] in {"", "r"}
     page.say("ask", cell="a", kind="fix")
     assert page.last("compose")["source"].startswith("%%tract_chat\nThe cell a raised an error.")
     stranger = FakePage({})
@@ -106,7 +109,7 @@ def test_a_forged_click_decides_nothing(page, tract, ask, read, decided):
             {**good, **real, "choice": "keep"},
         ):
             page.say("decide", **wrong)
-            assert page.got[-1]["type"] == "refused"
+            assert (page.got[-1]["type"], page.got[-1]["request"]) == ("refused", wrong["request"])
             assert not ticket.answered
         page.say("decide", **real, choice="reject", edits=[])
         page.say("decide", **good, **real)

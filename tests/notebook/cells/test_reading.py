@@ -10,7 +10,7 @@ import pytest
 from tests.attachments import png
 from tests.notebook.cells.page import FakePage, digest
 from tests.review.fakes import answering
-from tests.review.scripted import call, reply
+from tests.review.scripted import StreamingClient, call, reply
 
 IMAGE = png(3, 2)
 
@@ -145,6 +145,33 @@ def test_a_notebook_with_the_same_name_in_a_folder_above_is_another_one(
     ask("notebook_edit", edits=[{"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 7"}])
     assert (page.sources["a"], other.sources["a"]) == ("x = 7", "x = 1")
     assert "show" not in {one["type"] for one in other.got}
+
+
+def test_a_page_that_was_reloaded_starts_no_second_turn_about_an_error(page, comms, bare_shell, model):
+    """Without collaboration, the page has lost the cell of the turn."""
+    page.say("ask", cell="a", kind="fix")
+    source = page.last("compose")["source"]
+
+    class Reloading(StreamingClient):
+        def chat(self, messages, on_delta=None, **options):
+            page.leave()
+            again = FakePage(page.sources).connect(comms)
+            for cell, kind in (("a", "fix"), ("a", "explain"), ("b", "fix")):
+                again.say("ask", cell=cell, kind=kind)
+            pages.append(again)
+            return super().chat(messages, on_delta, **options)
+
+    pages = []
+    bare_shell.namespace["tract"].configure_llm(Reloading(usual="done"))
+    bare_shell.run(source)
+    (again,) = pages
+    refused = [one for one in again.got if one["type"] == "refused"]
+    assert [(one["of"], one["reason"]) for one in refused] == [
+        ("ask", "a turn about this error is running")
+    ] * 2
+    assert [one["cell"] for one in again.got if one["type"] == "compose"] == ["b"]
+    again.say("ask", cell="a", kind="fix")  # the turn has ended
+    assert again.last("compose")["source"] == source
 
 
 def test_a_page_that_was_reloaded_gets_the_open_requests(page, comms, ask, read, decided):

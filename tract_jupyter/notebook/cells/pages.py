@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, OperationError, TractError
 from tract_jupyter.models import one_line
-from tract_jupyter.notebook.cells.messages import VERSION, read_message
+from tract_jupyter.notebook.cells.messages import CELL_ID, VERSION, read_message
 from tract_jupyter.notebook.cells.notebook_file import read_file
 from tract_jupyter.notebook.front_end import honour_the_front_ends_subshell
 
@@ -86,12 +86,20 @@ class CellPages:
 
     Args:
         path: returns the path of the notebook; None if it is not known.
+        running: returns the source of the running cell; empty if none runs.
         clicks: takes clicks at cells.
         side: the side panel.
     """
 
-    def __init__(self, path: Callable[[], Path | None], clicks: CellRequests, side: SidePanel) -> None:
+    def __init__(
+        self,
+        path: Callable[[], Path | None],
+        running: Callable[[], str],
+        clicks: CellRequests,
+        side: SidePanel,
+    ) -> None:
         self._path = path
+        self._running = running
         self._clicks = clicks
         self._side = side
         self._pages: list[Page] = []
@@ -128,10 +136,16 @@ class CellPages:
             self._take(page, read_message(data))
         except TractError as error:
             reason = one_line(str(error), 500)
-            page.send("refused", reason=reason, of=one_line(kind, 20) if isinstance(kind, str) else "")
+            self._refuse(page, data, reason, one_line(kind, 20) if isinstance(kind, str) else "")
         except Exception:  # an error in a callback would only reach the kernel's log, without the page
             _logger.exception("a message of a page failed")
-            page.send("refused", reason="the kernel failed; its log has the error", of="")
+            self._refuse(page, data, "the kernel failed; its log has the error", "")
+
+    def _refuse(self, page: Page, data: object, reason: str, kind: str) -> None:
+        """Refuse a message. Name its request, because other requests may have an answer on its way."""
+        request = data.get("request") if isinstance(data, dict) else None
+        is_id = isinstance(request, str) and CELL_ID.fullmatch(request) is not None
+        page.send("refused", reason=reason, of=kind, request=request if is_id else "")
 
     def _take(self, page: Page, message: dict[str, Any]) -> None:
         kind = message["type"]
@@ -153,10 +167,11 @@ class CellPages:
         elif kind == "decide":
             self._clicks.decide(message)
         elif kind == "ask":
+            prompts = {kind: prompt.format(message["cell"]) for kind, prompt in _PROMPTS.items()}
+            if self._running() in prompts.values():  # a page that was loaded again does not know of the turn
+                raise ContentError("a turn about this error is running")
             self.asked.add(message["cell"])
-            page.send(
-                "compose", cell=message["cell"], source=_PROMPTS[message["kind"]].format(message["cell"])
-            )
+            page.send("compose", cell=message["cell"], source=prompts[message["kind"]])
         else:
             self._answered(page, message)
         with self._lock:

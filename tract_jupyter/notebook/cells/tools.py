@@ -77,7 +77,9 @@ class NotebookCells:
         self._notebook = notebook
         self._known = KnownTexts()
         self._requests = CellRequests(self._plan, self._findings, lambda: self.pages, EditEffects(notebook))
-        self.pages = CellPages(lambda: notebook.path, self._requests, notebook.side)
+        self.pages = CellPages(
+            lambda: notebook.path, lambda: notebook.waiting.cell_text, self._requests, notebook.side
+        )
         self.reads_sources = False
         """True during a turn whose model may read sources without asking."""
         self._checked: tuple[Sequence[Edit], CellSnapshot] | None = None
