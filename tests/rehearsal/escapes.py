@@ -1,8 +1,8 @@
 """Attempts to affect something outside of a rehearsal, by name.
 
 `@O@` is a folder outside the workspace, `@W@` the workspace, `@PORT@` and `@UDP@` listening ports, `@SIBLING@` a process of the user,
-`@KERNEL@` the process of the kernel, `@ADDRESS@` a buffer in its memory. An attempt that is refused may raise or not: only its effect
-counts.
+`@KERNEL@` the process of the kernel, `@ADDRESS@` a buffer in its memory, `@SEMAPHORE@` and `@QUEUE@` objects of System V. An attempt
+that is refused may raise or not: only its effect counts.
 """
 
 GIVEN = {
@@ -101,6 +101,10 @@ MORE = {
     "sendmsg": 'import socket; socket.socket(2,2).sendmsg([b"x"],[],0,("127.0.0.1",@UDP@))',
     "sendmsg from the C library": _C + 'import struct,socket; a=ctypes.create_string_buffer(struct.pack("=H",2)+struct.pack(">H",@UDP@)+bytes([127,0,0,1])+bytes(8)); d=ctypes.create_string_buffer(b"x"); v=(ctypes.c_void_p*2)(ctypes.addressof(d),1); m=(ctypes.c_void_p*7)(ctypes.addressof(a),16,ctypes.addressof(v),1,None,0,0); s=c.socket(2,2,0); r=c.sendmsg(s,m,0); assert r>0',
     "sendto of a socket pair": 'import socket; a,b=socket.socketpair(1,2); a.sendto(b"x","@O@/d.sock")',
+    "raw pair": 'import socket; a,b=socket.socketpair(1,3); a.sendmsg([b"x"],[],0,"@O@/d.sock")',
+    "datagram pair": 'import socket; a,b=socket.socketpair(1,2); a.sendmsg([b"x"],[],0,"@O@/d.sock")',
+    "multicast group": 'import socket; s=socket.socket(2,2); s.setsockopt(0,35,socket.inet_aton("239.1.2.3")+socket.inet_aton("127.0.0.1")); import time; time.sleep(0.2)',
+    "multicast group of IPv6": 'import socket,struct; s=socket.socket(10,2); s.setsockopt(41,20,socket.inet_pton(10,"ff05::1:7")+struct.pack("i",1))',
     "listen": 'import socket; s=socket.socket(); s.bind(("127.0.0.1",0)); s.listen()',
     "vsock": "import socket; s=socket.socket(40,1); s.connect((2,22))",
     "name lookup": 'import socket; socket.getaddrinfo("example.com",443)',
@@ -132,6 +136,10 @@ MORE = {
     "keyring": _C + "r=c.syscall(248,b'user',b'tract',b'x',1,-3); assert r>=0",
     "System V semaphore": _C + "r=c.semget(@KEY@,1,0o1666); assert r>=0",
     "System V queue": _C + "r=c.msgget(@KEY@,0o1666); assert r>=0",
+    "existing semaphore": _C + "r=c.semop(@SEMAPHORE@,ctypes.create_string_buffer(b'\\0\\0\\1\\0\\0\\0'),1); assert r==0",
+    "existing semaphore with a limit": _C + "r=c.semtimedop(@SEMAPHORE@,ctypes.create_string_buffer(b'\\0\\0\\1\\0\\0\\0'),1,None); assert r==0",
+    "existing queue": _C + "r=c.msgsnd(@QUEUE@,ctypes.create_string_buffer(b'\\1\\0\\0\\0\\0\\0\\0\\0x'),1,0o4000); assert r==0",
+    "message of an existing queue": _C + "r=c.msgrcv(@QUEUE@,ctypes.create_string_buffer(99),9,0,0o4000); assert r>=0",
     "memory file": 'import os; os.memfd_create("x")',
     "log of the kernel": _C + "r=c.klogctl(3,ctypes.create_string_buffer(100),100); assert r>=0",
     "cgroup": 'open("/sys/fs/cgroup/cgroup.procs","w").write("0")',

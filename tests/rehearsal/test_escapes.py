@@ -75,11 +75,17 @@ class Outside:
         stack.callback(self.sibling.kill)
         self.memory = bytearray(b"UNTOUCHED")
         self.address = ctypes.addressof((ctypes.c_char * len(self.memory)).from_buffer(self.memory))
+        libc = ctypes.CDLL(None)
+        self.semaphore, self.queue = libc.semget(0, 1, 0o600), libc.msgget(0, 0o600)
+        stack.callback(libc.semctl, self.semaphore, 0, 0)
+        stack.callback(libc.msgctl, self.queue, 0, None)
+        assert libc.msgsnd(self.queue, (1).to_bytes(8, "little") + b"own", 3, 0) == 0
         self.key = int(uuid4().hex[:7], 16) & 0x7FFFFFF
         self.replacements = {
             "@O@": str(folder), "@W@": str(self.workspace), "@PORT@": str(tcp.getsockname()[1]), "@UDP@": str(udp.getsockname()[1]),
             "@SIBLING@": str(self.sibling.pid), "@KERNEL@": str(os.getpid()), "@ADDRESS@": str(self.address),
             "@ABSTRACT@": f"tract-{folder}", "@KEY@": str(self.key),
+            "@SEMAPHORE@": str(self.semaphore), "@QUEUE@": str(self.queue),
         }  # fmt: skip
 
     @staticmethod
@@ -127,6 +133,8 @@ class Outside:
             "package": (Path(sys.modules["tract_jupyter"].__file__).parent / "evil.py").exists(),
             "sibling": self.sibling.poll(),
             "queues": [self._has_key(kind) for kind in ("shm", "sem", "msg")],
+            "semaphore": ctypes.CDLL(None).semctl(self.semaphore, 0, 12),  # GETVAL
+            "queue": self._row("msg", self.queue),
             "received": [self._received(listener) for listener in self.listeners],
         }
 
@@ -135,6 +143,12 @@ class Outside:
         return str(self.key) in {
             line.split()[0] for line in Path(f"/proc/sysvipc/{kind}").read_text().splitlines()
         }
+
+    @staticmethod
+    def _row(kind, number):
+        """Return the state of a System V object, without the times and processes of its last use."""
+        lines = Path(f"/proc/sysvipc/{kind}").read_text().splitlines()
+        return next(line.split()[:5] for line in lines if line.split()[1] == str(number))
 
     @staticmethod
     def _received(listener):

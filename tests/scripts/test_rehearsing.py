@@ -318,6 +318,35 @@ def test_output_that_looks_like_a_key_is_asked_about(on, rehearser, call):
     assert channel.shown[0][0].subject is None
 
 
+def test_a_key_at_the_end_of_long_output_is_asked_about(on, rehearser, call):
+    key = "sk-proj-" + "a1B2c3D4" * 6
+    text = "x\n" * 30_000 + f"api_key = {key}\n" + "x\n" * 1_000
+    rehearser.effects["look()"] = replace(LOOK, outputs=(Output("text", text),))
+    answers(on, "reject")
+    assert call("look()").denied
+
+
+def test_all_texts_that_the_code_chooses_count_as_output(on, rehearser, call):
+    """A copy chooses the note of its error, also without a traceback."""
+    rehearser.effects |= {
+        f"fail({n})": Effects(ending="raised", ending_note=f"E{n}: {'x ' * 950}") for n in range(12)
+    }
+    answers(on, *["reject"] * 12)
+    with changed_context(effects=on.effects.recorder(lambda: "a turn")):
+        denied = [call(f"fail({n})").denied for n in range(12)]
+    assert denied == [False] * 10 + [True] * 2
+
+
+def test_names_of_drawings_in_a_note_are_cut(on, rehearser, call):
+    names = [f"v{n:03}_{'x' * 190}" for n in range(300)]
+    drawings = tuple(VariableEffect(name, "created", "", "Figure", is_left_out=True) for name in names)
+    rehearser.effects["fail()"] = replace(FAILED, variables=drawings)
+    text = str(call("fail()").output)
+    assert names[0] in text
+    assert names[-1] not in text
+    assert len(text) < 2_000
+
+
 def test_a_click_lets_the_model_look_from_then_on(tract, rehearser, call, monkeypatch):
     from tract_jupyter.review import decision
 

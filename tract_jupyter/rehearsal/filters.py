@@ -90,7 +90,7 @@ _REFUSED: Final = (
     " bpf perf_event_open userfaultfd io_uring_setup io_uring_enter io_uring_register keyctl add_key request_key"
     " memfd_secret memfd_create"
     # memory and queues outside the file system
-    " shmget shmat shmctl semget semctl msgget msgctl mq_open mq_unlink"
+    " shmget shmat shmctl semget semctl semop semtimedop msgget msgctl msgsnd msgrcv mq_open mq_unlink"
     # priorities
     " ioprio_set sched_setscheduler sched_setparam sched_setattr"
 )
@@ -126,6 +126,7 @@ _IOCTL_ALLOWED: Final = (
 _PRCTL_REFUSED: Final = (1, 4, 35, 36, 0x59616D61)  # PDEATHSIG, DUMPABLE, MM, CHILD_SUBREAPER, PTRACER
 _SOCKETS: Final = (socket.AF_INET, socket.AF_INET6)
 _KINDS: Final = (socket.SOCK_STREAM, socket.SOCK_DGRAM)
+_PAIRS: Final = (socket.SOCK_STREAM, socket.SOCK_SEQPACKET)
 _KIND_MASK: Final = 0xF
 
 
@@ -136,10 +137,15 @@ def _conditional(process: int) -> dict[str, list[Clause]]:
     ]
     return {
         "socket": [*sockets, Clause((), REFUSE)],
-        # a pair of datagram sockets can send to the sockets of others
+        # a pair of datagram sockets, which `SOCK_RAW` is, too, can send to the sockets of others
         "socketpair": [
-            Clause((Test(1, socket.SOCK_DGRAM, _KIND_MASK),), REFUSE),
-            *_unless(0, socket.AF_UNIX),
+            *(Clause((Test(0, socket.AF_UNIX), Test(1, kind, _KIND_MASK)), ALLOW) for kind in _PAIRS),
+            Clause((), REFUSE),
+        ],
+        # options of IP make the machine join groups, and announce that to the network
+        "setsockopt": [
+            Clause((Test(1, socket.IPPROTO_IPV6), Test(2, socket.IPV6_V6ONLY)), ALLOW),
+            *_if(1, socket.IPPROTO_IP, socket.IPPROTO_IPV6),
         ],
         "sendto": [Clause((Test(4, 0, is_equal=False, is_high=high),), REFUSE) for high in (False, True)],
         "prlimit64": _unless(0, 0),

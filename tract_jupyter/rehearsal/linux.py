@@ -39,7 +39,8 @@ landlock_create_ruleset 444 444  landlock_restrict_self 446 446  lchown 94 -  li
 listen 50 201  lookup_dcookie 212 18  lremovexattr 198 15  lsetxattr 189 6  memfd_create 319 279
 memfd_secret 447 447  migrate_pages 256 238  mkdir 83 -  mkdirat 258 34  mknod 133 -  mknodat 259 33
 modify_ldt 154 -  mount 165 40  mount_setattr 442 442  move_mount 429 429  move_pages 279 239  mq_open 240 180
-mq_unlink 241 181  msgctl 71 187  msgget 68 186  name_to_handle_at 303 264  nfsservctl 180 42  open 2 -
+mq_unlink 241 181  msgctl 71 187  msgget 68 186  msgrcv 70 188  msgsnd 69 189
+name_to_handle_at 303 264  nfsservctl 180 42  open 2 -
 open_by_handle_at 304 265  open_tree 428 428  openat 257 56  openat2 437 437  perf_event_open 298 241
 personality 135 92
 pidfd_getfd 438 438  pidfd_send_signal 424 424  pivot_root 155 41  prctl 157 167  prlimit64 302 261
@@ -47,9 +48,10 @@ process_madvise 440 440  process_mrelease 448 448  process_vm_readv 310 270  pro
 ptrace 101 117  quotactl 179 60  quotactl_fd 443 443  reboot 169 142  removexattr 197 14  rename 82 -
 renameat 264 38  renameat2 316 276  request_key 249 218  rmdir 84 -  rt_sigqueueinfo 129 138
 rt_tgsigqueueinfo 297 240  sched_setaffinity 203 122  sched_setattr 314 274  sched_setparam 142 118
-sched_setscheduler 144 119  seccomp 317 277  semctl 66 191  semget 64 190  sendmmsg 307 269  sendmsg 46 211
+sched_setscheduler 144 119  seccomp 317 277  semctl 66 191  semget 64 190  semop 65 193  semtimedop 220 192
+sendmmsg 307 269  sendmsg 46 211
 sendto 44 206  setdomainname 171 162  sethostname 170 161  setns 308 268  setpriority 141 140
-settimeofday 164 170  setxattr 188 5  shmat 30 196  shmctl 31 195  shmget 29 194  socket 41 198
+setsockopt 54 208  settimeofday 164 170  setxattr 188 5  shmat 30 196  shmctl 31 195  shmget 29 194  socket 41 198
 socketpair 53 199  swapoff 168 225  swapon 167 224  symlink 88 -  symlinkat 266 36  sysfs 139 -
 syslog 103 116  tgkill 234 131  tkill 200 130  truncate 76 45  umount2 166 39  unlink 87 -  unlinkat 263 35
 unshare 272 97  uselib 134 -  userfaultfd 323 282  ustat 136 -  utime 132 -  utimensat 280 88  utimes 235 -

@@ -6,14 +6,14 @@ import base64
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import counted, repr_of_whole
-from tract_jupyter.scripts.figures import png_images
+from tract_jupyter.scripts.figures import keep_figures, png_images
 from tract_jupyter.scripts.result import ScriptError, ScriptStatus
+from tract_jupyter.scripts.run import ScriptRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tract_jupyter.rehearsal import Change, Effects, Output
-    from tract_jupyter.scripts.run import ScriptRun
 
 
 def only_looked(effects: Effects) -> bool:
@@ -80,6 +80,28 @@ def replay(run: ScriptRun, effects: Effects) -> None:
         run.notes = (*run.notes, "The script ran on a copy and raised this error. Nothing was changed.")
     else:
         run.status = ScriptStatus.COMPLETED
+
+
+def sent_text(run: ScriptRun, effects: Effects) -> str:
+    """Return all texts that a model gets if these effects are the result of the run, cut in the same way.
+
+    The code chooses more than its output: the names in notes, the error, and the errors of tool calls.
+    """
+    likely = ScriptRun(
+        run.script,
+        backend=run.backend,
+        notebook_id=run.notebook_id,
+        limits=run.meter.limits,
+        exchanged=run.calls.exchanged,
+        author=run.author,
+    )
+    likely.calls.records = run.calls.records
+    likely.effects, likely.is_kept = effects, True
+    replay(likely, effects)
+    keep_figures(likely)
+    data = likely.result().to_dict()
+    texts = [data["output"], data.get("result", ""), *data.get("failed_calls", ()), *data.get("notes", ())]
+    return "\n".join(filter(None, texts))
 
 
 def _error(effects: Effects) -> ScriptError:

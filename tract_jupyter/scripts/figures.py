@@ -11,7 +11,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AttachmentError
-from tract_jupyter.models import AttachedFile, counted, image_pixels
+from tract_jupyter.models import AttachedFile, counted, cut, image_pixels
 from tract_jupyter.prompts import FIGURES, LEFT_OUT, NOT_SENDABLE
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ _LONGEST_EDGE: Final = 1_568
 """Pixels. Providers scale larger images down to it."""
 _LARGEST: Final = 1_000_000
 """Bytes of one image."""
+_LONGEST_NAMES: Final = 500  # characters of the names in a note
 
 _NO_VERSION: Final = {"Software": None}
 """The image does not name the version of Matplotlib."""
@@ -35,7 +36,10 @@ def keep_figures(run: ScriptRun) -> None:
     if run.is_kept and run.effects is not None:
         run.figures = png_images(run.effects)
         if run.effects.left_out:
-            run.notes = (*run.notes, LEFT_OUT.format(names=", ".join(run.effects.left_out)))
+            run.notes = (
+                *run.notes,
+                LEFT_OUT.format(names=cut(", ".join(run.effects.left_out), _LONGEST_NAMES)),
+            )
     count = len(run.figures) + len(drawn)
     if not count:
         return

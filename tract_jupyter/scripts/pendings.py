@@ -26,7 +26,7 @@ from tract_jupyter.review import (
     value_rows,
 )
 from tract_jupyter.review.builtin import Field
-from tract_jupyter.scripts.effects import is_failed, only_looked
+from tract_jupyter.scripts.effects import is_failed, only_looked, sent_text
 from tract_jupyter.scripts.rehearsing import MOST_LOOKED, looking
 from tract_jupyter.scripts.script import OWN, Script
 from tract_jupyter.storage import interruptible
@@ -218,6 +218,7 @@ class PendingScript(FieldPending):
         self._executor = self._acts_in.executor
         self._rehearsed: Rehearsed | None = None
         self._keeps = False
+        self._sent = ""
         self.looked = 0
         self.field_parameters = Parameters("script", [Parameter("code", str)])
 
@@ -243,6 +244,8 @@ class PendingScript(FieldPending):
         self._rehearsed = scripts.rehearse_run(run or self._prepare(self.fields["code"]))
         rest = {name: value for name, value in self.fields.items() if name != "effects"}
         effects = self._rehearsed.effects
+        is_look = effects is not None and only_looked(effects)
+        self._sent = sent_text(self._rehearsed.run, effects) if is_look and effects is not None else ""
         self.fields = rest if effects is None else {**rest, "effects": effects.digest}
 
     def _prepare(self, code: str) -> ScriptRun:
@@ -336,7 +339,7 @@ class PendingScript(FieldPending):
         if self._keeps and rehearsed is not None:
             is_unasked = self.decision is not None and self.decision.channel == "grant"
             if is_unasked and rehearsed.effects is not None:
-                scripts.rehearsing.count_look(rehearsed.effects)
+                scripts.rehearsing.count_look(max(len(rehearsed.effects.text()), len(self._sent)))
             return scripts.keep(rehearsed)
         self.discard()
         return scripts.execute(self._prepare(self.fields["code"]), effects=self.effects)
@@ -370,13 +373,13 @@ class PendingScript(FieldPending):
     @property
     def _has_secret(self) -> bool:
         """True if the output may have a key, so the user has to look at it."""
-        return self.effects is not None and bool(why_not_sent(self.effects.text()))
+        return self.effects is not None and bool(why_not_sent(self._sent))
 
     @property
     def _is_too_much(self) -> bool:
         """True if the output would exceed the limit of a turn."""
         effects = self.effects
-        return effects is not None and self.looked + len(effects.text()) > MOST_LOOKED
+        return effects is not None and self.looked + max(len(effects.text()), len(self._sent)) > MOST_LOOKED
 
     @property
     def runs_in(self) -> RunsIn:

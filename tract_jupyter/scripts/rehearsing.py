@@ -197,8 +197,8 @@ class Rehearsing:
         turn = call_context().effects
         return 0 if turn is None else self._looked.get(turn.question, 0)
 
-    def count_look(self, effects: Effects) -> None:
-        """Count the output of a script that went to the model without a request."""
+    def count_look(self, characters: int) -> None:
+        """Count the text of a script that went to the model without a request."""
         turn = call_context().effects
         if turn is not None:
-            self._looked[turn.question] = self.looked() + len(effects.text())
+            self._looked[turn.question] = self.looked() + characters
