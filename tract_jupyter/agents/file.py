@@ -16,7 +16,6 @@ from __future__ import annotations
 import os
 import re
 import secrets
-import stat
 import tempfile
 from contextlib import suppress
 from pathlib import Path
@@ -26,7 +25,15 @@ import yaml
 
 from tract_jupyter.agents.definition import AgentDefinition, check_keys, read_budget
 from tract_jupyter.exceptions import AgentError
-from tract_jupyter.models import LONGEST_YAML, brief_repr, make_private_folder, open_private, sha256, twice_in
+from tract_jupyter.models import (
+    LONGEST_YAML,
+    brief_repr,
+    make_private_folder,
+    open_private,
+    open_regular,
+    sha256,
+    twice_in,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -162,16 +169,11 @@ def read_file(path: Path) -> str:
         AgentError: the file cannot be read, is too large, or is not text.
     """
     try:
-        # without these flags, a FIFO blocks until a writer opens it, and a terminal becomes this process's terminal
-        flags = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOCTTY", "O_BINARY"))
-        with os.fdopen(os.open(path, flags), "rb") as file:
-            is_file = stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-            data = file.read(_MOST_BYTES + 1) if is_file else b""
+        with open(path, "rb", opener=open_regular) as file:  # Path.open takes no opener
+            data = file.read(_MOST_BYTES + 1)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise AgentError("no_file", f"{path.name} cannot be read: {why}") from None
-    if not is_file:
-        raise AgentError("no_file", f"{path.name} cannot be read: it is not a regular file")
     if len(data) > _MOST_BYTES:
         raise AgentError("too_long", f"{path.name} is larger than the maximum of {_MOST_BYTES:,} bytes")
     try:

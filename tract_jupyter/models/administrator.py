@@ -6,10 +6,8 @@ cannot be read or has an error, nothing that it could limit is allowed.
 
 from __future__ import annotations
 
-import errno
 import os
 import re
-import stat
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -18,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AdminLimitError, ContentError, nearest
 from tract_jupyter.models.budget import Allowance
+from tract_jupyter.models.private_files import open_regular
 from tract_jupyter.models.start_environment import START_ENVIRONMENT
 from tract_jupyter.models.text import brief_repr
 from tract_jupyter.models.trigger import AutonomyLevel
@@ -234,7 +233,7 @@ def admin_limits() -> AdminLimits:
         if not path.is_absolute():  # a cell can change the working folder
             raise _broken(path, f"{ADMIN_VARIABLE} must name an absolute path")
         try:
-            with open(path, "rb", opener=_open_no_pipe) as file:  # Path.open takes no opener
+            with open(path, "rb", opener=open_regular) as file:  # Path.open takes no opener
                 data = file.read(_MOST_BYTES + 1)
         except (FileNotFoundError, NotADirectoryError):
             if path != ADMIN_FILE:
@@ -248,15 +247,6 @@ def admin_limits() -> AdminLimits:
             raise _broken(path, f"it has more than {_MOST_BYTES:,} bytes")
         return _parsed(path, data)
     return _NONE
-
-
-def _open_no_pipe(path: str, flags: int) -> int:
-    """Open a file. Reading a pipe could wait forever, and without a writer it looks like an empty file."""
-    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is a pipe")
-    return descriptor
 
 
 def _is_in_part(path: Path) -> bool:

@@ -72,10 +72,7 @@ class Signatures:
     def vouches(self, stored: StoredPending) -> bool:
         """Return True if the stored pending is unchanged since a process of this user asked it."""
         content = _request_content(stored, stored.fingerprint, stored.request)
-        if self._signer.verify(_ASKED, content, stored.signature):
-            return True
-        # earlier versions did not sign that nobody saw it; such a row claims less than its signature
-        return stored.is_unshown and self._signer.verify(_ASKED, content[:-1], stored.signature)
+        return self._signer.verify(_ASKED, content, stored.signature)
 
     def of_outcome(self, pending_id: str, outcome: DecisionOutcome) -> str:
         """Sign the outcome of the last decision."""
@@ -103,8 +100,7 @@ def _request_content(
         pending.branch,
         pending.resumable,
     ]
-    unshown = ["not shown"] if pending.is_unshown else []
-    return [*identity, *times, fingerprint, pending.fields, request, *unshown]
+    return [*identity, *times, fingerprint, pending.fields, request, pending.is_unshown]
 
 
 def moment_text(moment: datetime | None) -> str | None:
