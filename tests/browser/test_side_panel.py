@@ -105,6 +105,29 @@ def test_the_side_panel_shows_and_decides_requests_and_stops_a_turn(open_lab, mo
     assert not [line for line in lab.console if line.startswith("pageerror")]
 
 
+CUT = """foot => [...foot.querySelectorAll('.took, .pill')].filter(
+  (one) => one.scrollHeight > one.clientHeight + 1 || one.scrollWidth > one.clientWidth + 1
+).map((one) => one.className)"""
+
+
+def test_effects_that_the_cell_has_shown_are_kept_from_the_side_panel(open_lab, model, screenshot):
+    code = "total = sum([1, 2])"
+    model.reply("I add.").call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
+    lab = chat.start(open_lab, model, viewport=(1280, 900), rehearses=True, chat="%%tract_chat\nAdd.")
+    lab.output(1).locator("[data-action=keep][aria-disabled=false]").wait_for()
+    run(lab, "open-panel")
+    panel = side(lab)
+    panel.get_by_text("Creates total (int 3).").first.wait_for()
+    foot = panel.locator(".foot")
+    foot.get_by_text("512 out").wait_for()
+    assert foot.evaluate(CUT) == []
+    screenshot(lab, "side-panel-script")
+    model.reply("3.").end()
+    button(panel, "Keep").click()
+    chat.end(lab)
+    assert lab.execute("print(total)") == "3\n"
+
+
 def test_an_error_is_fixed_changed_and_run_by_keyboard_alone(open_lab, model, screenshot):
     wrong, right = "sales = {'units': 3}\nprint(sales['unit'])", "sales = {'units': 3}\nprint(sales['units'])"
     lab = open_lab(chat.SETUP.format(url=model.url), wrong, "# last", app="notebook")

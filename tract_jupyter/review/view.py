@@ -389,7 +389,7 @@ def _list_defaults(request: ReviewRequest) -> Iterator[str]:
 def _find_about(request: ReviewRequest, script: CodeBlock | None, worst: RuleFindings | None) -> str:
     """Return the sentence for a request without values."""
     if request.effects is not None:
-        return request.effects.headline
+        return request.effects.headline.replace("`", "")  # the row shows plain text
     if request.choices:
         return " · ".join(choice.title for choice in request.choices)
     if any(table.binds == "values" and table.rows for table in request.tables):

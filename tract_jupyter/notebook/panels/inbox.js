@@ -30,7 +30,10 @@ function render({ model, el }) {
   const rows = () => model.get("view").rows;
   const isSent = (row) => !row.refused && memory.sent.get(row.pending_id) === row.round_id; // the kernel may not know yet
   const isBusy = (row) => row.is_open && (row.is_busy || isSent(row));
-  const isReady = (row) => !isLost && row.is_open && !isBusy(row) && (!row.must_be_opened || memory.opened.has(row.pending_id));
+  const needs = (row) => (row.keeps ? row.needed_effects : row.needed);
+  // all of it may have been on display elsewhere on this page, such as in the cell of its turn
+  const isOpened = (row) => !row.must_be_opened || memory.opened.has(row.pending_id) || (needs(row) > 0 && unseen(row) === 0);
+  const isReady = (row) => !isLost && row.is_open && !isBusy(row) && isOpened(row);
   const selected = () => rows().filter((row) => isReady(row) && memory.selected.has(row.pending_id));
   const refused = () => { // the rows for "Reject": the row of its button, or the selected rows
     const only = rows().filter((row) => !isLost && row.is_open && !isBusy(row) && memory.only.includes(row.pending_id));
@@ -45,7 +48,7 @@ function render({ model, el }) {
   const kindOf = (row) => rows().filter((other) => row.kind && other.kind === row.kind && other.place === row.place);
   const others = (row) => new Set(kindOf(row).filter((other) => other !== row).flatMap(keysIn));
   const unseen = (row) => {
-    const item = itemOf(row), needed = row.keeps ? row.needed_effects : row.needed;
+    const item = itemOf(row), needed = needs(row);
     if (!item) return needed;
     const foreign = others(row);
     const lines = linesIn(item).filter((line) => isEffect(line) === row.keeps);
@@ -66,7 +69,8 @@ function render({ model, el }) {
     for (const [pending, round] of Object.entries(rounds)) memory.sent.set(pending, round);
     for (const { pending_id } of chosen) { memory.selected.delete(pending_id); memory.unfolded.delete(pending_id); }
     const reason = action === "reject" ? memory.reason : "";
-    decide({ action, rounds, reason, opened: [...memory.opened], seen: seenIn(list) }, () => rows().some((row) => rounds[row.pending_id] && isBusy(row)));
+    const opened = new Set([...memory.opened, ...chosen.filter(isOpened).map((row) => row.pending_id)]);
+    decide({ action, rounds, reason, opened: [...opened], seen: seenIn(list) }, () => rows().some((row) => rounds[row.pending_id] && isBusy(row)));
     if (action === "reject") { memory.reason = ""; memory.isAsking = false; memory.only = []; }
     const last = rows().indexOf(chosen.at(-1));
     const rest = rows().filter((row) => row.is_open && !isBusy(row));
@@ -124,14 +128,14 @@ function render({ model, el }) {
     if (!box) return;
     box.disabled = !isReady(row);
     box.checked = isReady(row) && memory.selected.has(row.pending_id);
-    box.title = row.must_be_opened && !memory.opened.has(row.pending_id) ? "Open it first. This code has not been read yet." : "";
+    box.title = !isOpened(row) ? "Open it first. This code has not been read yet." : "";
     place.classList.toggle("sel", box.checked);
     const act = place.querySelector(".act");
     if (!act) return;
     const lines = unseen(row), inLine = linesIn(place.querySelector(".line")).flatMap(keysOf).filter((key) => !SEEN.has(key)).length;
     const isShort = lines <= inLine; // the line itself is about to count
     const isFull = !place.querySelector(".full").hidden;
-    act.textContent = isShort ? row.verb : isFull ? "Read on" : place.querySelector("[data-cut]") && !row.has_code ? "Read" : `Read ${many(lines, "line")}`;
+    act.textContent = isShort ? isOpened(row) ? row.verb : "Read" : isFull ? "Read on" : place.querySelector("[data-cut]") && !row.has_code ? "Read" : `Read ${many(lines, "line")}`;
     act.title = isShort && row.runs_nothing ? "Approve without running: none of its actions runs" : "";
     act.disabled = isBusy(row);
   };
@@ -233,7 +237,7 @@ function render({ model, el }) {
       ? ELEMENT("span", { class: `cut values${row.is_brief ? " brief" : ""}`, id: `${name}-values` }, ...valuesOf(row))
       : ELEMENT("span", { class: "cut dim", id: `${name}-values` }, row.about);
     const act = ELEMENT("button", { type: "button", class: "plain act", id: `${name}-act` });
-    act.addEventListener("click", () => { if (unseen(row)) readRow(row); else submit("approve", [row]); });
+    act.addEventListener("click", () => { if (!isOpened(row) && !unseen(row)) unfold(row, true); else if (unseen(row)) readRow(row); else submit("approve", [row]); });
     const no = ELEMENT("button", { type: "button", class: "plain", id: `${name}-no` }, "Reject…");
     no.addEventListener("click", () => ask(true, [row]));
     const fold = ELEMENT("button", { type: "button", class: "plain fold", id: `${name}-fold`, "aria-expanded": String(memory.unfolded.has(row.pending_id)), "aria-controls": `${name}-full`, "aria-label": row.must_be_opened ? "Show what would run" : "Show all of it" }, icon("chev"));
