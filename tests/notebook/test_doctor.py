@@ -196,6 +196,12 @@ def test_a_reader_that_ends_early(tmp_path):
 def test_an_exposed_secret_and_store(tmp_path, capsys, data_dir):
     Tract.open(tmp_path / "t.db").close()
     trust = Trust()
+    main(["doctor"])
+    assert (
+        f"✓ signing secret: none yet. Your first approval creates the file {trust.secret_file}"
+        in capsys.readouterr().out
+    )
+    assert not trust.secret_file.exists()
     trust.for_project("x").sign("kind", {})
     secret = trust.secret_file
     assert secret.is_relative_to(data_dir)

@@ -118,6 +118,7 @@ def test_items_signed_by_another_user_are_quarantined_and_can_be_adopted(opened)
     rules = opened()
     assert rules.active == {}
     assert "you have not approved it here" in rules.quarantined["first"]
+    assert "or your signing secret is a new one" in rules.quarantined["first"]
     rules.add(rules.to_review("first"))
     assert (rules.active, rules.quarantined, opened().quarantined) == ({"first": "first of all"}, {}, {})
 

@@ -67,7 +67,10 @@ class SignedStore(ABC, Generic[Row]):
     @property
     def foreign(self) -> str:
         """The reason for ignoring an item with an invalid signature."""
-        return f"you have not {self.vouched} it here; it comes from another user, store or tract, or it was changed"
+        return (
+            f"you have not {self.vouched} it here; it comes from another user, store or tract, it was changed, or your "
+            "signing secret is a new one"
+        )
 
     def sign(self, row: Row, signed_as: str = "") -> Row:
         """Return the row with this user's signature.

@@ -62,6 +62,15 @@ class Trust:
         is_given = self._is_default and SECRET_VARIABLE in os.environ
         return f"the environment variable {SECRET_VARIABLE}" if is_given else f"the file {self.secret_file}"
 
+    @property
+    def is_missing(self) -> bool:
+        """True if there is no secret yet. The first signing creates it.
+
+        Raises:
+            TrustError: a secret exists but cannot be read.
+        """
+        return self._read() is None
+
     def for_tract(self, store_id: str, tract_id: str) -> Signer:
         """Return the signer for one tract of one store."""
         return Signer(("tract", store_id, tract_id), self._read, self._make)
