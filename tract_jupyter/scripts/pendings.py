@@ -217,6 +217,7 @@ class PendingScript(FieldPending):
         self._executor = self._acts_in.executor
         self._rehearsed: Rehearsed | None = None
         self._keeps = False
+        self._profile = call_context().profile
         self.looked = 0
         self.field_parameters = Parameters("script", [Parameter("code", str)])
 
@@ -245,7 +246,9 @@ class PendingScript(FieldPending):
 
     def _prepare(self, code: str) -> ScriptRun:
         scripts: Scripts = self._acts_in.scripts
-        return scripts.prepare(code, notebook_id=self.fields["notebook_id"], author=self.actor)
+        run = scripts.prepare(code, notebook_id=self.fields["notebook_id"], author=self.actor)
+        run.calls.call_with(self._profile)  # the decision may come from another cell, or later
+        return run
 
     def discard(self) -> None:
         """Free the rehearsal. The effects stay on display, and can no longer be kept."""
