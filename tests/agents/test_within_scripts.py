@@ -257,3 +257,24 @@ def test_an_agent_cannot_call_itself_in_a_thread_of_a_script(stage, cast, person
     assert stage.agents.call("x", "go") == "over"
     assert "an agent cannot call itself, not even through others: x → x" in model.told("x")[0]
     assert len(stage.agents.calls_of("x")) == 1
+
+
+@pytest.mark.parametrize("rehearses", [False, True])
+def test_a_kernel_script_of_an_ended_agent_runs_once_after_a_later_decision(
+    stage, cast, person, done, rehearses
+):
+    """The call of the agent has closed its tract. The script has the tools of the agent, and no others."""
+    stage.scripts.rehearsing.is_on = rehearses
+    code = "print(tools.write(text='x'))\ntry:\n    tools.erase(text='z')\nexcept Exception as error:\n    print(error)"
+    stage.agents.create("w", "w works.", "d", tools=["write"], toolsets=["code"])
+    cast(w=[script(code, "kernel"), "w over"])
+    assert stage.agents.call("w", "go") == "w over"
+    (waits,) = stage.review.inbox()
+    there = person()
+    result = stage.reviewer.asked_here(waits.pending_id).approve()
+    assert result.status == "completed"
+    assert result.text.startswith("ok\nno tool 'erase'")
+    assert done == [("write", "x")]
+    (question,) = there.about("write")
+    assert question.actor.startswith(f"agent:{stage.agents.get('w').id}/script:")
+    assert stage.review.inbox() == []

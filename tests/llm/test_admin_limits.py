@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -255,6 +257,21 @@ def test_dollars_count_at_list_prices_that_the_user_cannot_change(tract, server,
     tract.models.use(ScriptedClient(reply("Yes.", usage={"cost": 0.0})))
     with pytest.raises(AdminLimitError, match="your own object"):
         tract.chat("Hi", max_tokens=10)
+
+
+@pytest.mark.parametrize("count", [10**400, 10**19, 10**12])
+def test_a_server_that_reports_impossible_numbers_loses_no_reply(tract, server, admin_file, data_dir, count):
+    """The file has numbers of 64 bits, and their sum must fit, too."""
+    usage = {"prompt_tokens": count, "completion_tokens": count}
+    server.answers[:] = [Answer({**REPLY, "usage": usage})]
+    admin_file.write_text(f"budget.day.tokens = {10**16}\nbudget.day.usd = {10**12}")
+    tract.models.use("openai/gpt-6-luna", base_url=server.url, api_key="k")
+    for _ in range(3):
+        assert tract.chat("Hi", max_tokens=10).text == "Hello"
+    with closing(sqlite3.connect(data_dir / "tract_jupyter" / "usage.db")) as connection:
+        (tokens,) = connection.execute("SELECT sum(tokens) FROM usage").fetchone()
+    assert tokens == (6 * count if count == 10**12 else tokens)
+    assert 0 < tokens <= 6 * 10**12
 
 
 def test_nothing_is_sent_if_the_usage_cannot_be_stored(tract, server, admin_file, data_dir):

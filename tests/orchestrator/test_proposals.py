@@ -7,7 +7,16 @@ import logging
 
 import pytest
 
-from tract_jupyter import OrchestratorProposal, auto_approve, cli_prompt, log_and_approve, reject_all
+from tests.orchestrator.conftest import thinks
+from tests.review.scripted import call
+from tract_jupyter import (
+    OrchestratorProposal,
+    ProposalResponse,
+    auto_approve,
+    cli_prompt,
+    log_and_approve,
+    reject_all,
+)
 from tract_jupyter.models import ToolCall
 
 
@@ -82,3 +91,24 @@ def test_only_the_whole_word_approves(proposal, typed, capsys, word):
     typed(word, "r", "no")
     assert cli_prompt(proposal).decision == "rejected"
     assert f"Unknown choice {word!r}" in capsys.readouterr().out
+
+
+def test_a_function_that_changes_its_proposal_changes_no_request(full, orchestrator):
+    """Only `modified` changes a call. The record says so."""
+    done = []
+
+    @full.tool
+    def note(texts: list[str]) -> str:
+        """Note texts."""
+        done.append(texts)
+        return "ok"
+
+    def careless(proposal):
+        proposal.recommended_action.arguments["texts"].append("more")
+        return ProposalResponse("approved")
+
+    made = orchestrator(
+        thinks(None, call("note", {"texts": ["one"]})), "Done.", on_proposal=careless, profile="full"
+    )
+    (step,) = made.run().steps
+    assert (done, step.decision, step.tool_call.arguments) == ([["one"]], "approved", {"texts": ["one"]})

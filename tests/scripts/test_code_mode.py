@@ -236,3 +236,16 @@ def test_three_tools_are_all_that_a_model_carries(tract, model):
     shown = sum(count(str(tool)) for tool in model.schemas())
     assert shown + count(tract.scripts.get_system_instructions()) < 2_200
     assert sum(count(str(tool)) for tool in tract.as_tools("full")) > 10 * shown
+
+
+def test_a_later_decision_about_a_kernel_script_keeps_the_tools_of_the_model(tract, world):
+    few = ToolProfile("few", {"notebook_execute": ToolConfig(), "add": ToolConfig()})
+    code = "print(tools.add(a=1, b=2))\ntools.get_weather(city='Rome')"
+    model = tract.toolset(few, actor="agent:1")
+    waits = model.execute("notebook_execute", {"code": code, "backend": "kernel"})
+    assert "needs a decision" in waits.error
+    (stored,) = tract.review.inbox()
+    result = tract.reviewer.asked_here(stored.pending_id).approve()
+    assert result.stdout == "3\n"
+    assert "no tool 'get_weather' in the profile 'few'" in result.error.message
+    assert world == [("add", 1, 2)]

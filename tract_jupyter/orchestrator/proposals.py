@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -151,13 +152,13 @@ class ProposalReviewer:
 
 
 def proposal_of(pending: PendingToolCall, summary: str = "") -> OrchestratorProposal:
-    """Return the proposal for a call's request."""
+    """Return the proposal for a call's request. It has copies: a change of them must not change the request."""
     return OrchestratorProposal(
         pending.pending_id,
-        ToolCall(pending.pending_id, pending.tool_name, dict(pending.call_arguments)),
+        ToolCall(pending.pending_id, pending.tool_name, deepcopy(dict(pending.call_arguments))),
         pending.reasoning,
         [
-            ToolCall(f"{pending.pending_id}.{number}", one.name, dict(one.arguments))
+            ToolCall(f"{pending.pending_id}.{number}", one.name, deepcopy(dict(one.arguments)))
             for number, one in enumerate(pending.alternatives, 1)
         ],
         summary,

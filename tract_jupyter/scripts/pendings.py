@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
-from tract_jupyter.exceptions import PendingStateError, TractError, TrustError
+from tract_jupyter.exceptions import PendingStateError, StoreClosedError, TractError, TrustError
 from tract_jupyter.llm import why_not_sent
 from tract_jupyter.models import PendingStatus, admin_allows_looking
 from tract_jupyter.models.schema import Parameter, Parameters
@@ -216,9 +216,11 @@ class PendingScript(FieldPending):
         super().__init__(RUN_SCRIPT, fields=fields, **{"execute_fn": _carry_out, **options})
         self._acts_in = self.tract if acts_in is None else acts_in
         self._executor = self._acts_in.executor
+        self._acts_in_id = str(self._acts_in.family.agent_id)
         self._rehearsed: Rehearsed | None = None
         self._keeps = False
         self._sent = ""
+        self._profile = call_context().profile
         self.looked = 0
         self.field_parameters = Parameters("script", [Parameter("code", str)])
 
@@ -232,6 +234,7 @@ class PendingScript(FieldPending):
             acts_in=executor.tract,
             actor=run.author,
         )
+        executor.remember_grants()
         pending.rehearse(run)
         pending.created_at = datetime.now(UTC)  # the rehearsal does not wait for the user
         pending.looked = executor.tract.scripts.rehearsing.looked()
@@ -248,9 +251,24 @@ class PendingScript(FieldPending):
         self._sent = sent_text(self._rehearsed.run, effects) if is_look and effects is not None else ""
         self.fields = rest if effects is None else {**rest, "effects": effects.digest}
 
+    def _reopen(self) -> None:
+        """Open the tract of the script again if its agent's call has ended and closed it. Its grant is stored.
+
+        Raises:
+            TractError: it cannot be opened. Nothing ran.
+        """
+        try:
+            _ = self._acts_in.head
+        except StoreClosedError:
+            self._acts_in = self.tract.session.get_tract(self._acts_in_id)
+            self._executor = self._acts_in.executor
+
     def _prepare(self, code: str) -> ScriptRun:
+        self._reopen()
         scripts: Scripts = self._acts_in.scripts
-        return scripts.prepare(code, notebook_id=self.fields["notebook_id"], author=self.actor)
+        run = scripts.prepare(code, notebook_id=self.fields["notebook_id"], author=self.actor)
+        run.calls.call_with(self._profile)  # the decision may come from another cell, or later
+        return run
 
     def discard(self) -> None:
         """Free the rehearsal. The effects stay on display, and can no longer be kept."""
@@ -334,6 +352,7 @@ class PendingScript(FieldPending):
 
     def carry_out(self) -> ScriptResult:
         """Keep the effects, or run the code in the kernel, as decided."""
+        self._reopen()
         scripts: Scripts = self._acts_in.scripts
         rehearsed = self._rehearsed
         if self._keeps and rehearsed is not None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tract_jupyter.scripts.limits import ScriptLimits
     from tract_jupyter.scripts.result import OutputKind
     from tract_jupyter.scripts.script import Script
-    from tract_jupyter.toolkit import Approval, Exchanged, ToolDefinition, ToolExecutor
+    from tract_jupyter.toolkit import Approval, Exchanged, ToolDefinition, ToolExecutor, ToolProfile
 
 
 _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")  # a progress bar writes the same line again and again
@@ -253,8 +253,7 @@ class ScriptCalls:
         self.records: deque[ScriptCall] = deque(maxlen=_KEPT)
         self.count = 0
         self.filename = script.filename
-        self.shown = call_context().profile
-        self.profile = None if self.shown is None else self.shown.in_code
+        self.call_with(call_context().profile)
         self._ended = ""
         self._process = os.getpid()
         self._context: contextvars.Context | None = None
@@ -264,6 +263,11 @@ class ScriptCalls:
         """The log that answers calls from an earlier run and stores calls of this run; None without a log."""
         self.exchanged = exchanged
         self._lock = threading.Lock()
+
+    def call_with(self, profile: ToolProfile | None) -> None:
+        """Limit the calls to the tools of a model's profile; None for all tools."""
+        self.shown = profile
+        self.profile = None if profile is None else profile.in_code
 
     def begin(self) -> None:
         """Run the calls of threads that the script starts in the context of this thread.
