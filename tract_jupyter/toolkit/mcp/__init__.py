@@ -1,6 +1,7 @@
 """The Model Context Protocol: tools of other programs here, and the tools of a tract for other programs.
 
-`client` connects to a server (a program, or a URL: `transports`) over a `connection`. `content` reads its answers.
+`client` connects to a server (a program, or a URL: `transports`) over a `connection`, whose messages are limited
+(`flow`). `content` reads its answers.
 `tools` adds its tools to the executor. `mcp_server` serves a tract (`server`) over `stdio`. `held` has its calls, which
 may outlive the requests of the client. `http` serves over HTTP in a thread, `connections` bounds its connections,
 `served` has the files that tell where, and `proxy` is the stdio side of such a server. The SDK is an optional

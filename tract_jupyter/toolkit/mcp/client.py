@@ -43,6 +43,7 @@ READ_RESOURCE: Final = "read_resource"
 
 # bytes; an image, which is only described, may be larger than a text
 _MESSAGE_LIMIT: Final = 16 * 1024 * 1024
+_MOST_VALUES: Final = 2_000_000  # they take a second and 250 MB
 
 
 @dataclass(frozen=True)
@@ -342,9 +343,10 @@ class McpServer:
         except Exception as error:
             with self._lock:
                 self._drop(connection)
+            why = connection.endpoint.why_it_ended() or one_line(str(error), 500) or _FAILED
             raise McpConnectionError(
                 f"MCP server {self.name!r} was lost while it was {activity}, which may have had its effect; the next "
-                f"call starts it again: {connection.endpoint.why_it_ended()}"
+                f"call starts it again: {why}"
             ) from error
 
     async def _look(self, client: Client) -> None:
@@ -406,19 +408,23 @@ class McpServer:
         except OSError as error:
             why = str(error)
         except Exception as error:  # noqa: BLE001 # of HTTP, of the protocol
-            why = f"{endpoint.why_it_ended()} ({type(error).__name__}: {one_line(str(error), 500)})"
+            why = (
+                f"{endpoint.why_it_ended() or _FAILED} ({type(error).__name__}: {one_line(str(error), 500)})"
+            )
         raise McpStartError(f"MCP server {self.name!r} ({self.place}) cannot be used: {why}")
 
     def _endpoint(self) -> Endpoint:
+        most_values = max(_MOST_VALUES, self.result_bytes)
         if self.url is not None:
             from tract_jupyter.toolkit.mcp.transports import HttpEndpoint
 
-            return HttpEndpoint(self.url, self._headers, _MESSAGE_LIMIT)
+            return HttpEndpoint(self.url, self._headers, _MESSAGE_LIMIT, most_values)
         from tract_jupyter.toolkit.mcp.transports import StdioEndpoint
 
-        return StdioEndpoint(self.command or (), self._env, self._cwd, _MESSAGE_LIMIT)
+        return StdioEndpoint(self.command or (), self._env, self._cwd, _MESSAGE_LIMIT, most_values)
 
 
+_FAILED: Final = "the connection failed"
 _HEADERS: Final = "its inputSchema has invalid x-mcp-header entries"
 
 

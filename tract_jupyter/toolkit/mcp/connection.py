@@ -24,6 +24,7 @@ from tract_jupyter.exceptions import (
     McpResultError,
 )
 from tract_jupyter.models import brief_repr, one_line
+from tract_jupyter.toolkit.mcp.flow import limited_streams
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -54,8 +55,12 @@ class Endpoint(Protocol):
         """Return a transport of the SDK."""
         ...
 
+    def end(self, problem: str) -> None:
+        """End the connection, because the server did something wrong."""
+        ...
+
     def why_it_ended(self) -> str:
-        """Return the known reason for its end."""
+        """Return the known reason for its end; empty if there is none."""
         ...
 
 
@@ -130,7 +135,7 @@ class McpConnection:
     @property
     def is_open(self) -> bool:
         """True if the server can still receive a call."""
-        return not self._main.done()
+        return not self._main.done() and not self.endpoint.ended.is_set()
 
     def run(self, job: Callable[[Client], Awaitable[T]], patience: Patience) -> T:
         """Run a job with the client, and wait for it in this thread. If the wait ends early, the job is cancelled.
@@ -169,7 +174,10 @@ class McpConnection:
     async def _serve(self) -> None:
         client_info = Implementation(name="tract_jupyter", version=_version())
         client = Client(
-            self.endpoint.streams(), cache=None, client_info=client_info, message_handler=self._on_message
+            limited_streams(self.endpoint),
+            cache=None,
+            client_info=client_info,
+            message_handler=self._on_message,
         )
         async with client, anyio.create_task_group() as tasks:
             await self._on_tools(client)
@@ -216,6 +224,7 @@ def _version() -> str:
 
 
 _MOST_TOOLS: Final = 1_000
+_LONGEST_LIST: Final = 16_000_000  # characters
 _COMPLETE: Final = "complete"
 _POLL_MILLISECONDS: Final = (
     50,
@@ -249,6 +258,7 @@ async def list_tools(client: Client, server: str) -> list[Any]:
         McpResultError: the server refuses, sends an invalid list, or sends an endless list.
     """
     listed: list[Any] = []
+    length = 0
     cursor = None
     while True:
         try:
@@ -261,6 +271,11 @@ async def list_tools(client: Client, server: str) -> list[Any]:
             ) from None
         tools = _list_in(page, "tools", f"MCP server {server!r} sent a list of tools")
         listed += tools
+        length += len(repr(page))
+        if length > _LONGEST_LIST:
+            raise McpResultError(
+                f"MCP server {server!r} sent a list of tools of more than {_LONGEST_LIST:,} characters"
+            )
         cursor = page.get("nextCursor") or None  # some servers end the list with an empty text
         if len(listed) > _MOST_TOOLS or not (tools or cursor is None):
             raise McpResultError(

@@ -72,12 +72,18 @@ def read_answer(result: Mapping[str, Any], subject: str, limit: int, *, wraps: b
     """
     blocks: list[Any] = result.get("content") or []
     structured = result.get("structuredContent")
-    value, model_text = _text(blocks), _text(blocks, hides=True)
+    value, model_text = _text(blocks, limit), _text(blocks, limit, hides=True)
     if structured is not None:
         value = _unwrapped(structured) if wraps else structured
         if not blocks or _repeats(blocks, (structured, value)):
             model_text = _as_text(_without_data(value))
-    _check_size(max(_size(model_text), _size(_as_text(_without_data(value)))), subject, limit)
+    size = max(_size(model_text), _size(_as_text(_without_data(value))))
+    if size > limit:
+        least = "at least " if len(blocks) > 1 else ""
+        raise McpResultError(
+            f"{subject} answered with {least}{size:,} bytes of text; the limit is {limit:,}. Ask it for less, or raise "
+            "result_bytes of the server"
+        )
     if value == "" and structured is None:
         return McpAnswer(None)
     return McpAnswer(value, None if model_text == _as_text(value) else model_text, _images(blocks, subject))
@@ -85,7 +91,7 @@ def read_answer(result: Mapping[str, Any], subject: str, limit: int, *, wraps: b
 
 def read_reason(result: Mapping[str, Any]) -> str:
     """Return the reason in a failed answer."""
-    text = _text(result.get("content") or [], hides=True)
+    text = _text(result.get("content") or [], _LONGEST_REASON, hides=True)
     if not text and result.get("structuredContent") is not None:
         text = _as_text(_without_data(result["structuredContent"]))
     return shortened(text.strip(), _LONGEST_REASON) or "the server gave no reason"
@@ -145,9 +151,16 @@ def _is_same(text: str, value: Any) -> bool:
 # --- blocks
 
 
-def _text(blocks: Sequence[Any], *, hides: bool = False) -> str:
-    """Return the blocks as one text; `hides` the data in their texts."""
-    return "\n".join(_block(block, hides=hides) for block in blocks)
+def _text(blocks: Sequence[Any], enough: int, *, hides: bool = False) -> str:
+    """Return the blocks as one text, up to the first block after so many characters; `hides` the data in them."""
+    texts: list[str] = []
+    size = 0
+    for block in blocks:
+        if size > enough:
+            break
+        texts.append(_block(block, hides=hides))
+        size += len(texts[-1]) + bool(size)
+    return "\n".join(texts)
 
 
 def _kind(block: Any) -> str:
@@ -301,11 +314,3 @@ def _as_text(value: Any) -> str:
 
 def _size(text: str) -> int:
     return len(text.encode(errors="surrogatepass"))
-
-
-def _check_size(size: int, subject: str, limit: int) -> None:
-    if size > limit:
-        raise McpResultError(
-            f"{subject} answered with {size:,} bytes of text; the limit is {limit:,}. Ask it for "
-            "less, or raise result_bytes of the server"
-        )

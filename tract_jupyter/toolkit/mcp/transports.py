@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+import time
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -16,6 +18,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from tract_jupyter.models import printable
+from tract_jupyter.toolkit.mcp.flow import Meter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -56,6 +59,10 @@ class StderrTail:
 
 
 _TIMEOUT = httpx2.Timeout(30.0, read=None)  # the call limits the time for an answer
+_END_SECONDS: Final = 5.0  # for the server's answer to the end of the session
+_ACCEPT_SECONDS: Final = 30.0  # for a message that has no answer; the SDK sends no other one meanwhile
+_SHORT: Final = 2_000  # bytes; a longer message is a request
+_RECONNECT_SECONDS: Final = 0.1  # at least, between two requests for a stream; a server can ask for 0
 
 
 class HttpEndpoint:
@@ -65,66 +72,108 @@ class HttpEndpoint:
         url: the URL of the endpoint.
         headers: HTTP headers of each request, such as `Authorization`.
         limit: maximum number of bytes of one answer.
+        most_values: maximum number of values in one answer.
 
     Attributes:
         tail: empty; the stderr of a program on another machine is not available.
-        ended: never set, because each request uses a separate connection.
+        ended: set if the server exceeded a limit. Each request uses a separate connection, so nothing else ends it.
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str], limit: int) -> None:
+    def __init__(self, url: str, headers: Mapping[str, str], limit: int, most_values: int) -> None:
         self._url = url
         self._headers = {"Accept-Encoding": "identity", **headers}
         self._limit = limit
+        self._most_values = most_values
         self.tail = StderrTail()
         self._problem = ""
+        self._next_stream = 0.0
         self.ended = anyio.Event()
 
+    def end(self, problem: str) -> None:
+        """End the connection, because the server did something wrong."""
+        self._problem = self._problem or problem
+        self.ended.set()
+
     def why_it_ended(self) -> str:
-        """Return the known reason for its end."""
-        return self._problem or "the connection failed"
+        """Return the known reason for its end; empty if there is none."""
+        return self._problem
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
         """Yield the stream for reading, and the stream for writing."""
         async with (
             httpx2.AsyncClient(
-                headers=self._headers, timeout=_TIMEOUT, event_hooks={"response": [self._bound]}
+                headers=self._headers,
+                timeout=_TIMEOUT,
+                event_hooks={"request": [self._pace], "response": [self._bound]},
             ) as client,
             streamable_http_client(self._url, http_client=client, max_sse_event_size=self._limit) as streams,
         ):
             yield streams
 
+    async def _pace(self, request: httpx2.Request) -> None:
+        """Limit how often the SDK asks for a stream, and how long it waits if no call limits the time."""
+        limits = request.extensions["timeout"]
+        if request.method == "DELETE":
+            limits["read"] = _END_SECONDS
+        elif request.method == "POST" and len(request.content) < _SHORT:
+            if not {"id", "method"} <= json.loads(request.content).keys():
+                limits["read"] = _ACCEPT_SECONDS
+        elif request.method == "GET":
+            now = time.monotonic()
+            at = max(now, self._next_stream)
+            self._next_stream = at + _RECONNECT_SECONDS
+            await anyio.sleep(at - now)
+
     async def _bound(self, response: httpx2.Response) -> None:
-        """Limit the size of an answer. In a stream of events, the SDK limits each event."""
+        """Limit the size of an answer. In a stream of events, the SDK limits each event.
+
+        The SDK reads the whole body of all other responses, such as one that redirects.
+        """
         if response.headers.get("content-encoding", "identity") != "identity":
             self._refuse("it compressed an answer, whose size is unknown before it is unpacked")
-        if not response.headers.get("content-type", "").startswith("text/event-stream"):
-            response.stream = _Bounded(response.stream, self)
-
-    def count(self, size: int) -> None:
-        """Check the current size of an answer.
-
-        Raises:
-            httpx2.ReadError: it exceeds the limit.
-        """
-        if size > self._limit:
-            self._refuse(f"it sent an answer of more than {self._limit:,} bytes")
+        is_read_by_event = response.is_success and response.request.method != "DELETE"
+        is_stream = is_read_by_event and response.headers.get("content-type", "").startswith(
+            "text/event-stream"
+        )
+        limit = None if is_stream else self._limit
+        response.stream = _Limited(response.stream, limit, self._most_values, self._refuse)
 
     def _refuse(self, problem: str) -> None:
-        self._problem = problem
+        self.end(problem)
         raise httpx2.ReadError(problem)
 
 
-class _Bounded(httpx2.AsyncByteStream):
-    def __init__(self, stream: Any, endpoint: HttpEndpoint) -> None:
+_EVENT_ENDS: Final = (b"\n\n", b"\r\r", b"\r\n\r\n")
+
+
+class _Limited(httpx2.AsyncByteStream):
+    """The body of an answer.
+
+    Args:
+        stream: the body.
+        limit: maximum number of bytes; None for a stream of events.
+        most_values: maximum number of values of one message.
+        refuse: called with the exceeded limit; raises.
+    """
+
+    def __init__(
+        self, stream: Any, limit: int | None, most_values: int, refuse: Callable[[str], None]
+    ) -> None:
         self._stream = stream
-        self._endpoint = endpoint
+        self._limit = limit
+        self._meter = Meter(most_values, *(_EVENT_ENDS if limit is None else ()))
+        self._refuse = refuse
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
         async for chunk in self._stream:
             size += len(chunk)
-            self._endpoint.count(size)
+            if self._limit is not None and size > self._limit:
+                self._refuse(f"it sent an answer of more than {self._limit:,} bytes")
+            problem = await self._meter.take(chunk)
+            if problem:
+                self._refuse(problem)
             yield chunk
 
     async def aclose(self) -> None:
@@ -144,6 +193,7 @@ class StdioEndpoint:
         env: variables in addition to the few that every program needs. The secrets of this process are not passed on.
         cwd: the folder that the program runs in.
         limit: maximum number of bytes of one message.
+        most_values: maximum number of values in one message.
 
     Attributes:
         tail: the end of its stderr output, and of stdout lines that are not messages.
@@ -151,16 +201,27 @@ class StdioEndpoint:
     """
 
     def __init__(
-        self, command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None, limit: int
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str | Path | None,
+        limit: int,
+        most_values: int,
     ) -> None:
         self._command = list(command)
         self._env = {**get_default_environment(), **env}
         self._cwd = cwd
         self._limit = limit
+        self._most_values = most_values
         self.tail = StderrTail()
         self.ended = anyio.Event()
         self._problem = ""
         self._exit_code: int | None = None
+
+    def end(self, problem: str) -> None:
+        """End the connection, because the server did something wrong."""
+        self._problem = self._problem or problem
+        self.ended.set()
 
     def why_it_ended(self) -> str:
         """Return the known reason for its end, with the last lines of its output."""
@@ -211,7 +272,12 @@ class StdioEndpoint:
         """Yield each complete line. Stop at the first line that exceeds the limit."""
         parts: list[bytes] = []
         size = 0
+        meter = Meter(self._most_values, b"\n")
         async for chunk in stdout:
+            problem = await meter.take(chunk)
+            if problem:
+                self._problem = f"{problem}, so the connection was closed"
+                return
             *lines, rest = chunk.split(b"\n")
             for line in lines:
                 yield b"".join([*parts, line])
