@@ -111,9 +111,26 @@ def test_a_changed_file_always_has_a_detail(upper, workspace):
     for name in ("t.csv", "same.csv", "new.sh"):
         (upper / name).chmod(0o755)
     assert {path: effect.detail for path, effect in effects_of(upper, workspace).items()} == {
-        "feed.txt": "other bytes in the same lines", "ends.txt": "other bytes in the same lines", "same.csv": "mode 0644 → 0755",
+        "feed.txt": "1 line added, 1 line removed", "ends.txt": "other bytes in the same lines", "same.csv": "mode 0644 → 0755",
         "t.csv": "1 value of b changed, mode 0644 → 0755", "x.bin": "1 B → 2 B", "new.sh": "1 B, executable",
     }  # fmt: skip
+
+
+def test_a_line_that_leaves_a_comment_is_shown(upper, workspace):
+    r"""For `splitlines`, `\u2028` ends a line as `\n` does. For Python, it does not."""
+    write_files(workspace, {"own.py": "# a\u2028import evil\n"})
+    write_files(upper, {"own.py": "# a\nimport evil\n"})
+    diff = effects_of(upper, workspace)["own.py"].diff
+    assert diff.splitlines()[3:] == ["-# a\ufffd", "+# a", " import evil"]
+
+
+def test_files_of_holes_are_not_read(upper, workspace):
+    """They need no space, so a copy can make very many of them."""
+    for number in range(40):
+        with (upper / f"{number:02}.bin").open("wb") as file:
+            file.truncate(500_000_000)
+    files = findings_with(upper, workspace).files
+    assert [bool(one.problem) for one in files] == [False] * 2 + [True] * 38
 
 
 def test_compiled_modules_cannot_be_kept(upper, workspace):
@@ -121,12 +138,18 @@ def test_compiled_modules_cannot_be_kept(upper, workspace):
     write_files(workspace, {"__pycache__/old.cpython-314.pyc": "x"})
     write_files(
         upper,
-        {"__pycache__/own.cpython-314.pyc": "x", "__pycache__/old.cpython-314.pyc": None, "json.pyc": "x"},
+        {
+            "__pycache__/own.cpython-314.pyc": "x",
+            "__pycache__/old.cpython-314.pyc": None,
+            "json.pyc": "x",
+            "own.abi3.so": "x",
+        },
     )
     problem = "Python would run this compiled file in place of its source"
     files = findings_with(upper, workspace).files
     assert {one.path: one.problem for one in files} == {
         "__pycache__/old.cpython-314.pyc": "", "__pycache__/own.cpython-314.pyc": problem, "json.pyc": problem,
+        "own.abi3.so": problem,
     }  # fmt: skip
 
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 MOST_FILES: Final = 10_000
 LARGEST: Final = 2 * 1024**3
+_MOST_HOLES: Final = 1024**3  # bytes without data, which need no space, but time
+_BLOCK: Final = 512  # bytes, of `st_blocks`
 _DEEPEST: Final = 64
 _AT_ONCE: Final = 1 << 20
 _MOST_DIFFED: Final = 1_000_000  # bytes
@@ -47,6 +49,8 @@ _MOST_LINES: Final = 200
 _LONGEST_DIFF: Final = 20_000
 _LONGEST_LINE: Final = 300
 _CONTEXT: Final = 2  # equal lines around a change
+_LINE: Final = re.compile(r"\r\n|\r|\n")
+"""The ends of lines, also in code. `splitlines` knows more, which can be in a comment."""
 _ENDS: Final = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _EXECUTABLE: Final = stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH
 _SPECIAL: Final = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
@@ -209,6 +213,7 @@ class _Reader:
     def __init__(self, found: ChangedFiles, since: int | None) -> None:
         self._found = found
         self._since = since
+        self._holes = 0
 
     def folder(self, path: str, upper: int, lower: int | None, depth: int) -> None:
         names = sorted(_names(upper))
@@ -285,8 +290,9 @@ class _Reader:
                     self._delete(path, name, lower)
                 return
             action: Action = "created" if below is None else "changed"
-            if os.fstat(descriptor).st_size > LARGEST:
-                self._add(FileChange(path, action, problem=f"it is larger than {size_text(LARGEST)}"))
+            problem = self._too_large(os.fstat(descriptor))
+            if problem:
+                self._add(FileChange(path, action, problem=problem))
                 return
             after = state_of(descriptor)
             attributes = _attributes(descriptor)
@@ -300,6 +306,16 @@ class _Reader:
         if after.mode & _SPECIAL:
             problem = problem or "it would run with the rights of another user"
         self._add(FileChange(path, action, before, after, problem=problem, is_late=self._is_late(below)))
+
+    def _too_large(self, status: os.stat_result) -> str:
+        """Return the reason why a file takes too long to read; empty if it does not."""
+        if status.st_size > LARGEST:
+            return f"it is larger than {size_text(LARGEST)}"
+        holes = max(0, status.st_size - status.st_blocks * _BLOCK)
+        if self._holes + holes > _MOST_HOLES:
+            return f"it and the files before it have more than {size_text(_MOST_HOLES)} of holes"
+        self._holes += holes
+        return ""
 
     def _delete(self, path: str, name: str, lower: int) -> None:
         below = os.stat(name, dir_fd=lower, follow_symlinks=False)
@@ -536,7 +552,7 @@ def _as_text(data: bytes) -> str | None:
 
 def _diff(path: str, before: str, after: str) -> tuple[str, str]:
     """Return a bounded unified diff, and a summary of it."""
-    if before.splitlines() == after.splitlines():
+    if _LINE.split(before) == _LINE.split(after):
         return "", "other bytes in the same lines"
     old, new = _lines(before, after)
     first, last = _shared(old, new)

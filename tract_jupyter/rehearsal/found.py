@@ -40,6 +40,7 @@ _LONGEST: Final = 200
 _LONGEST_NAME: Final = 200
 _MOST_VARIABLES: Final = 5_000
 _MOST_TABLES: Final = 50
+_COMPILED: Final = (".pyc", ".pyo", ".so", ".pyd")
 _OTHER_FUNCTION: Final = "the code changed the function after its definition, so it has no safe form"
 
 
@@ -203,7 +204,7 @@ def find_effects(
                 change.problem = change.problem or "it belongs to the store of this notebook"
             elif is_installed(change.path, workspace):
                 change.problem = change.problem or "it belongs to an installed package"
-            elif change.action != "deleted" and change.path.endswith((".pyc", ".pyo")):
+            elif change.action != "deleted" and change.path.endswith(_COMPILED):
                 change.problem = (
                     change.problem or "Python would run this compiled file in place of its source"
                 )
