@@ -191,7 +191,7 @@ def test_nested_agents_of_a_resumed_call_stay_at_their_depth(stage, cast, person
 def test_a_paused_script_of_an_agent_continues_with_its_tools_in_another_process(
     stage, reopened, cast, done, nested
 ):
-    """The call of the agent has ended, and the process, too. The script has the tools of the agent, and no others."""
+    """The call and its process have ended. The script has the tools of the agent and no others."""
     code = "print(tools.write(text='x'))\ntry:\n    tools.erase(text='z')\nexcept Exception as error:\n    print(error)"
     stage.agents.create("w", "w works.", "d", tools=["write"], toolsets=["code"])
     above = ["write", *sorted(stage.agents.toolsets["code"])]
@@ -226,7 +226,7 @@ print(made)
 
 
 def test_agents_in_threads_of_a_script_count_for_the_turn(stage, cast, person, w):
-    """A thread has no context of its own. Its calls belong to the turn of the script, with its limits."""
+    """A thread starts without a context. Its calls count for the turn of the script and its limits."""
     person()
     stage.agents.create("busy", "busy works.", "d", tools=["add"])
     add = [calls(call("add", {"a": n, "b": 1}, f"a{n}")) for n in range(6)]

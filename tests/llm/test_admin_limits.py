@@ -261,7 +261,7 @@ def test_dollars_count_at_list_prices_that_the_user_cannot_change(tract, server,
 
 @pytest.mark.parametrize("count", [10**400, 10**19, 10**12])
 def test_a_server_that_reports_impossible_numbers_loses_no_reply(tract, server, admin_file, data_dir, count):
-    """The file has numbers of 64 bits, and their sum must fit, too."""
+    """The file has 64-bit numbers. Their sum must fit."""
     usage = {"prompt_tokens": count, "completion_tokens": count}
     server.answers[:] = [Answer({**REPLY, "usage": usage})]
     admin_file.write_text(f"budget.day.tokens = {10**16}\nbudget.day.usd = {10**12}")

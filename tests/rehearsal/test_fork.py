@@ -462,7 +462,7 @@ def test_the_signing_secret_is_not_in_the_copy(tmp_path, monkeypatch, rehearse):
     code = """
 import gc
 gc.unfreeze()
-held = {one._secret for one in gc.get_objects() if type(one).__name__ == "Trust"}  # of other tests, too
+held = {one._secret for one in gc.get_objects() if type(one).__name__ == "Trust"}  # some are of other tests
 print("overwritten:", b"*" * 32 in held, "held:", given[::-1] in held)
 """
     text = rehearse(code, {"given": raw[::-1]}, secrets=lambda: [secret]).text()

@@ -111,7 +111,7 @@ class _Window:
         return max(0.0, self._until - time.monotonic())
 
 
-class Meter:
+class MessageMeter:
     """Counts the values of each message, and slows down a stream of many messages.
 
     Reading a message with many values takes much longer, and 50 times as much memory, as one with a long text.

@@ -18,7 +18,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from tract_jupyter.models import printable
-from tract_jupyter.toolkit.mcp.flow import Meter
+from tract_jupyter.toolkit.mcp.flow import MessageMeter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -162,7 +162,7 @@ class _Limited(httpx2.AsyncByteStream):
     ) -> None:
         self._stream = stream
         self._limit = limit
-        self._meter = Meter(most_values, *(_EVENT_ENDS if limit is None else ()))
+        self._meter = MessageMeter(most_values, *(_EVENT_ENDS if limit is None else ()))
         self._refuse = refuse
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -272,7 +272,7 @@ class StdioEndpoint:
         """Yield each complete line. Stop at the first line that exceeds the limit."""
         parts: list[bytes] = []
         size = 0
-        meter = Meter(self._most_values, b"\n")
+        meter = MessageMeter(self._most_values, b"\n")
         async for chunk in stdout:
             problem = await meter.take(chunk)
             if problem:
