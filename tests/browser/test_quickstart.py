@@ -27,6 +27,8 @@ def test_a_person_walks_through_the_tutorial(walk, screenshot, request):
     walk.run_to(walk.clean)
     figures = lab.output(walk.clean).locator(".result > img[src^='data:image/png;']")
     assert figures.filter(visible=True).count() == 1
+    ran = " ".join(lab.output(walk.clean).locator(".tab .code").all_text_contents())
+    assert "nlargest(5)" in ran
     assert lab.execute("print(len(clean), 'june' in globals())") == "409 False\n"
     table = walk.lab.path.parent / "data" / "sightings.csv"
     assert table.read_bytes() == (NOTEBOOKS / "data" / "sightings.csv").read_bytes()

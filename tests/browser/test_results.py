@@ -203,3 +203,24 @@ def test_formulas_are_typeset(open_lab, model, screenshot):
     assert "it costs $5 to $6" in page.inner_text()
     assert "4 lines of code" in page.locator(".row > summary").first.inner_text()
     screenshot(lab, "results-formulas", 1)
+
+
+LOOK = """table => {
+  const cell = getComputedStyle(table.querySelector("td"));
+  return [getComputedStyle(table).borderCollapse, cell.borderTopWidth, cell.textAlign, cell.padding];
+}"""
+
+
+def test_a_table_of_a_rehearsal_looks_as_in_the_row(open_lab, model, screenshot):
+    code = "import pandas as pd\npd.DataFrame({'a': range(3)})"
+    model.reply().call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
+    model.reply("Done.").end()
+    lab = start(open_lab, model, chat="%%tract_chat\nShow it.", rehearses=True)
+    out = lab.output(1)
+    asked = out.locator(".fx-html table")
+    asked.wait_for()
+    look = asked.evaluate(LOOK)
+    screenshot(lab, "rehearsed-table", 1)
+    out.locator("[data-action=keep][aria-disabled=false]").click()
+    end(lab)
+    assert out.locator(".result table").evaluate(LOOK) == look

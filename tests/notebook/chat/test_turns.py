@@ -224,6 +224,28 @@ def test_a_script_runs_only_after_a_decision_and_the_row_says_so(talk):
     assert "Rehears" not in log.view().to_text()
 
 
+class ChangedBefore(TractSource):
+    """The user changed the code, which was rehearsed again, and kept the effects in a second decision."""
+
+    def asked(self, pending_id):
+        decision = Decision("keep", {}, "panel", "f", decided_at=datetime(2026, 6, 1, tzinfo=UTC))
+        values = {"effects": "Creates `total` (int 22).", "code": "total = 22\ntotal", "notebook_id": "user"}
+        return AskedQuestion(pending_id, "Run a script", "run_script", values, decision)
+
+
+def test_the_row_of_a_script_that_was_rehearsed_again_has_the_code_that_ran(talk):
+    log = TurnLog(ChangedBefore(talk))
+    log.add(TurnBegan("t", "Go", datetime(2026, 6, 1, tzinfo=UTC)))
+    code = {"code": "total = 11\ntotal", "backend": "kernel", "notebook_id": "user"}
+    log.add(ReplyStored("r", "", calls=(ToolCall("c", "notebook_execute", code),)))
+    script = {"status": "completed", "calls": 0, "by_tool": {}, "by_line": {}, "effects": "", "is_kept": True}
+    log.add(CallEnded("c", "22", asked=("p",), script=script))
+    (row,) = (block.html for block in log.view().blocks() if block.kind == "row")
+    assert "22" in row
+    assert '<span class="badge">changed</span>' in row
+    assert "Changed before approving" in row
+
+
 def test_the_foot_repeats_nothing_that_a_row_says(talk):
     clock = count(0, 10)
     log = TurnLog(Waited(talk), clock=lambda: next(clock))

@@ -246,7 +246,10 @@ class CallPart:
     def _edits(self) -> Mapping[str, Any]:
         decision = self.decision
         edits = {} if decision is None else approval_terms(decision.action, decision.arguments).get("edits")
-        return edits if isinstance(edits, dict) else {}
+        code = None if self.asked is None else self.asked.arguments.get("code")
+        # an earlier decision may have changed the code, which was then rehearsed again
+        changed = {"code": code} if isinstance(code, str) and code != self.call.arguments.get("code") else {}
+        return {**changed, **edits} if isinstance(edits, dict) else changed
 
     @property
     def _is_rejected(self) -> bool:
