@@ -219,7 +219,9 @@ def test_a_reserved_budget_is_released_after_every_kind_of_ending(stage, cast, w
     assert made.used["steps"] == stage.agents.meter.spent["steps"] == stage.agents.meter_of(w).spent["steps"]
 
 
-@pytest.mark.parametrize("count", [10**400, 10**30, -5, 1e300, float("inf"), "9", True])
+@pytest.mark.parametrize(
+    "count", [10**400, 10**30, -5, 1e300, float("inf"), "9", True], ids=lambda one: repr(one)[:9]
+)
 def test_a_usage_that_no_model_can_have_is_not_counted(stage, cast, w, count):
     """A server may report anything. The reservation of the call is released, and its budget holds an estimate."""
     stage.models.price("scripted-1", input=1, output=1)
@@ -234,7 +236,9 @@ def test_a_usage_that_no_model_can_have_is_not_counted(stage, cast, w, count):
     assert nothing_aside(stage.agents)
 
 
-@pytest.mark.parametrize("price", [-5.0, float("nan"), float("inf"), "free", 10**400])
+@pytest.mark.parametrize(
+    "price", [-5.0, float("nan"), float("inf"), "free", 10**400], ids=lambda one: repr(one)[:9]
+)
 def test_a_price_that_is_no_amount_counts_as_unknown(stage, cast, w, price):
     """A negative price would give the budget back, and NaN would end no limit."""
     stage.loop.price = lambda model, usage: price

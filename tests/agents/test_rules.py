@@ -348,6 +348,22 @@ def test_bypass_10_a_request_without_a_channel_waits_in_the_inbox(stage, cast, d
     assert stage.review.inbox() == []
 
 
+@pytest.mark.parametrize("change", ["locked", "removed"])
+def test_a_request_about_a_call_that_cannot_run_any_more_leaves_the_inbox(stage, cast, done, change):
+    stage.agents.create("w", "w works.", "d", tools=["write"])
+    model = cast(w=[calls(WRITE), "over"])
+    with pytest.raises(AgentError, match="no answer, waiting"):
+        stage.agents.call("w", "go")
+    if change == "locked":
+        stage.executor.lock_tool("write", "not now")
+    else:
+        stage.executor.remove_tool("write")
+    assert stage.agents.resume("w") == "over"
+    assert change in model.told("w")[0]
+    assert (done, stage.review.inbox()) == ([], [])
+    assert stage.review.decisions()[0].action == "reject"
+
+
 PERSONS_OWN = {
     "limits": lambda agents: setattr(agents, "limits", TreeLimits()),
     "models": lambda agents: setattr(agents, "models", []),

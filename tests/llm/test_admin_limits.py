@@ -259,7 +259,7 @@ def test_dollars_count_at_list_prices_that_the_user_cannot_change(tract, server,
         tract.chat("Hi", max_tokens=10)
 
 
-@pytest.mark.parametrize("count", [10**400, 10**19, 10**12])
+@pytest.mark.parametrize("count", [10**400, 10**19, 10**12], ids=["400", "19", "12"])
 def test_a_server_that_reports_impossible_numbers_loses_no_reply(tract, server, admin_file, data_dir, count):
     """The file has 64-bit numbers. Their sum must fit."""
     usage = {"prompt_tokens": count, "completion_tokens": count}

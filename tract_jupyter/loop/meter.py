@@ -41,20 +41,20 @@ _LOCK = threading.RLock()
 class Clock:
     """A clock that pauses while a request waits for the user. Threads may share it.
 
-    Attributes:
+    Args:
         before: the seconds at its start.
     """
 
     def __init__(self, before: float = 0.0) -> None:
-        self.before = before
-        self._since: float | None = None
+        self._state: tuple[float, float | None] = before, None
+        """The seconds until the last start or pause, and the time of the start. Together: threads read them."""
         self._waits = 0
         self._is_ended = False
         self._lock = threading.Lock()
 
     def start(self) -> None:
         """Start the clock."""
-        self._since = time.monotonic()
+        self._state = self._state[0], time.monotonic()
 
     def end(self) -> None:
         """Stop the clock for good."""
@@ -63,13 +63,13 @@ class Clock:
             self._pause()
 
     def _pause(self) -> None:
-        self.before, self._since = self.seconds, None
+        self._state = self.seconds, None
 
     @property
     def seconds(self) -> float:
         """The seconds so far."""
-        since = self._since
-        return self.before + (0.0 if since is None else time.monotonic() - since)
+        before, since = self._state
+        return before + (0.0 if since is None else time.monotonic() - since)
 
     @property
     def is_waiting(self) -> bool:
