@@ -154,6 +154,15 @@ def test_a_stream_beside_the_calls_does_not_disturb_them(flood, other, way):
     assert streams < 60
 
 
+def test_cookies_without_an_end_are_dropped(flood):
+    server = flood("cookies")
+    server.call("go")
+    time.sleep(1)  # for the reconnections
+    counts = [int(line.split()[1]) for line in json.loads(server.call("go"))]
+    assert len(counts) > 5
+    assert max(counts) <= 100
+
+
 def test_a_list_of_tools_without_an_end_is_refused(flood, other):
     with (
         bounded(other),

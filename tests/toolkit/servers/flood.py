@@ -105,15 +105,24 @@ class Flood(BaseHTTPRequestHandler):
             seen.append("asked")
             self._begin(200, {"content-type": "text/event-stream", "connection": "close"})
             self._send(f"data: {text}\n\n".encode() for text in (ping(1), answer_to_call(asked)))
-        elif WAY in {"stalls", "shells", "deaf", "ends", "reconnects", "answers", "silent_comments"}:
+        elif WAY in {
+            "stalls",
+            "shells",
+            "deaf",
+            "ends",
+            "reconnects",
+            "cookies",
+            "answers",
+            "silent_comments",
+        }:
             self._json(answer_to_call(asked))
         else:
             token[0] = asked["params"].get("_meta", {}).get("progressToken", 0)
             self._stream()
 
     def do_GET(self):
-        seen.append("GET")
-        if WAY == "reconnects":
+        seen.append(f"GET {len(self.headers.get('cookie', '').split(';'))}")
+        if WAY in {"cookies", "reconnects"}:
             self._begin(200, {"content-type": "text/event-stream", "connection": "close"})
             self.wfile.write(b"id: 1\nretry: 0\n\n")
             self.close_connection = True
@@ -131,6 +140,9 @@ class Flood(BaseHTTPRequestHandler):
         self.send_response(status)
         for name, value in {"mcp-session-id": "1", **headers}.items():
             self.send_header(name, value)
+        if WAY == "cookies":
+            for number in range(50):
+                self.send_header("set-cookie", f"c{len(seen)}n{number}=x")
         self.end_headers()
 
     def _json(self, text):

@@ -7,6 +7,7 @@ import sys
 import time
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -61,6 +62,7 @@ class StderrTail:
 _TIMEOUT = httpx2.Timeout(30.0, read=None)  # the call limits the time for an answer
 _END_SECONDS: Final = 5.0  # for the server's answer to the end of the session
 _ACCEPT_SECONDS: Final = 30.0  # for a message that has no answer; the SDK sends no other one meanwhile
+_MOST_COOKIES: Final = 50
 _SHORT: Final = 2_000  # bytes; a longer message is a request
 _RECONNECT_SECONDS: Final = 0.1  # at least, between two requests for a stream; a server can ask for 0
 
@@ -87,6 +89,7 @@ class HttpEndpoint:
         self.tail = StderrTail()
         self._problem = ""
         self._next_stream = 0.0
+        self._cookies = CookieJar()
         self.ended = anyio.Event()
 
     def end(self, problem: str) -> None:
@@ -106,6 +109,7 @@ class HttpEndpoint:
                 headers=self._headers,
                 timeout=_TIMEOUT,
                 event_hooks={"request": [self._pace], "response": [self._bound]},
+                cookies=self._cookies,
             ) as client,
             streamable_http_client(self._url, http_client=client, max_sse_event_size=self._limit) as streams,
         ):
@@ -113,6 +117,8 @@ class HttpEndpoint:
 
     async def _pace(self, request: httpx2.Request) -> None:
         """Limit how often the SDK asks for a stream, and how long it waits if no call limits the time."""
+        if len(self._cookies) > _MOST_COOKIES:
+            self._cookies.clear()
         limits = request.extensions["timeout"]
         if request.method == "DELETE":
             limits["read"] = _END_SECONDS
