@@ -657,6 +657,18 @@ def test_filters_of_warnings_are_kept_and_undone(adopt):
         "AWS_ENDPOINT_URL_S3",
         "SSH_ASKPASS",
         "PAGER",
+        "MPLBACKEND",
+        "NUMBA_CUDA_DRIVER",
+        "OPENSSL_CONF",
+        "SSH_AUTH_SOCK",
+        "DBUS_SESSION_BUS_ADDRESS",
+        "DATABASE_URL",
+        "MLFLOW_TRACKING_URI",
+        "OLLAMA_HOST",
+        "PGHOST",
+        "QT_PLUGIN_PATH",
+        "HOSTALIASES",
+        "LDFLAGS",
         "PATH_TO_DATA",
         "HF_HOME",
         "N",
@@ -666,6 +678,14 @@ def test_security_relevant_environment_variables_are_reported(workspace, name):
     findings = findings_of(f"import os; os.environ[{name!r}] = 'x'", {}, workspace)
     is_plain = name in {"PATH_TO_DATA", "HF_HOME", "N"}
     assert [bool(one.problem) for one in findings.settings] == [not is_plain]
+
+
+def test_a_change_behind_the_cut_of_a_long_setting_is_shown(workspace, monkeypatch):
+    monkeypatch.setenv("REHEARSAL_LONG", "a" * 200 + "good")
+    code = "import os; os.environ['REHEARSAL_LONG'] = 'a' * 200 + 'evil'"
+    (setting,) = findings_of(code, {}, workspace).settings
+    assert setting.before.startswith("…a")
+    assert (setting.before[-4:], setting.after[-4:]) == ("good", "evil")
 
 
 def test_adopting_a_large_table_costs_about_a_copy(adopt, workspace):

@@ -10,6 +10,7 @@
 * `inside`: runs the code in the copy. `refusals`: reports refused attempts. `copy_tools`: `tools` in the copy.
   `redaction`: removes secrets, also from `memory`.
 * `effects`: the effects as one value. `describe`: values in a few words. `tables`: the difference of two tables.
+  `contents`: the difference of two other values.
 * `values`: safe forms of values, which execute nothing; for libraries `arrays`, `frames`, `arrow`, `polars_frames`.
 * In the copy: `baseline` (the variables that the code can reach, and digests), `collect` (writes changed variables).
   `functions`: digests of functions.

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _LONGEST: Final = 60
+_NAME_OF_CLASS: Final = type.__dict__["__name__"].__get__
+"""Returns the name of a class, without code of its metaclass."""
 _DRAWING: Final = ("matplotlib.", "mpl_toolkits.", "seaborn.")
 _SIZED: Final = {
     "list",
@@ -47,6 +49,10 @@ def describe(value: Any) -> str:  # noqa: PLR0911 # one for each kind
         return f"{name} of {len(value):,}"
     if library in {"numpy", "pandas", "polars", "pyarrow"}:
         return _of_library(name, value)
+    if kind is FunctionType or kind is BuiltinFunctionType:
+        return f"function {cut(printable(value.__name__), _LONGEST)}"
+    if issubclass(kind, type):
+        return f"class {cut(printable(_NAME_OF_CLASS(value)), _LONGEST)}"
     if name == "module":
         return f"module {cut(printable(str(value.__dict__.get('__name__', ''))), _LONGEST)}"
     return name

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import cut, one_line
 from tract_jupyter.rehearsal.baseline import Baseline, digest, is_fixed, is_variable
+from tract_jupyter.rehearsal.contents import changed_parts
 from tract_jupyter.rehearsal.describe import describe
 from tract_jupyter.rehearsal.effects import Action, Effects, FileEffect, SettingEffect, VariableEffect
 from tract_jupyter.rehearsal.files import (
@@ -31,7 +32,7 @@ from tract_jupyter.rehearsal.values import Buffer, Decoder, check, malformed, sp
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from tract_jupyter.rehearsal.effects import Output
@@ -41,6 +42,7 @@ _LONGEST_NAME: Final = 200
 _MOST_VARIABLES: Final = 5_000
 _MOST_TABLES: Final = 50
 _COMPILED: Final = (".pyc", ".pyo", ".so", ".pyd")
+_SCALARS: Final = frozenset({str, int, float, bool, complex, bytes, type(None), type(...)})
 _OTHER_FUNCTION: Final = "the code changed the function after its definition, so it has no safe form"
 
 
@@ -175,6 +177,7 @@ def find_effects(
     own_paths: str = "",
     is_fork: bool = True,
     read_columnar: ReadColumnar | None = None,
+    redact: Callable[[str], str] = str,
 ) -> Findings:
     """Return the effects of received frames and of an upper folder.
 
@@ -187,13 +190,14 @@ def find_effects(
         own_paths: The beginning of paths that the code may not change: the store's.
         read_columnar: Reads changed Parquet files. None to compare their sizes only.
         is_fork: False if the copy had copies of the variables: then it had no variable without a safe form.
+        redact: Returns a text without secrets.
 
     Raises:
         RehearsalError: the data is malformed.
     """
     findings = Findings(baseline, workspace)
     _add(findings.hashed, ["code"], baseline.code.encode("utf-8", "surrogatepass"))
-    receiver = _Receiver(findings, is_fork=is_fork)
+    receiver = _Receiver(findings, redact, is_fork=is_fork)
     for header, payload in frames:
         receiver.add(header, payload)
     findings.variables = list(map(findings.checked, findings.variables))
@@ -238,8 +242,9 @@ def _is_open_database(path: str, workspace: Path) -> bool:
 class _Receiver:
     """Reads frames in order."""
 
-    def __init__(self, findings: Findings, *, is_fork: bool) -> None:
+    def __init__(self, findings: Findings, redact: Callable[[str], str], *, is_fork: bool) -> None:
         self._findings = findings
+        self._redact = redact
         self._is_fork = is_fork
         self._decoder = Decoder(findings.baseline.values)
         self._seen: set[str] = set()
@@ -302,7 +307,7 @@ class _Receiver:
         if has_old and not self._is_fork and header.get("in_place") is not True:
             findings.replaced.add(name)
         table = compare_frames(values.get(name), value) if len(self._seen) <= _MOST_TABLES else None
-        detail = "" if table is None or not has_old else table.summary
+        detail = ("" if table is None else table.summary) or self._difference(name, value) if has_old else ""
         aliases = self._aliases(name) if header.get("in_place") is True else ()
         findings.variables.append(
             VariableEffect(name, action, before, describe(value), detail, table, "", aliases)
@@ -312,6 +317,15 @@ class _Receiver:
         sizes = header.get("sizes")
         check(isinstance(sizes, list), "the sizes of buffers")
         return self._decoder.decode(split(payload, sizes or []))
+
+    def _difference(self, name: str, value: Any) -> str:
+        """Return what the description of a changed variable does not show."""
+        values = self._findings.baseline.values
+        if type(value) not in _SCALARS:
+            same = next((other for other, one in values.items() if one is value), "")
+            if same:
+                return f"the same object as {same}"
+        return changed_parts(values[name], value, self._redact) if len(self._seen) <= _MOST_TABLES else ""
 
     def _aliases(self, name: str) -> tuple[str, ...]:
         values = self._findings.baseline.values

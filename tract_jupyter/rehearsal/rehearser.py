@@ -208,13 +208,20 @@ class Rehearser:
             raise RehearsalError(
                 f"The code cannot be contained: {outcome.failure}. Run it in the kernel instead."
             )
-        findings = self._findings_of(outcome, baseline, since, engine, job)
+        redactor = Redactor(secrets)
+        findings = self._findings_of(outcome, baseline, since, engine, job, redactor)
         findings.files += _files_outside(outcome, containment)
-        effects = Redactor(secrets).value(_effects_of(outcome, findings, engine))
+        effects = redactor.value(_effects_of(outcome, findings, engine))
         return Rehearsal(effects, outcome, findings, namespace, self.backups)
 
     def _findings_of(
-        self, outcome: CopyOutcome, baseline: Baseline, since: int, engine: EngineName, job: CopyJob
+        self,
+        outcome: CopyOutcome,
+        baseline: Baseline,
+        since: int,
+        engine: EngineName,
+        job: CopyJob,
+        redactor: Redactor,
     ) -> Findings:
         """Return the effects on variables, files and settings. A malformed report is the end of a crashed copy."""
         frames = [(frame.header, frame.payload) for frame in outcome.report.effects]
@@ -223,7 +230,7 @@ class Rehearser:
         try:
             return find_effects(
                 frames, baseline, self.workspace, upper=outcome.upper, since=since, own_paths=own,
-                is_fork=engine == "fork",
+                is_fork=engine == "fork", redact=redactor.text,
                 read_columnar=lambda contents: _read_columnar(contents, job, self._engines, self.workspace),
             )  # fmt: skip
         except RehearsalError as error:

@@ -55,10 +55,13 @@ _SET_BY_LIBRARIES: Final = frozenset(
 )  # at their import
 _TRUSTED: Final = re.compile(
     r"(TRACT_|JUPYTER|LD_|DYLD_|PYTHON|IPYTHON|SSL_|GIT_|AWS_|XDG_|PIP_|UV_|CONDA_|POETRY_|NPM_CONFIG_|NODE_|RUBYOPT"
-    r"|PERL5|JAVA_|R_PROFILE|R_ENVIRON|PYSPARK_|MAGICK_|LESS|NUMBA_CACHE|TORCH_EXTENSIONS|DOCKER_|BASH_|GCONV_).*"
-    r"|.*(_PROXY|_BASE_URL|_API_BASE|_ENDPOINT(_URL.*)?|_ASKPASS|_EDITOR|_BINARY|_EXE)"
-    r"|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|PATH|HOME|USERPROFILE|BROWSER|SHELL|ENV|IFS|PS4|PROMPT_COMMAND|ZDOTDIR|EDITOR"
-    r"|VISUAL|PAGER|MANPAGER|FCEDIT|CC|CXX|GOFLAGS|RUSTC_WRAPPER|KUBECONFIG|(SPARK|HADOOP|R)_HOME|TESSDATA_PREFIX|GS_LIB|JULIA_LOAD_PATH",
+    r"|PERL5|JAVA_|R_PROFILE|R_ENVIRON|PYSPARK_|MAGICK_|LESS|NUMBA_CACHE|NUMBA_CUDA_DRIVER"
+    r"|TORCH_EXTENSIONS|DOCKER_|BASH_|GCONV_|OPENSSL_|SSH_|DBUS_|ODBC|PG|QT_|GTK_|VK_|OCL_|RESOLV_|KRB5_|DJANGO_).*"
+    r"|.*(_PROXY|_BASE_URL|_API_BASE|_ENDPOINT(_URL.*)?|_ASKPASS|_EDITOR|_BINARY|_EXE|_HOST|_UR[IL]|_ADDRESS|_SOCK"
+    r"|_PLUGINS?|PATH)"
+    r"|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|MPLBACKEND|NETRC|HOSTALIASES|LOCALDOMAIN|RES_OPTIONS|TERMINFO|TMPDIR"
+    r"|HOME|USERPROFILE|BROWSER|SHELL|ENV|IFS|PS4|PROMPT_COMMAND|ZDOTDIR|EDITOR|VISUAL|PAGER|MANPAGER|FCEDIT"
+    r"|CC|CXX|LD|(C|CXX|CPP|LD|GO)FLAGS|RUSTC|RUSTC_WRAPPER|KUBECONFIG|(SPARK|HADOOP|R)_HOME|TESSDATA_PREFIX|GS_LIB",
     re.IGNORECASE | re.DOTALL,
 )  # variables of the environment: other programs, other servers, other certificates
 _OPTIONS: Final = ("plt.rcParams", "pd.options", "np.printoptions")
@@ -327,20 +330,20 @@ def effect_of(setting: ChangedSetting, problem: str) -> SettingEffect:
     before = current(setting.kind, setting.key)
     if setting.kind in RANDOM_STATES:
         return SettingEffect(setting.name, "", "advanced", problem)
-    return SettingEffect(setting.name, _shown(before), _shown(setting.value), problem or _problem(setting))
+    texts = [_as_text(before), _as_text(setting.value)]
+    shown = [one_line(text, _LONGEST) for text in texts]
+    if shown[0] == shown[1] and texts[0] != texts[1]:  # they differ behind the cut
+        start = max(0, len(os.path.commonprefix(texts)) - _LONGEST // 2)  # noqa: RUF071 # characters
+        shown = [one_line(f"…{text[start:]}", _LONGEST) for text in texts]
+    return SettingEffect(setting.name, shown[0], shown[1], problem or _problem(setting))
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     if value is MISSING:
         return ""
-    return one_line(
-        value
-        if isinstance(value, str)
-        else repr(value)
-        if isinstance(value, _PLAIN)
-        else type(value).__name__,
-        _LONGEST,
-    )
+    if isinstance(value, str):
+        return value
+    return repr(value) if _is_plain(value) else type(value).__name__
 
 
 def check_setting(kind: Any, key: Any) -> None:
