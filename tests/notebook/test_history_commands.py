@@ -155,6 +155,7 @@ def test_help_explains_one_command(shell):
     assert "%tract undo" in text
     assert "%tract inbox" not in text
     assert "no command 'und'. Did you mean 'undo'?" in shell.run("%tract help und").error
+    assert "no command 'history'. Did you mean 'log'?" in shell.run("%tract history").error
     assert "usage: %tract help [COMMAND]" in shell.run("%tract help undo redo").error
 
 

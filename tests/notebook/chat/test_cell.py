@@ -105,7 +105,9 @@ def test_named_variables_and_files_are_sent_and_displayed(chat, tmp_path):
         ("%%tract_chat --retry\n", "no turn yet"),
         ("%tract chat resume", "no turn yet"),
         ("%tract chat show", "no turn yet"),
-        ("%tract chat nonsense", "usage: %tract chat"),
+        ("%tract chat nonsense", "%tract chat has no 'nonsense'. Usage: %tract chat"),
+        ("%tract chat udno", "Did you mean 'undo'?"),
+        ("%tract chat new one", "usage: %tract chat"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_nothing_is_sent(chat, cell, told):

@@ -45,6 +45,11 @@ Other modules follow, in alphabetical order.
 """
 
 _DEFAULT = "status"
+_OTHER_WORDS: Final = {
+    "history": "log", "commits": "log", "turns": "chat", "requests": "inbox", "approvals": "grants",
+    "operations": "ops",
+}  # fmt: skip
+"""Words of the pages for the subject of a command, and the command."""
 
 
 def all_commands() -> dict[str, Command]:
@@ -131,9 +136,9 @@ def _help_on(name: str) -> GridView:
 
 
 def _unknown(name: str) -> OperationError:
-    return OperationError(
-        f"no command {name!r}.{nearest(name, command_names())} '%tract help' lists the commands"
-    )
+    other = _OTHER_WORDS.get(name.lower())
+    near = nearest(name, command_names()) if other is None else f" Did you mean {other!r}?"
+    return OperationError(f"no command {name!r}.{near} '%tract help' lists the commands")
 
 
 def _magics(notebook: NotebookSession) -> dict[str, tuple[str, Any]]:

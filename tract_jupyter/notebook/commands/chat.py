@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from tract_jupyter.exceptions import OperationError
+from tract_jupyter.exceptions import OperationError, nearest
 from tract_jupyter.models import one_line
 from tract_jupyter.notebook.commands.command import (
     Command,
@@ -27,6 +27,7 @@ _USAGE = (
     "chat [show [N|COMMIT] | resume | undo [N|COMMIT] [--yes] [--conversation] [--force NAME] "
     "| redo [--yes] | new]"
 )
+_VERBS = ("show", "resume", "undo", "redo", "new")
 _MOST = 20
 _SAID = 60
 
@@ -45,6 +46,10 @@ def _chat(notebook: NotebookSession, words: list[str]) -> Any:
         return _redo(notebook, rest)
     if what == "new" and not rest:
         return _new(notebook)
+    if words and what not in _VERBS:
+        raise OperationError(
+            f"%tract chat has no {what[:_SAID]!r}.{nearest(what, _VERBS)} Usage: %tract {_USAGE}"
+        )
     if words:
         raise OperationError(f"usage: %tract {_USAGE}; got chat {' '.join(words)}")
     return _turns(notebook)
@@ -148,7 +153,7 @@ def _resume(notebook: NotebookSession) -> Coroutine[Any, Any, None]:
 
 def _words(notebook: NotebookSession, typed: list[str]) -> Any:
     if not typed:
-        return [(word, "command") for word in ("show", "resume", "undo", "redo", "new")]
+        return [(word, "command") for word in _VERBS]
     if typed[0] == "undo":
         return [("--yes", "option"), ("--conversation", "option"), ("--force", "option")]
     if typed == ["redo"]:
