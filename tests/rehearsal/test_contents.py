@@ -54,6 +54,7 @@ class Loud:
         (pd.Series([1, 2, 3]), "x[2] = 5", "1 value of values changed"),
         ({"t": pd.DataFrame({"a": [1, 2]})}, "x['t'].loc[0, 'a'] = 7", "['t']: 1 value of a changed"),
         ([0] * 200_000, "x[-1] = 1", "only the first 100,000 parts were compared"),
+        (pd.DataFrame({"a": [1]}), "x.attrs['a'] = 1", "other attributes, the same cells"),
         (1, "x = 2", ""),
         ("short", "x = 'other'", ""),
         ([1], "x = {}", ""),
@@ -78,6 +79,15 @@ def test_a_name_that_gets_another_object_of_the_kernel_names_it(workspace, value
     (effect,) = effects.variables
     assert (effect.before, effect.after, effect.detail) == (*states, detail)
     assert effects.defines_functions == effect.after.startswith("function")
+
+
+def test_cells_that_differ_look_different(workspace):
+    namespace = {"x": pd.DataFrame({"a": ["x" * 90 + "good", 1, "a b", *"abcdefghijk"]}, dtype=object)}
+    code = "x.loc[:2, 'a'] = ['x' * 90 + 'evil', '1', 'a\\nb']"
+    (effect,) = findings_of(code, namespace, workspace).effects.variables
+    for row in effect.table.sample:
+        assert row.before != row.after
+    assert effect.table.sample[0].before[0].endswith("good")
 
 
 def test_a_function_in_a_collection_is_named(workspace):

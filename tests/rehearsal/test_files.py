@@ -124,6 +124,18 @@ def test_a_line_that_leaves_a_comment_is_shown(upper, workspace):
     assert diff.splitlines()[3:] == ["-# a\ufffd", "+# a", " import evil"]
 
 
+def test_long_lines_of_a_diff_that_differ_look_different(upper, workspace):
+    write_files(workspace, {"a.json": "a" * 500 + "good" + "a" * 500, "t.csv": f"x\n{'a' * 90}good\n"})
+    write_files(upper, {"a.json": "a" * 500 + "evil" + "a" * 500, "t.csv": f"x\n{'a' * 90}evil\n"})
+    effects = effects_of(upper, workspace)
+    before, after = effects["a.json"].diff.splitlines()[-2:]
+    assert before[1:].replace("good", "evil") == after[1:]
+    assert "good" in before
+    (row,) = effects["t.csv"].table.sample
+    assert "good" in row.before[0]
+    assert "evil" in row.after[0]
+
+
 def test_files_of_holes_are_not_read(upper, workspace):
     """They need no space, so a copy can make very many of them."""
     for number in range(40):

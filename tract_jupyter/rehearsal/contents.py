@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import counted, one_line
 from tract_jupyter.rehearsal.baseline import digest
-from tract_jupyter.rehearsal.describe import describe
+from tract_jupyter.rehearsal.describe import describe, first_difference
 from tract_jupyter.rehearsal.tables import compare_frames, same_cells
 
 if TYPE_CHECKING:
@@ -139,12 +139,12 @@ class _Comparison:
     def _states(self, old: Any, new: Any) -> str:
         if type(old) is str and type(new) is str and max(len(old), len(new)) < _LONGEST_TEXT:
             old, new = self._redact(old), self._redact(new)
-            first = _first_difference(old, new)
+            first = first_difference(old, new)
             start = max(0, first - _BEFORE) if max(len(old), len(new)) > _LONGEST else 0
             before, after = _excerpt(old, start), _excerpt(new, start)
         elif type(old) in _TEXTS and type(old) is type(new):
             noun = "character" if type(old) is str else "byte"
-            return f"changed from {noun} {_first_difference(old, new):,} on"
+            return f"changed from {noun} {first_difference(old, new):,} on"
         else:
             before, after = _shown(old), _shown(new)
         return f"{before} → {after}" if before != after else f"another {after}"
@@ -167,19 +167,13 @@ def _is_same_scalar(one: Any, other: Any) -> bool:
     return type(one) is type(other) and (one == other or (one != one and other != other))  # noqa: PLR0124 # NaN
 
 
-def _first_difference(old: str | bytes, new: str | bytes) -> int:
-    first, last = 0, min(len(old), len(new))
-    while first < last:
-        middle = (first + last + 1) // 2
-        first, last = (middle, last) if old[first:middle] == new[first:middle] else (first, middle - 1)
-    return first
-
-
 def _table_difference(old: Any, new: Any) -> str:
     """Return the difference between two frames or series. Empty for other values."""
     frames = [_framed(value) for value in (old, new)]
     table = compare_frames(*frames)
-    return "" if table is None else table.summary or same_cells(*frames)
+    if table is None:
+        return ""
+    return table.summary or same_cells(*frames).replace("formatting", "attributes")
 
 
 def _framed(value: Any) -> Any:

@@ -121,3 +121,31 @@ def _of_library(name: str, value: Any) -> str:
     if name in {"Timestamp", "Timedelta", "Period"} or shape == ():
         return f"{name} {one_line(str(value), _LONGEST)}"
     return name
+
+
+def first_difference(one: str | bytes, other: str | bytes) -> int:
+    """Return the position of the first difference between two texts, or the length of the shorter one."""
+    first, last = 0, min(len(one), len(other))
+    while first < last:
+        middle = (first + last + 1) // 2
+        first, last = (middle, last) if one[first:middle] == other[first:middle] else (first, middle - 1)
+    return first
+
+
+def tell_apart(one: str, other: str, limit: int) -> tuple[str, str]:
+    """Return two texts as one line each. If they are different, the lines are, too, although they are cut.
+
+    Args:
+        one: A text.
+        other: Another one.
+        limit: The maximum number of characters of a line.
+    """
+    shown = one_line(one, limit), one_line(other, limit)
+    if shown[0] != shown[1] or one == other:
+        return shown
+    start = max(0, first_difference(one, other) - limit // 2)
+    mark, parts = "…" if start else "", [text[start : start + limit] for text in (one, other)]
+    shown = one_line(mark + parts[0], limit), one_line(mark + parts[1], limit)
+    if shown[0] != shown[1]:
+        return shown
+    return one_line(mark + ascii(parts[0]), limit), one_line(mark + ascii(parts[1]), limit)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import counted, cut, printable, size_text, unique_object
+from tract_jupyter.rehearsal.describe import tell_apart
 from tract_jupyter.rehearsal.effects import Action, FileEffect
 from tract_jupyter.rehearsal.tables import TextTable, compare_frames, compare_texts, same_cells
 from tract_jupyter.rehearsal.values import malformed
@@ -564,7 +565,7 @@ def _diff(path: str, before: str, after: str) -> tuple[str, str]:
     lines = [_moved(line, first) if line.startswith("@@ ") else line for line in lines]
     added = sum(line.startswith("+") for line in lines[2:])
     removed = sum(line.startswith("-") for line in lines[2:])
-    shown = [cut(printable(line.removesuffix("\n")), _LONGEST_LINE) for line in lines[:_MOST_LINES]]
+    shown = list(_cut_lines([printable(line.removesuffix("\n")) for line in lines[:_MOST_LINES]]))
     if len(lines) > _MOST_LINES:
         shown.append(f"… {counted(len(lines) - _MOST_LINES, 'more line')}")
     parts = [
@@ -573,6 +574,17 @@ def _diff(path: str, before: str, after: str) -> tuple[str, str]:
         if number
     ]
     return cut("\n".join(shown), _LONGEST_DIFF), ", ".join(parts)
+
+
+def _cut_lines(lines: list[str]) -> Iterator[str]:
+    """Yield the lines of a diff, cut if they are long. A changed line that is cut looks different than before."""
+    removed = {cut(line[1:], _LONGEST_LINE): line[1:] for line in lines if line[0] == "-"}
+    added = {cut(line[1:], _LONGEST_LINE): line[1:] for line in lines if line[0] == "+"}
+    for line in lines:
+        short, side = cut(line[1:], _LONGEST_LINE), "-+".find(line[0])
+        if side >= 0 and short in removed and short in added and removed[short] != added[short]:
+            short = tell_apart(removed[short], added[short], _LONGEST_LINE)[side]
+        yield line[0] + short
 
 
 def _lines(*texts: str) -> list[list[str]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.models import one_line
+from tract_jupyter.rehearsal.describe import tell_apart
 from tract_jupyter.rehearsal.effects import RANDOM_STATES, SettingEffect
 from tract_jupyter.rehearsal.files import new_folder_mode
 from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError, check
@@ -330,12 +331,8 @@ def effect_of(setting: ChangedSetting, problem: str) -> SettingEffect:
     before = current(setting.kind, setting.key)
     if setting.kind in RANDOM_STATES:
         return SettingEffect(setting.name, "", "advanced", problem)
-    texts = [_as_text(before), _as_text(setting.value)]
-    shown = [one_line(text, _LONGEST) for text in texts]
-    if shown[0] == shown[1] and texts[0] != texts[1]:  # they differ behind the cut
-        start = max(0, len(os.path.commonprefix(texts)) - _LONGEST // 2)  # noqa: RUF071 # characters
-        shown = [one_line(f"…{text[start:]}", _LONGEST) for text in texts]
-    return SettingEffect(setting.name, shown[0], shown[1], problem or _problem(setting))
+    shown = tell_apart(_as_text(before), _as_text(setting.value), _LONGEST)
+    return SettingEffect(setting.name, *shown, problem or _problem(setting))
 
 
 def _as_text(value: Any) -> str:

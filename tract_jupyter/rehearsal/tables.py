@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.models import one_line
+from tract_jupyter.rehearsal.describe import tell_apart
 from tract_jupyter.rehearsal.effects import RowChange, TableChange
 
 if TYPE_CHECKING:
@@ -96,8 +97,9 @@ def compare_texts(before: TextTable | None, after: TextTable | None) -> TableCha
     shown = _shown(common, counts)
     places = [common.index(column) for column in shown]
 
-    def cells(which: int, row: int) -> tuple[str, ...]:
-        return tuple(one_line(keys[which][row][at], _LONGEST_CELL) for at in places)
+    def cells(which: int, row: int, is_exact: bool = False) -> tuple[str, ...]:  # noqa: FBT001, FBT002 # internal
+        del is_exact
+        return tuple(keys[which][row][at] for at in places)
 
     sample = _sample(differing, matching, cells)
     return _change(
@@ -180,24 +182,35 @@ def as_pandas(value: Any) -> pd.DataFrame | None:
 def _first_rows(frame: pd.DataFrame) -> TableChange:
     columns = list(range(min(frame.shape[1], _MOST_COLUMNS)))
     rows = tuple(
-        RowChange("added", row, (), _cells(frame, columns, row))
+        RowChange("added", row, (), _cut(_cells(frame, columns, row)))
         for row in range(min(len(frame), _FIRST_ROWS))
     )
     return TableChange(None, len(frame), columns=_named(frame.columns[columns]), sample=rows)
 
 
-def _cells(frame: pd.DataFrame, columns: Sequence[int], row: int) -> tuple[str, ...]:
-    return tuple(cell_text(frame.iloc[row, column]) for column in columns)
+def _cells(
+    frame: pd.DataFrame, columns: Sequence[int], row: int, *, is_exact: bool = False
+) -> tuple[str, ...]:
+    return tuple(cell_text(frame.iloc[row, column], is_exact=is_exact) for column in columns)
 
 
-def cell_text(value: Any) -> str:
-    """Return a cell as one line, without running code of the value's class. A missing value is empty."""
+def _cut(cells: Sequence[str]) -> tuple[str, ...]:
+    return tuple(one_line(cell, _LONGEST_CELL) for cell in cells)
+
+
+def cell_text(value: Any, *, is_exact: bool = False) -> str:
+    """Return a cell as text, without running code of the value's class. A missing value is empty.
+
+    Args:
+        value: The cell.
+        is_exact: True for the text that tells `1` and `"1"` apart.
+    """
     kind = type(value)
     if value is None or kind.__name__ in {"NaTType", "NAType"} or (kind is float and value != value):  # noqa: PLR0124 # NaN
         return ""
     if kind in _COMPARED or kind.__module__.partition(".")[0] in {"numpy", "pandas"}:
-        text = str(value)
-        return "" if text == "nan" else one_line(text, _LONGEST_CELL)
+        text = repr(value) if is_exact else str(value)
+        return "" if text == "nan" else text
     return f"<{kind.__name__}>"
 
 
@@ -217,8 +230,8 @@ def _compare_pandas(before: pd.DataFrame, after: pd.DataFrame) -> TableChange:
     columns = [[number for name, *number in pairs if name in shown], shown]
     selected = [[pair[side] for pair in columns[0]] for side in (0, 1)]
 
-    def cells(which: int, row: int) -> tuple[str, ...]:
-        return _cells((before, after)[which], selected[which], row)
+    def cells(which: int, row: int, is_exact: bool = False) -> tuple[str, ...]:  # noqa: FBT001, FBT002 # internal
+        return _cells((before, after)[which], selected[which], row, is_exact=is_exact)
 
     sample = _sample(differing, matching, cells)
     labels = [[str(name) for name in names[side]] for side in (0, 1)]
@@ -549,12 +562,21 @@ def _shown(columns: Sequence[Any], counts: dict[Any, int]) -> list[Any]:
 
 
 def _sample(
-    differing: Sequence[tuple[int, int]], matching: Matching, cells: Callable[[int, int], tuple[str, ...]]
+    differing: Sequence[tuple[int, int]], matching: Matching, cells: Callable[..., tuple[str, ...]]
 ) -> tuple[RowChange, ...]:
-    rows = [RowChange("removed", row, cells(0, row), ()) for row in matching.removed[:_OF_A_KIND].tolist()]
-    rows += [RowChange("added", row, (), cells(1, row)) for row in matching.added[:_OF_A_KIND].tolist()]
+    rows = [
+        RowChange("removed", row, _cut(cells(0, row)), ()) for row in matching.removed[:_OF_A_KIND].tolist()
+    ]
+    rows += [RowChange("added", row, (), _cut(cells(1, row))) for row in matching.added[:_OF_A_KIND].tolist()]
     for old, new in differing[: MOST_SAMPLES - len(rows)]:
-        rows.append(RowChange("changed", new, cells(0, old), cells(1, new)))
+        texts = (cells(side, row, exact) for exact in (False, True) for side, row in ((0, old), (1, new)))
+        shown = [
+            tell_apart(*((first, second) if one == other else (one, other)), _LONGEST_CELL)
+            if (one, first) != (other, second)
+            else (one_line(one, _LONGEST_CELL),) * 2
+            for one, other, first, second in zip(*texts, strict=True)
+        ]
+        rows.append(RowChange("changed", new, *(tuple(one[side] for one in shown) for side in (0, 1))))
     return tuple(sorted(rows, key=lambda row: row.row or 0))
 
 
