@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 DEFINITIONS = frozenset({ACTIVATE, ACTIVATE_HANDLER})
-_APPLIES = "applies if the same request comes again"
+_LATER = "Later, the same request uses the approval, or asks again"
 _AGAIN = "resume its turn, or run its cell again"
 
 
@@ -131,7 +131,7 @@ class RemotePending(FieldPending):
         if client_left(self.stored):
             here = client_left_note(self.actor)
         elif has_ended(self.stored.origin):  # a panel shows the first sentence
-            first = f"An approval runs nothing now, because its process ({who}) has ended. It {_APPLIES}."
+            first = f"An approval runs nothing now, because its process ({who}) has ended. {_LATER}."
             here = ""
         reasons = (self.doubt, unfinished_text(self._unfinished_decision), first, self.request.why, here)
         why = " ".join(filter(None, reasons))
@@ -165,7 +165,7 @@ class RemotePending(FieldPending):
             return
         who = process_text(self.stored.origin)
         if has_ended(self.stored.origin):
-            self.note = f"Its process ({who}) has ended, so nothing ran. The approval {_APPLIES}: {_AGAIN}."
+            self.note = f"Its process ({who}) has ended, so nothing ran: {_AGAIN}. {_LATER}."
             return
         otherwise = f"If that process has ended, nothing ran: {_AGAIN}, and the approval applies there."
         self.note = f"Handed to {who}. {otherwise}"
