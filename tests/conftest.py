@@ -73,6 +73,15 @@ def no_rehearsals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Rehearsing, "is_on", False)
 
 
+@pytest.fixture(autouse=True)
+def no_figures() -> Iterator[None]:
+    """Close the figures of a test: scripts of other tests would show them."""
+    yield
+    pyplot: Any = sys.modules.get("matplotlib.pyplot")
+    if pyplot is not None:
+        pyplot.close("all")
+
+
 @pytest.fixture(scope="session")
 def forker() -> Iterator[Forker]:
     """Runs functions in processes that have imported what they need."""
