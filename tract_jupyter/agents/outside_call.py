@@ -69,7 +69,7 @@ class OutsideBudget:
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
-        """End the turn at its limit of seconds. The clock stands still while the user decides."""
+        """End the turn at its limit of seconds. The clock pauses while the user decides."""
         seconds, is_over = self._meter.limits.seconds, threading.Event()
 
         def watch(limit: float) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _SECONDS: Final = 10.0  # to wait for another kernel
 _PER_USD: Final = 1_000_000_000
 _LARGEST: Final = 10**15
-"""The maximum of a row, so that the sum of the rows fits into the file."""
+"""The maximum of a row. The sum of the rows must fit into 64 bits."""
 _TABLE: Final = (
     "CREATE TABLE IF NOT EXISTS usage (id INTEGER PRIMARY KEY, day TEXT NOT NULL, tokens INTEGER NOT NULL, "
     "nano_usd INTEGER NOT NULL)"

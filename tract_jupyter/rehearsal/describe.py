@@ -133,7 +133,7 @@ def first_difference(one: str | bytes, other: str | bytes) -> int:
 
 
 def tell_apart(one: str, other: str, limit: int) -> tuple[str, str]:
-    """Return two texts as one line each. If they are different, the lines are, too, although they are cut.
+    """Return two texts as one line each. The lines of different texts differ, even if they are cut.
 
     Args:
         one: A text.

@@ -137,12 +137,12 @@ def _conditional(process: int) -> dict[str, list[Clause]]:
     ]
     return {
         "socket": [*sockets, Clause((), REFUSE)],
-        # a pair of datagram sockets, which `SOCK_RAW` is, too, can send to the sockets of others
+        # a pair of datagram sockets can send to the sockets of others, and `SOCK_RAW` makes such a pair
         "socketpair": [
             *(Clause((Test(0, socket.AF_UNIX), Test(1, kind, _KIND_MASK)), ALLOW) for kind in _PAIRS),
             Clause((), REFUSE),
         ],
-        # options of IP make the machine join groups, and announce that to the network
+        # options of IP can make the machine join groups and announce them to the network
         "setsockopt": [
             Clause((Test(1, socket.IPPROTO_IPV6), Test(2, socket.IPV6_V6ONLY)), ALLOW),
             *_if(1, socket.IPPROTO_IP, socket.IPPROTO_IPV6),

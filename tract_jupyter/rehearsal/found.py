@@ -319,7 +319,7 @@ class _Receiver:
         return self._decoder.decode(split(payload, sizes or []))
 
     def _difference(self, name: str, value: Any) -> str:
-        """Return what the description of a changed variable does not show."""
+        """Return the difference that the descriptions of a changed variable do not show."""
         values = self._findings.baseline.values
         if type(value) not in _SCALARS:
             same = next((other for other, one in values.items() if one is value), "")

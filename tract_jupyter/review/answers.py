@@ -47,7 +47,7 @@ _pauses: ContextVar[tuple[Callable[[], AbstractContextManager[object]], ...]] = 
 
 @protected_context
 def pausing(pause: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
-    """Enter `pause()` in each wait of this block for the user, so that the wait does not count.
+    """Enter `pause()` whenever this block waits for the user. Then the wait does not count.
 
     It also applies to blocks within this block, and to copies of its context.
     """

@@ -73,7 +73,7 @@ def translate(cause: BaseException, location: str, *, committing: bool = False) 
 
 
 def _read_only_beside(location: str) -> str:
-    """Name the files beside an SQLite file that this user may not write, although the store itself may be written."""
+    """Return the files beside a writable SQLite file that this user may not write."""
     files = [f"{location}{end}" for end in ("-shm", "-wal")]
     if not os.access(location, os.W_OK):
         return ""
