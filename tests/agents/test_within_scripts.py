@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.agents.cast import ask, calls
 from tests.review.fakes import answering
 from tests.review.scripted import call
 from tract_jupyter.agents import CallState, TreeLimits
+from tract_jupyter.concurrency import current_stop
 from tract_jupyter.exceptions import AgentError
 from tract_jupyter.models import Allowance
 from tract_jupyter.scripts import ScriptLimits
@@ -30,13 +32,24 @@ def w(stage):
     return stage.agents.create("w", "w works.", "d", tools=["write"])
 
 
-def later(seconds):
-    """Approve after a while, as a person does who reads first."""
+@pytest.fixture
+def skip(monkeypatch):
+    """A function that makes the clocks of turns and scripts skip 1,000 seconds."""
+    skipped = []
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + sum(skipped))
+    monkeypatch.setattr("tract_jupyter.loop.meter.time", clock)
+    return lambda: skipped.append(1_000)
 
-    def rule(pending):
-        return lambda ticket: threading.Timer(seconds, answering("approve"), [ticket]).start()
 
-    return rule
+@pytest.fixture
+def slowly(skip):
+    """A rule that approves after 1,000 seconds, as a person does who reads first."""
+
+    def approve(ticket):
+        skip()
+        answering("approve")(ticket)
+
+    return lambda _: approve
 
 
 @pytest.mark.parametrize("backend", ["sandbox", "kernel"])
@@ -67,29 +80,27 @@ def test_a_decision_about_an_agents_call_does_not_continue_the_script(stage, cas
 
 @pytest.mark.parametrize("backend", ["sandbox", "kernel"])
 def test_the_clock_of_a_script_pauses_while_a_request_of_its_agent_is_open(
-    stage, cast, person, done, w, backend
+    stage, cast, person, slowly, done, w, backend
 ):
-    stage.scripts.run("1", backend=backend)  # the first run is slow
-    person(later(2.5))
+    person(slowly)
     cast(w=[WRITE, "w over"])
-    result = stage.scripts.run(CALLS_W, backend=backend, limits=ScriptLimits(seconds=2))
+    result = stage.scripts.run(CALLS_W, backend=backend, limits=ScriptLimits(seconds=100))
     assert (result.status, result.text) == ("completed", "GOT w over\n")
     assert done == [("write", "t")]
 
 
 @pytest.mark.parametrize("backend", ["sandbox", "kernel"])
-def test_a_time_limit_of_a_script_ends_its_agent(stage, cast, w, backend):
-    stage.scripts.run("1", backend=backend)
-    began = threading.Event()
-
+def test_a_time_limit_of_a_script_ends_its_agent(stage, cast, w, skip, backend):
     def slow(messages):
-        began.set()
-        time.sleep(1.5)
+        skip()
+        end = time.monotonic() + PATIENCE
+        while not current_stop().is_set() and time.monotonic() < end:
+            time.sleep(0.02)
         return calls(call("write", {"text": "late"}, "w1"))
 
-    cast(w=[slow, "w over"])
-    result = stage.scripts.run(CALLS_W, backend=backend, limits=ScriptLimits(seconds=1))
-    assert began.is_set()
+    model = cast(w=[slow, "w over"])
+    result = stage.scripts.run(CALLS_W, backend=backend, limits=ScriptLimits(seconds=100))
+    assert len(model.asked["w"]) == 1
     assert result.status == "timed_out"
     (made,) = stage.agents.calls_of("w")
     assert made.state is CallState.STOPPED
@@ -152,11 +163,10 @@ def test_an_orchestrator_in_a_tool_of_a_script_makes_its_own_requests(stage, cas
 
 
 @pytest.mark.parametrize("backend", ["sandbox", "kernel"])
-def test_the_limit_of_seconds_of_a_turn_pauses_while_a_script_waits(stage, cast, person, backend):
-    stage.scripts.run("1", backend=backend)
-    person(later(4))
+def test_the_limit_of_seconds_of_a_turn_pauses_while_a_script_waits(stage, cast, person, slowly, backend):
+    person(slowly)
     cast(boss=[script("print(tools.write(text='x'))", backend), "over"])
-    response = stage.chat("Go.", tools="full", limits=Allowance(seconds=3.5))
+    response = stage.chat("Go.", tools="full", limits=Allowance(seconds=100))
     assert (response.outcome, response.text) == ("answer", "over")
 
 

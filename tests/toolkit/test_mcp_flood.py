@@ -64,7 +64,7 @@ def bounded(other):
     def watch():
         while not (answers and is_over.wait(0.05)):
             most[0] = max(most[0], memory() - before)
-            answers.append(other.call("go", timeout=20))
+            answers.append(other.call("go", timeout=60))
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -122,8 +122,8 @@ def test_lines_that_are_no_messages_wait(flood, other):
 
 @PLACES
 def test_progress_extends_a_call_only_to_its_longest_time(flood, other, is_http):
-    server = flood("progress", is_http=is_http, timeout=2, longest_timeout=3)
-    with bounded(other), pytest.raises(McpTimeoutError, match="did not end within 3 s"):
+    server = flood("progress", is_http=is_http, timeout=6, longest_timeout=7)
+    with bounded(other), pytest.raises(McpTimeoutError, match="did not end within 7 s"):
         server.call("go")
 
 
@@ -156,10 +156,10 @@ def test_a_stream_beside_the_calls_does_not_disturb_them(flood, other, way):
 
 def test_cookies_without_an_end_are_dropped(flood):
     server = flood("cookies")
-    server.call("go")
-    time.sleep(1)  # for the reconnections
-    counts = [int(line.split()[1]) for line in json.loads(server.call("go"))]
-    assert len(counts) > 5
+    counts = []
+    while len(counts) <= 15:  # the others are reconnections
+        time.sleep(0.1)
+        counts = [int(line.split()[1]) for line in json.loads(server.call("go"))]
     assert max(counts) <= 100
 
 
