@@ -296,7 +296,7 @@ class ScriptCalls:
         of this call.
         """
         context = self._context
-        if context is not None and call_context() == NO_CALL:
+        if context is not None and call_context() is NO_CALL:
             make = partial(self.execute, line=line, approval=approval)
             return context.copy().run(make, executor, name, arguments)
         barred = (
