@@ -309,7 +309,7 @@ def test_calls_of_several_threads_are_answered_if_their_order_is_the_same(desk):
 def test_finished_calls_are_answered_after_every_kind_of_ending(desk, code, status):
     code = f"tools.look(n=1)\n{code}"
     for _ in range(2):
-        result = desk.run(code, limits=ScriptLimits(seconds=0.3))
+        result = desk.run(code, limits=ScriptLimits(seconds=1 if status == "timed_out" else 100))
         assert result.status == status
     assert desk.made == ["look 1"]
 

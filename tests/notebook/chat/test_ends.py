@@ -68,7 +68,7 @@ def test_the_row_of_a_script_has_a_title_and_the_decision(talk, monkeypatch, end
     talk.configure_llm(ScriptedClient(reply(None, made), "Done."))
     talk.loop.tools = "code"
     start = Scripts.prepare
-    limits = ScriptLimits(seconds=0.5)
+    limits = ScriptLimits(seconds=0.5 if end == "stopped at a limit of time" else 100)
     monkeypatch.setattr(Scripts, "prepare", lambda *a, **given: start(*a, **{**given, "limits": limits}))
     log = TurnLog(TractSource(talk))
     talk.chat("Go", on_turn=log.add)
