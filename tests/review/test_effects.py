@@ -74,7 +74,7 @@ def test_a_line_of_the_effects_describes_the_change():
     assert line.text == "int 1 → Model; m would keep the old object; cannot be kept: a Model has no safe form"
     drawing = VariableEffect("fig", "created", "", "Figure", is_left_out=True)
     (line,) = list_effects(replace(LOOK, variables=(drawing,))).lines
-    assert line.text == "Figure; not kept: only its picture is shown"
+    assert line.text == "Figure; shown as a picture, not kept"
 
 
 def test_two_hundred_files_are_few_lines_and_each_is_named():

@@ -214,7 +214,7 @@ def test_the_model_is_told_which_drawings_are_left_out(tract, rehearser, call):
     rehearser.effects["plot()"] = Effects(variables=drawn)
     answers(tract, "keep")
     (note,) = call("plot()").output["notes"]
-    assert note.startswith("fig, ax did not change: figures and axes cannot be kept.")
+    assert note.startswith("Figures and axes cannot be kept, so fig, ax did not change.")
 
 
 def test_reading_tools_are_answered_and_others_end_the_rehearsal(tract, rehearser):

@@ -96,7 +96,7 @@ def frozen(value: Any) -> bytes | None:
 
 
 def read_strict_json(text: str, **options: Any) -> Any:
-    """Read a JSON text. Unlike `json.loads`, refuse NaN and infinities. `options` are those of `json.loads`.
+    """Read a JSON text, and refuse NaN and infinity. `json.loads` gets the `options`.
 
     Raises:
         ValueError: the text is not JSON.

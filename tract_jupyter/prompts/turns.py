@@ -22,7 +22,7 @@ FIGURES: Final = "{count} drawn for the user in the notebook"
 NOT_SENDABLE: Final = "; {count} cannot be sent to you"
 """The end of `FIGURES` if a figure has no image, or too large a one."""
 LEFT_OUT: Final = (
-    "{names} did not change: figures and axes cannot be kept. A script that needs them draws them again"
+    "Figures and axes cannot be kept, so {names} did not change. Draw them again in a script that needs them"
 )
 """A note about the names that a kept script bound to figures or axes."""
 VALUES_HIDDEN: Final = "the user has hidden values"

@@ -31,7 +31,7 @@ MOST_LINES: Final = 12
 DELETED: Final = "\N{MINUS SIGN}"
 """The mark of deletions."""
 _MARKS: Final = {"created": "+", "changed": "~", "deleted": DELETED}
-_LEFT_OUT: Final = "not kept: only its picture is shown"
+_LEFT_OUT: Final = "shown as a picture, not kept"
 _JOINED: Final = 5  # names in a joined line
 
 
