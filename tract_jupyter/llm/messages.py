@@ -29,7 +29,7 @@ CUT_REASONS: Final = REFUSED | {"length", "incomplete"}
 CHARACTERS_PER_TOKEN: Final = 4
 """Approximate number, used if no better counter is available."""
 LARGEST_COUNT: Final = 10**12
-"""The maximum of a reported number of tokens, and of dollars. Sums and prices of larger numbers are not exact."""
+"""The maximum of a reported number of tokens or dollars. Calculations with larger numbers are not exact."""
 REASONING_FIELDS: Final = ("reasoning_content", "reasoning")
 """The names that servers have for the text of the reasoning."""
 INVALID_JSON: Final = "INVALID_JSON"

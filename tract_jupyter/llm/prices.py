@@ -227,7 +227,7 @@ def _texts(match: Any) -> Iterator[str]:
 
 
 def dollars(value: object) -> Decimal | None:
-    """Return an amount of US dollars; None if it is not a number, is negative, or is larger than any amount."""
+    """Return an amount of US dollars; None if it is not a number from 0 to `LARGEST_COUNT`."""
     if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
         return None
     try:

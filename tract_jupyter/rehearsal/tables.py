@@ -15,7 +15,7 @@ from tract_jupyter.rehearsal.describe import tell_apart
 from tract_jupyter.rehearsal.effects import RowChange, TableChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import pandas as pd
 
@@ -97,9 +97,8 @@ def compare_texts(before: TextTable | None, after: TextTable | None) -> TableCha
     shown = _shown(common, counts)
     places = [common.index(column) for column in shown]
 
-    def cells(which: int, row: int, is_exact: bool = False) -> tuple[str, ...]:  # noqa: FBT001, FBT002 # internal
-        del is_exact
-        return tuple(keys[which][row][at] for at in places)
+    def cells(which: int, row: int) -> list[Any]:
+        return [keys[which][row][at] for at in places]
 
     sample = _sample(differing, matching, cells)
     return _change(
@@ -182,20 +181,27 @@ def as_pandas(value: Any) -> pd.DataFrame | None:
 def _first_rows(frame: pd.DataFrame) -> TableChange:
     columns = list(range(min(frame.shape[1], _MOST_COLUMNS)))
     rows = tuple(
-        RowChange("added", row, (), _cut(_cells(frame, columns, row)))
+        RowChange("added", row, (), _lines(_cells(frame, columns, row)))
         for row in range(min(len(frame), _FIRST_ROWS))
     )
     return TableChange(None, len(frame), columns=_named(frame.columns[columns]), sample=rows)
 
 
-def _cells(
-    frame: pd.DataFrame, columns: Sequence[int], row: int, *, is_exact: bool = False
-) -> tuple[str, ...]:
-    return tuple(cell_text(frame.iloc[row, column], is_exact=is_exact) for column in columns)
+def _cells(frame: pd.DataFrame, columns: Sequence[int], row: int) -> list[Any]:
+    return [frame.iloc[row, column] for column in columns]
 
 
-def _cut(cells: Sequence[str]) -> tuple[str, ...]:
-    return tuple(one_line(cell, _LONGEST_CELL) for cell in cells)
+def _lines(cells: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(one_line(cell_text(cell), _LONGEST_CELL) for cell in cells)
+
+
+def _changed_lines(before: Any, after: Any) -> tuple[str, str]:
+    """Return two cells as one line each. Different cells have different lines."""
+    texts = cell_text(before), cell_text(after)
+    if texts[0] == texts[1]:
+        exact = cell_text(before, is_exact=True), cell_text(after, is_exact=True)
+        texts = exact if exact[0] != exact[1] else texts
+    return tell_apart(*texts, _LONGEST_CELL)
 
 
 def cell_text(value: Any, *, is_exact: bool = False) -> str:
@@ -210,7 +216,7 @@ def cell_text(value: Any, *, is_exact: bool = False) -> str:
         return ""
     if kind in _COMPARED or kind.__module__.partition(".")[0] in {"numpy", "pandas"}:
         text = repr(value) if is_exact else str(value)
-        return "" if text == "nan" else text
+        return "" if text == "nan" and kind is not str else text
     return f"<{kind.__name__}>"
 
 
@@ -230,8 +236,8 @@ def _compare_pandas(before: pd.DataFrame, after: pd.DataFrame) -> TableChange:
     columns = [[number for name, *number in pairs if name in shown], shown]
     selected = [[pair[side] for pair in columns[0]] for side in (0, 1)]
 
-    def cells(which: int, row: int, is_exact: bool = False) -> tuple[str, ...]:  # noqa: FBT001, FBT002 # internal
-        return _cells((before, after)[which], selected[which], row, is_exact=is_exact)
+    def cells(which: int, row: int) -> list[Any]:
+        return _cells((before, after)[which], selected[which], row)
 
     sample = _sample(differing, matching, cells)
     labels = [[str(name) for name in names[side]] for side in (0, 1)]
@@ -562,21 +568,14 @@ def _shown(columns: Sequence[Any], counts: dict[Any, int]) -> list[Any]:
 
 
 def _sample(
-    differing: Sequence[tuple[int, int]], matching: Matching, cells: Callable[..., tuple[str, ...]]
+    differing: Sequence[tuple[int, int]], matching: Matching, cells: Callable[[int, int], list[Any]]
 ) -> tuple[RowChange, ...]:
-    rows = [
-        RowChange("removed", row, _cut(cells(0, row)), ()) for row in matching.removed[:_OF_A_KIND].tolist()
-    ]
-    rows += [RowChange("added", row, (), _cut(cells(1, row))) for row in matching.added[:_OF_A_KIND].tolist()]
+    removed, added = (rows[:_OF_A_KIND].tolist() for rows in (matching.removed, matching.added))
+    rows = [RowChange("removed", row, _lines(cells(0, row)), ()) for row in removed]
+    rows += [RowChange("added", row, (), _lines(cells(1, row))) for row in added]
     for old, new in differing[: MOST_SAMPLES - len(rows)]:
-        texts = (cells(side, row, exact) for exact in (False, True) for side, row in ((0, old), (1, new)))
-        shown = [
-            tell_apart(*((first, second) if one == other else (one, other)), _LONGEST_CELL)
-            if (one, first) != (other, second)
-            else (one_line(one, _LONGEST_CELL),) * 2
-            for one, other, first, second in zip(*texts, strict=True)
-        ]
-        rows.append(RowChange("changed", new, *(tuple(one[side] for one in shown) for side in (0, 1))))
+        pairs = list(map(_changed_lines, cells(0, old), cells(1, new)))
+        rows.append(RowChange("changed", new, *(tuple(pair[side] for pair in pairs) for side in (0, 1))))
     return tuple(sorted(rows, key=lambda row: row.row or 0))
 
 
