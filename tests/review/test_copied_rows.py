@@ -228,7 +228,7 @@ def test_opened_by_another_user_it_does_not(kind, made, opened, secret, monkeypa
 
 def test_without_the_place_in_the_signature_it_would(kind, opened, spec, tmp_path, monkeypatch):
     """Show that the tests above can fail."""
-    monkeypatch.setattr(Trust, "for_tract", lambda self, *_: Signer(("anywhere",), self._read, self._make))
+    monkeypatch.setattr(Trust, "for_tract", lambda self, *_: Signer(self, "anywhere"))
     mine, theirs = tmp_path / "mine.db", tmp_path / "theirs.db"
     with opened(mine, is_new=True) as t:
         kind.make(t, spec)

@@ -11,7 +11,7 @@
 * The question to the user: `reviewer`, `channel` (the protocol of a way to reach a user), `prompt`, `answers`.
 * Decisions: `decision`, `gate` (every decision goes through it), `ledger` (the rows: asked, decided, begun, ended),
   `records`.
-* Decisions without a question: `grants` (standing approvals), `lock` and `recorded` (for runs without a user).
+* Decisions without a question: `grants` (standing approvals), `lock` (recorded decisions, for runs without a user).
 * The origin of a question: `process`, `source` (the line of code). Captured output: `streams`.
 * Approvals of this user: `trust` signs, `signed_store` saves signed items, such as settings, and ignores unsigned ones.
 

@@ -66,10 +66,13 @@ from .ledger import Ledger as Ledger
 from .lock import LOCK_FILE as LOCK_FILE
 from .lock import PROJECT_FILE as PROJECT_FILE
 from .lock import Project as Project
+from .lock import RecordableDecisions as RecordableDecisions
 from .lock import RecordedDecision as RecordedDecision
+from .lock import RecordedDecisions as RecordedDecisions
 from .lock import lock_text as lock_text
 from .lock import merged as merged
 from .lock import read_lock as read_lock
+from .lock import recordable_decisions as recordable_decisions
 from .lock import write_lock as write_lock
 from .pending import CLIENT as CLIENT
 from .pending import OnTimeout as OnTimeout
@@ -90,9 +93,6 @@ from .prompt import action_word as action_word
 from .prompt import ask as ask
 from .prompt import read_line as read_line
 from .prompt import split_words as split_words
-from .recorded import RecordableDecisions as RecordableDecisions
-from .recorded import RecordedDecisions as RecordedDecisions
-from .recorded import recordable_decisions as recordable_decisions
 from .records import ACTIVATE as ACTIVATE
 from .records import RUN as RUN
 from .records import is_waited_for as is_waited_for

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from tract_jupyter.review.channel import Ticket
-    from tract_jupyter.review.recorded import RecordedDecisions
+    from tract_jupyter.review.lock import RecordedDecisions
 
 _check: ContextVar[Callable[[], None] | None] = ContextVar("_check", default=None)
 

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from tract_jupyter.models import PendingStatus
     from tract_jupyter.review.decision import Answer, Decision
+    from tract_jupyter.review.lock import RecordedDecisions
     from tract_jupyter.review.pending import Pending
-    from tract_jupyter.review.recorded import RecordedDecisions
     from tract_jupyter.review.request import ReviewRequest
 
 

@@ -13,6 +13,7 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from tract_jupyter.analysis import split_lines
@@ -77,11 +78,6 @@ class ShownRow(NamedTuple):
     value: tuple[DisplayedPiece, ...]
     description: tuple[DisplayedPiece, ...]
 
-    def pieces(self) -> Iterator[DisplayedPiece]:
-        """Yield all pieces in order."""
-        for part in self:
-            yield from part
-
 
 class ShownChoice(NamedTuple):
     """The lines of two texts for one place, and of a chosen third text.
@@ -93,11 +89,6 @@ class ShownChoice(NamedTuple):
     theirs: tuple[DisplayedPiece, ...]
     decided: tuple[DisplayedPiece, ...]
     other: tuple[DisplayedPiece, ...]
-
-    def pieces(self) -> Iterator[DisplayedPiece]:
-        """Yield all pieces in order."""
-        for part in self:
-            yield from part
 
 
 def shown_code(block: CodeBlock) -> ShownCode:
@@ -140,9 +131,9 @@ def needed_pieces(request: ReviewRequest) -> Iterator[DisplayedPiece]:
         yield from (piece for piece in shown_code(block).pieces() if piece.key)
     for table in request.tables:
         for row in shown_rows(table, request.pending_id):
-            yield from (piece for piece in row.pieces() if piece.key)
+            yield from (piece for piece in chain.from_iterable(row) if piece.key)
     for choice in request.choices:
-        yield from shown_choice(choice, request.pending_id).pieces()
+        yield from chain.from_iterable(shown_choice(choice, request.pending_id))
 
 
 def showable(request: ReviewRequest) -> ReviewRequest:

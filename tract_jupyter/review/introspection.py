@@ -66,20 +66,16 @@ _MAX_DICT = 10
 
 def action_parameters(cls: type, name: str) -> Parameters:
     """Return the parameters of an action of a pending class."""
-    return _parameters(cls, name)
+    known = _KNOWN.setdefault(cls, {})
+    if name not in known:
+        known[name] = Parameters.of(getattr(cls, name), skip=1)
+    return known[name]
 
 
 def parameters_for_models(cls: type, name: str) -> Parameters:
     """Return the parameters of an action without those that only a user may set, such as the scope of an approval."""
     every = action_parameters(cls, name)
     return every.without(PERSONAL) if name == "approve" else every
-
-
-def _parameters(cls: type, name: str) -> Parameters:
-    known = _KNOWN.setdefault(cls, {})
-    if name not in known:
-        known[name] = Parameters.of(getattr(cls, name), skip=1)
-    return known[name]
 
 
 _KNOWN: Final[WeakKeyDictionary[type, dict[str, Parameters]]] = WeakKeyDictionary()

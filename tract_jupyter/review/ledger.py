@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.models import PendingStatus, canonical_json
 from tract_jupyter.review.decision import NO_ACTION, Decision
 from tract_jupyter.review.process import may_run_elsewhere, this_process
-from tract_jupyter.review.records import OPEN, DecisionOutcome, Records, moment_text, used_here
+from tract_jupyter.review.records import (
+    ASKED,
+    DECISION,
+    OPEN,
+    OUTCOME,
+    DecisionOutcome,
+    Records,
+    moment_text,
+    request_content,
+    used_here,
+)
 from tract_jupyter.review.request import request_to_dict
 from tract_jupyter.storage import now_text, to_text
 
@@ -22,8 +32,8 @@ if TYPE_CHECKING:
 
     from tract_jupyter.review.decision import Question
     from tract_jupyter.review.pending import Pending
-    from tract_jupyter.review.records import Signatures
     from tract_jupyter.review.request import ReviewRequest
+    from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage import (
         Database,
         DecisionRows,
@@ -52,9 +62,9 @@ class Ledger(Records):
         rows: PendingRows,
         decisions: DecisionRows,
         events: EventRows,
-        signatures: Signatures,
+        signer: Signer,
     ) -> None:
-        super().__init__(database, rows, decisions, signatures)
+        super().__init__(database, rows, decisions, signer)
         self._events = events
 
     # --- asking
@@ -134,7 +144,7 @@ class Ledger(Records):
             ends: True if nothing has to run, so storing the decision completes it.
             also: a callback for more writes in the same transaction.
         """
-        signature = self._signatures.of_decision(
+        signature = self._sign_decision(
             decision, pending.pending_id, pending.rounds, handed_over=pending.runs_elsewhere
         )
         with self._database.write() as connection:
@@ -231,13 +241,15 @@ class Ledger(Records):
         if not self._decisions.claim(connection, pending_id, round_, this_process(), instead_of=None):
             return False
         if self.hands_over(stored):
-            signature = self._signatures.of_decision(
-                Decision.of(stored), pending_id, round_, handed_over=False
-            )
+            signature = self._sign_decision(Decision.of(stored), pending_id, round_, handed_over=False)
             self._decisions.sign(connection, pending_id, round_, signature)
             used_here.add(stored.signature)
             self._database.if_rolled_back(lambda: used_here.discard(stored.signature))
         return True
+
+    def _sign_decision(self, decision: Decision, pending_id: str, round_: int, *, handed_over: bool) -> str:
+        """Sign a decision, including whether it is handed over to the asking process."""
+        return self._signer.sign(DECISION, [decision.signed_text(pending_id, round_), handed_over])
 
     def _signed_values(
         self,
@@ -247,13 +259,12 @@ class Ledger(Records):
         outcome: DecisionOutcome | None = None,
     ) -> dict[str, Any]:
         """Return the signed part of a row: the question and its outcome."""
-        outcome_signature = (
-            "" if outcome is None else self._signatures.of_outcome(pending.pending_id, outcome)
-        )
+        content = request_content(pending, question.fingerprint, request)
+        ended = "" if outcome is None else self._signer.sign(OUTCOME, [pending.pending_id, list(outcome)])
         signed: dict[str, Any] = {
             "request": request,
-            "signature": self._signatures.of_asked(pending, question, request),
-            "outcome": outcome_signature,
+            "signature": self._signer.sign(ASKED, content),
+            "outcome": ended,
         }
         if pending.is_unshown:
             signed["is_unshown"] = True

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from datetime import datetime
 
-    from tract_jupyter.review.decision import Question
     from tract_jupyter.review.pending import Pending
     from tract_jupyter.review.trust import Signer
     from tract_jupyter.storage import Database, DecisionRows, PendingRows, StoredDecision, StoredPending
 
 
-_ASKED, _DECISION, _OUTCOME = "pending", "decision", "outcome"
+ASKED, DECISION, OUTCOME = "pending", "decision", "outcome"
+"""The kinds of signatures."""
 
 
 class DecisionOutcome(NamedTuple):
@@ -50,47 +50,15 @@ class Unsigned(NamedTuple):
     decisions: list[StoredDecision]
 
 
-class Signatures:
-    """The signatures of one tract's requests, decisions and outcomes."""
-
-    def __init__(self, signer: Signer) -> None:
-        self._signer = signer
-
-    def of_decision(self, decision: Decision, pending_id: str, round_: int, *, handed_over: bool) -> str:
-        """Sign a decision, including whether it is handed over to the asking process."""
-        return self._signer.sign(_DECISION, [decision.signed_text(pending_id, round_), handed_over])
-
-    def holds(self, stored: StoredDecision, *, handed_over: bool) -> bool:
-        """Return True if this user signed the decision with this `handed_over` flag."""
-        text = Decision.of(stored).signed_text(stored.pending_id, stored.round)
-        return self._signer.verify(_DECISION, [text, handed_over], stored.signature)
-
-    def of_asked(self, pending: Pending, question: Question, request: Mapping[str, Any] | None) -> str:
-        """Sign the question and the request."""
-        return self._signer.sign(_ASKED, _request_content(pending, question.fingerprint, request))
-
-    def vouches(self, stored: StoredPending) -> bool:
-        """Return True if the stored pending is unchanged since a process of this user asked it."""
-        content = _request_content(stored, stored.fingerprint, stored.request)
-        return self._signer.verify(_ASKED, content, stored.signature)
-
-    def of_outcome(self, pending_id: str, outcome: DecisionOutcome) -> str:
-        """Sign the outcome of the last decision."""
-        return self._signer.sign(_OUTCOME, [pending_id, list(outcome)])
-
-    def has_outcome(self, stored: StoredPending, outcome: DecisionOutcome) -> bool:
-        """Return True if the last decision on a pending has this outcome."""
-        return self._signer.verify(_OUTCOME, [stored.pending_id, list(outcome)], stored.outcome)
-
-
 def _is_copied(stored: StoredDecision) -> bool:
     """Return True if the column with the reason repeats the signed reason, which is in the arguments."""
     return stored.reason == Decision.of(stored).reason
 
 
-def _request_content(
+def request_content(
     pending: Pending | StoredPending, fingerprint: str, request: Mapping[str, Any] | None
 ) -> list[Any]:
+    """Return the signed part of a request."""
     times = [to_text(pending.created_at), moment_text(pending.expires_at)]
     identity = [
         pending.pending_id,
@@ -150,27 +118,32 @@ class Records:
     """
 
     def __init__(
-        self, database: Database, rows: PendingRows, decisions: DecisionRows, signatures: Signatures
+        self, database: Database, rows: PendingRows, decisions: DecisionRows, signer: Signer
     ) -> None:
         self._database = database
         self._rows = rows
         self._decisions = decisions
-        self._signatures = signatures
+        self._signer = signer
         self.under_way: set[str] = set()
 
     # --- signatures
 
     def verifies(self, stored: StoredDecision) -> bool:
         """Return True if this user signed a decision."""
-        return any(self._signatures.holds(stored, handed_over=flag) for flag in (False, True))
+        return any(self._is_signed(stored, handed_over=flag) for flag in (False, True))
 
     def hands_over(self, stored: StoredDecision) -> bool:
         """Return True if this user signed the decision as handed over to the asking process."""
-        return self._signatures.holds(stored, handed_over=True)
+        return self._is_signed(stored, handed_over=True)
+
+    def _is_signed(self, stored: StoredDecision, *, handed_over: bool) -> bool:
+        text = Decision.of(stored).signed_text(stored.pending_id, stored.round)
+        return self._signer.verify(DECISION, [text, handed_over], stored.signature)
 
     def vouches(self, stored: StoredPending) -> bool:
         """Return True if the stored pending is unchanged since a process of this user asked it."""
-        return self._signatures.vouches(stored)
+        content = request_content(stored, stored.fingerprint, stored.request)
+        return self._signer.verify(ASKED, content, stored.signature)
 
     def proves(self, news: PendingRecord, fingerprint: str) -> bool:
         """Return True if this user signed the last decision, and its stored outcome is genuine.
@@ -179,11 +152,15 @@ class Records:
             news: the stored pending and decisions.
             fingerprint: the fingerprint of the pending with the stored values.
         """
-        last, stored = news.last, news.pending
+        last = news.last
         if last is None or not self.verifies(last):
             return False
-        outcome = DecisionOutcome(last.round, stored.status, fingerprint, moment_text(stored.executed_at))
-        return self._signatures.has_outcome(stored, outcome)
+        return self._has_outcome(news.pending, last.round, fingerprint)
+
+    def _has_outcome(self, stored: StoredPending, round_: int, fingerprint: str) -> bool:
+        """Return True if this user signed the stored outcome of a round."""
+        outcome = DecisionOutcome(round_, stored.status, fingerprint, moment_text(stored.executed_at))
+        return self._signer.verify(OUTCOME, [stored.pending_id, list(outcome)], stored.outcome)
 
     # --- lookups
 
@@ -220,19 +197,16 @@ class Records:
         foreign: list[StoredPending] = []
         for row in questions:
             (own if self.vouches(row) else foreign).append(row)
-        return Unsigned(
-            foreign,
-            [row for row in own if row.outcome and not self._has_outcome(row, rounds.get(row.pending_id))],
-            [row for row in decisions if not (self.verifies(row) and _is_copied(row))],
-        )
-
-    def _has_outcome(self, stored: StoredPending, last: int | None) -> bool:
-        """Return True if this user signed the stored outcome of the last round."""
-        if last is None:
-            return False
-        return self._signatures.has_outcome(
-            stored, DecisionOutcome(last, stored.status, stored.fingerprint, moment_text(stored.executed_at))
-        )
+        forged = [
+            row
+            for row in own
+            if row.outcome
+            and not (
+                row.pending_id in rounds and self._has_outcome(row, rounds[row.pending_id], row.fingerprint)
+            )
+        ]
+        unsigned = [row for row in decisions if not (self.verifies(row) and _is_copied(row))]
+        return Unsigned(foreign, forged, unsigned)
 
     def standing(self, stored: StoredPending) -> tuple[PendingStatus, StoredDecision | None]:
         """Return the state of a pending that is restored from the store.

@@ -10,7 +10,6 @@ from tract_jupyter.models import check_limit
 from tract_jupyter.review.gate import Gate
 from tract_jupyter.review.grants import Grants
 from tract_jupyter.review.ledger import Ledger
-from tract_jupyter.review.records import Signatures
 from tract_jupyter.review.reviewer import Reviewer
 from tract_jupyter.storage import DecisionRows, GrantRows, PendingRows
 
@@ -26,44 +25,6 @@ _logger = logging.getLogger(__name__)
 WRITER: Final = "agent:writer"
 """The actor of a model that writes an operation for a user. It reads rejections in its own turn, not in the context."""
 _ANSWERED = frozenset({"tool_result", "tool_call", "script_call", "run_script"})
-
-
-class Rejections:
-    """Tells the model why its proposals were rejected.
-
-    Attributes:
-        are_told: True if the model receives the reasons.
-    """
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-        self.are_told = True
-
-    def learn(self, pending: Pending, decision: Decision) -> None:
-        """Commit a user's reason for a rejection to the branch that asked.
-
-        If the commit fails, the decision remains valid.
-        """
-        is_reason = decision.action == "reject" and decision.reason and decision.is_personal
-        if not (self.are_told and is_reason) or _reads_reason_elsewhere(pending) or pending.branch is None:
-            return
-        about = {
-            "rejected": pending.pending_id,
-            "operation": pending.operation,
-            "decided_by": decision.decided_by,
-        }
-        commits, branch = self._repository.commits, self._repository.refs.position.branch
-        try:
-            text = f"I rejected {pending.title!r}: {decision.reason}"
-            content = {"content_type": "dialogue", "role": "user", "text": text, "name": None}
-            if pending.branch == branch:
-                commits.commit(content, metadata=about)
-            else:
-                commits.commit_on(pending.branch, content, metadata=about)
-        except TractError:
-            _logger.warning(
-                "the reason of the rejection of %r could not be committed", pending.title, exc_info=True
-            )
 
 
 def _reads_reason_elsewhere(pending: Pending) -> bool:
@@ -92,30 +53,30 @@ class Review:
         grants: the standing approvals.
         gate: carries out each decision once.
         reviewer: shows questions to a user.
-        rejections: tells the model why a proposal was rejected.
     """
 
     def __init__(self, repository: Repository, trust: Trust, signer: Signer) -> None:
         database, tract_id = repository.database, repository.tract_id
         self.trust = trust
         self.signer = signer
-        self.rejections = Rejections(repository)
+        self._repository = repository
+        self._tells_rejections = True
         self.grants = Grants(database, GrantRows(tract_id), repository.events, signer)
         self.ledger = Ledger(
-            database, PendingRows(tract_id), DecisionRows(tract_id), repository.events, Signatures(signer)
+            database, PendingRows(tract_id), DecisionRows(tract_id), repository.events, signer
         )
-        self.gate = Gate(self.ledger, self.grants, self.rejections.learn)
+        self.gate = Gate(self.ledger, self.grants, self._tell_rejection)
         self.reviewer = Reviewer(self.ledger, self.gate, self.grants)
 
     @property
     def tells_rejections(self) -> bool:
         """True if the model receives the reasons for rejections."""
-        return self.rejections.are_told
+        return self._tells_rejections
 
     @tells_rejections.setter
     def tells_rejections(self, tells: bool) -> None:
         """Choose if the model receives the reasons for rejections."""
-        self.rejections.are_told = tells
+        self._tells_rejections = tells
 
     def inbox(self, limit: int = 100) -> list[StoredPending]:
         """Return the stored pendings of all processes that await a decision, oldest first.
@@ -128,3 +89,30 @@ class Review:
     def decisions(self, *, limit: int = 100) -> list[StoredDecision]:
         """Return the decisions, newest first, with decider, time, channel, arguments and subject."""
         return self.ledger.newest_decisions(check_limit(limit))
+
+    def _tell_rejection(self, pending: Pending, decision: Decision) -> None:
+        """Commit a user's reason for a rejection to the branch that asked.
+
+        If the commit fails, the decision remains valid.
+        """
+        if decision.action != "reject" or not decision.reason or not decision.is_personal:
+            return
+        if not self._tells_rejections or pending.branch is None or _reads_reason_elsewhere(pending):
+            return
+        about = {
+            "rejected": pending.pending_id,
+            "operation": pending.operation,
+            "decided_by": decision.decided_by,
+        }
+        commits, branch = self._repository.commits, self._repository.refs.position.branch
+        try:
+            text = f"I rejected {pending.title!r}: {decision.reason}"
+            content = {"content_type": "dialogue", "role": "user", "text": text, "name": None}
+            if pending.branch == branch:
+                commits.commit(content, metadata=about)
+            else:
+                commits.commit_on(pending.branch, content, metadata=about)
+        except TractError:
+            _logger.warning(
+                "the reason of the rejection of %r could not be committed", pending.title, exc_info=True
+            )

@@ -20,13 +20,10 @@ import re
 import secrets
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tract_jupyter.exceptions import ContentError, TrustError
 from tract_jupyter.models import canonical_json, make_private_folder, open_private, why_exposed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 _BYTES = 32
 
@@ -69,15 +66,15 @@ class Trust:
         Raises:
             TrustError: a secret exists but cannot be read.
         """
-        return self._read() is None
+        return self.read() is None
 
     def for_tract(self, store_id: str, tract_id: str) -> Signer:
         """Return the signer for one tract of one store."""
-        return Signer(("tract", store_id, tract_id), self._read, self._make)
+        return Signer(self, "tract", store_id, tract_id)
 
     def for_project(self, project_id: str) -> Signer:
         """Return the signer for the notebooks of one project."""
-        return Signer(("project", project_id), self._read, self._make)
+        return Signer(self, "project", project_id)
 
     def secrets(self) -> list[str]:
         """Return the secret if it is in memory. Bytes that are not UTF-8 are surrogates, as in file names."""
@@ -91,7 +88,12 @@ class Trust:
         names = ("notebook_secret", "nbsignatures.db", "jupyter_cookie_secret")
         return [self.secret_file, Path(jupyter_runtime_dir()), *(data / name for name in names)]
 
-    def _read(self) -> bytes | None:
+    def read(self) -> bytes | None:
+        """Return the secret; None if it does not exist yet.
+
+        Raises:
+            TrustError: a secret exists but cannot be read.
+        """
         value = os.environ.get(SECRET_VARIABLE) if self._is_default else None
         if value is not None:
             return _from_hex(value)
@@ -122,7 +124,7 @@ class Trust:
         self._seen, self._secret = version, secret
         return secret
 
-    def _make(self) -> bytes:
+    def create(self) -> bytes:
         """Write a new secret, completely or not at all. If another process was faster, use its secret."""
         folder = self.secret_file.parent
         temporary = folder / f"secret.{secrets.token_hex(8)}"
@@ -141,7 +143,7 @@ class Trust:
                 f"the signing secret {self.secret_file} cannot be created: {error.strerror}; set JUPYTER_DATA_DIR to "
                 "your own folder"
             ) from error
-        secret = self._read()
+        secret = self.read()
         if secret is None:
             raise TrustError(
                 f"the signing secret {self.secret_file} disappeared during its creation; try again"
@@ -153,17 +155,13 @@ class Signer:
     """A signer for one place. Signatures from other places never verify.
 
     Args:
+        trust: the secret.
         place: the identifiers of the place.
-        read: returns the secret. None if it does not exist yet.
-        make: creates the secret.
     """
 
-    def __init__(
-        self, place: Sequence[str], read: Callable[[], bytes | None], make: Callable[[], bytes]
-    ) -> None:
+    def __init__(self, trust: Trust, *place: str) -> None:
+        self._trust = trust
         self._place = list(place)
-        self._read = read
-        self._make = make
 
     def sign(self, kind: str, content: Any) -> str:
         """Return the signature of approved content: HMAC-SHA256, 64 hex digits.
@@ -177,7 +175,7 @@ class Signer:
             TrustError: the secret cannot be read or created, or the environment variable is not valid.
         """
         text = canonical_json([kind, self._place, content])
-        return hmac.digest(self._read() or self._make(), text.encode(), "sha256").hex()
+        return hmac.digest(self._trust.read() or self._trust.create(), text.encode(), "sha256").hex()
 
     def verify(self, kind: str, content: Any, signature: str) -> bool:
         """Return True if this user signed the content for this place. Without a secret, no signature is valid.
@@ -185,7 +183,7 @@ class Signer:
         Raises:
             TrustError: a secret exists but cannot be read.
         """
-        secret = self._read()
+        secret = self._trust.read()
         if secret is None:
             return False
         try:
