@@ -31,11 +31,6 @@ if TYPE_CHECKING:
 def as_function(name: str, parameters: Iterable[str], body: str) -> str:
     """Write a function around a body. Line 1 of the body becomes line 2.
 
-    Args:
-        name: the name of the function.
-        parameters: the parameter names, in order.
-        body: valid Python statements.
-
     Raises:
         ValueError: indentation would change the meaning of the body.
     """

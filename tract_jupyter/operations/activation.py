@@ -46,11 +46,6 @@ class Proposal(Pending):
 
     The fields contain the definition, and the fingerprint binds them. A subclass returns the definition as its
     `spec`.
-
-    Args:
-        operation: the name of the approval operation.
-        activate: activates the spec.
-        options: see `Pending`.
     """
 
     labels: Mapping[str, str] = {"approve": "Activate", "reject": "Reject"}
@@ -205,11 +200,7 @@ class PendingActivation(Proposal):
 
     @action
     def rehearse(self) -> str:
-        """Run its code on drawn inputs, in the sandbox or a contained copy, and show the results. This decides nothing.
-
-        Returns:
-            The results, in a sentence or two.
-        """
+        """Run its code on drawn inputs, in the sandbox or a contained copy, and show the results. Decides nothing."""
         result = rehearse(self._spec(), self.tract)
         self.fields = {**self.fields, _REHEARSAL: result.to_dict()}
         return result.summary
@@ -358,13 +349,7 @@ def _request_block(spec: OperationSpec, names: Sequence[str]) -> CodeBlock:
 
 
 class PendingHandler(Proposal):
-    """A proposed handler. Its code is compiled and run only after approval.
-
-    Args:
-        spec: the checked proposal.
-        approved: the last approved version, if any. The panel shows the difference.
-        options: see `Proposal`.
-    """
+    """A proposed handler. Its code is compiled and run only after approval."""
 
     in_view = frozenset({"handler"})
 

@@ -120,10 +120,6 @@ def _listed(names: frozenset[str]) -> str:
 class Advice:
     """The entry point to the analysis for all reviewed code. Paths are relative to the working directory.
 
-    Args:
-        off: the codes of disabled rules.
-        levels: the risk levels of rules that override the default levels.
-
     Raises:
         TractError: a rule or a level does not exist, or the rule cannot be disabled.
     """

@@ -119,7 +119,6 @@ def _check(spec: OperationSpec) -> tuple[Parameters, dict[str, Parameters]]:
 def _check_condition(
     condition: FiringCondition, fields: Parameters, actions: Mapping[str, Parameters]
 ) -> None:
-    """Check the field values and the action of a `FiringCondition`."""
     action = condition.action
     if action is not None and action not in actions:
         known = f" It has {', '.join(actions)}" if actions else " It has no actions"
@@ -161,12 +160,7 @@ def _check_labels(actions: Mapping[str, ActionDef]) -> None:
 
 
 def check_name(what: str, name: object, *, reserved: frozenset[str]) -> None:
-    """Check that a name is valid.
-
-    Raises:
-        SpecError: the name is not an identifier, is a Python keyword, starts with an underscore, is reserved, is too
-            long, or looks like another name.
-    """
+    """Check that a name is valid."""
     if not isinstance(name, str) or not name.isidentifier():
         raise SpecError(
             f"{_show(name)} is not a valid name for {what}; use letters, digits and '_', starting with a letter"

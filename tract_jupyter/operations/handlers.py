@@ -56,11 +56,7 @@ class HandlerSpec:
         return digest(asdict(self))
 
     def checked(self) -> HandlerSpec:
-        """Check all parts without compiling or running the code.
-
-        Raises:
-            SpecError: a part is not a text, the name is invalid, or the code does not compile.
-        """
+        """Check all parts without compiling or running the code."""
         for part, value in asdict(self).items():
             if not isinstance(value, str):
                 raise SpecError(f"the {part} of a handler must be a text, not {type(value).__name__}")
@@ -76,11 +72,7 @@ class HandlerSpec:
 
     @classmethod
     def from_json(cls, text: str) -> HandlerSpec:
-        """Parse the text from `to_json`.
-
-        Raises:
-            SpecError: the text is not a handler.
-        """
+        """Parse the text from `to_json`."""
         try:
             data: Any = json.loads(text)
             return cls(**data).checked()
@@ -120,11 +112,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         self.take_on(key, partial(self._attach, spec, function))
 
     def propose(self, spec: HandlerSpec, **options: Any) -> PendingHandler:
-        """Check a handler without compiling it, and return the pending whose approval activates it.
-
-        Raises:
-            SpecError: the handler is invalid, or the same version is already active.
-        """
+        """Check a handler without compiling it, and return the pending whose approval activates it."""
         from tract_jupyter.operations.activation import PendingHandler
 
         active = self.active.get(self.key_of(spec))
@@ -134,11 +122,7 @@ class Handlers(ActiveStore[StoredHandler, HandlerSpec, "tuple[str, str]"]):
         return PendingHandler(spec, tract=self._tract, activate=self.activate, approved=active, **options)
 
     def review_quarantined(self, operation: str, name: str) -> PendingHandler:
-        """Return the pending that activates a stored handler.
-
-        Raises:
-            SpecError: there is no such handler, or it is not readable.
-        """
+        """Return the pending that activates a stored handler."""
         pending = self.propose(self.to_review(operation, name), triggered_by=FROM_STORE)
         pending.origin = FROM_STORE
         return pending
@@ -275,11 +259,6 @@ def _compiled_when_called(spec: HandlerSpec) -> Callable[[Any], object]:
 class Hooks:
     """Lists and stores handlers. `Tract.on` registers functions.
 
-    Args:
-        firing: decides about pendings.
-        operations: knows the available operations.
-        saved: the stored handlers.
-
     Attributes:
         bus: routes pendings to their handlers.
         saved: the stored handlers, including the quarantined ones.
@@ -307,16 +286,6 @@ class Hooks:
         """Return the handlers' log: the newest matching entries, oldest first.
 
         The store keeps the last 10,000 entries of a tract.
-
-        Args:
-            operation: only pendings of this operation.
-            handler: only this handler.
-            outcome: only this outcome, such as `approved`.
-            pending_id: only this pending.
-            limit: the maximum number of entries.
-
-        Raises:
-            ContentError: the limit is not a whole number.
         """
         return self.bus.log.newest(
             operation=operation, handler=handler, outcome=outcome, pending_id=pending_id, limit=check_limit(limit)

@@ -123,14 +123,7 @@ class SpecStore(ActiveStore[StoredSpec, ReadSpec, str]):
 class Operations:
     """The dynamic operations of one tract.
 
-    Args:
-        tract: the tract of their pendings.
-        repository: its database stores the operations.
-        review: signs the operations and asks the user.
-        firing: decides about pendings.
-        handlers: the stored handlers of operations.
-        reviews_sandboxed: returns True if a model's new operation needs a review even if all of its code is
-            sandboxed.
+    `reviews_sandboxed` returns True if a model's new operation needs a review even if all of its code is sandboxed.
 
     Attributes:
         restored: rebuilds the pending of a built-in operation from its name and its stored fields.
@@ -343,9 +336,6 @@ class Operations:
         A rehearsal approves and stores nothing. Sandboxed actions run in the sandbox, and kernel code in a contained
         copy of this kernel. If there are no such copies, kernel code runs in the sandbox with a stub in place of the
         tract. Code that needs more is then not rehearsed, and the rehearsal says so.
-
-        Raises:
-            SpecError: the spec is invalid.
         """
         from tract_jupyter.operations.rehearsal import rehearse
 
@@ -405,10 +395,8 @@ class Operations:
     ) -> PendingActivation:
         """Return the request to activate an operation. Nothing is compiled before its approval.
 
-        Args:
-            spec: the operation.
-            is_reviewed: False if the pending is approved at once, without a user. See `propose`.
-            options: see `PendingActivation`.
+        `is_reviewed` is False if the pending is approved at once, without a user; see `propose`. The options are those
+        of `PendingActivation`.
         """
         from tract_jupyter.operations.activation import PendingActivation
 
@@ -560,9 +548,6 @@ class Operations:
             does: an approved action to run without a question if no handler decides. If the pending is still open
                 afterwards, the user decides.
             options: see `Tract.fire`.
-
-        Raises:
-            SpecError: the operation has no such action.
         """
         cls = self.registry.require_class(operation)
         if cls.spec.two_stage:
@@ -603,11 +588,6 @@ class Operations:
         """Ask the model that decides about pendings for guidance on a firing, and return its text.
 
         Its request contains the fields and the messages of the context.
-
-        Args:
-            spec: the operation.
-            fields: the fields of the firing.
-            instructions: the caller's instructions for the guidance.
 
         Raises:
             LLMError: no model is available, or it returned no reply.
@@ -662,11 +642,7 @@ class Operations:
         return execute
 
     def check_current(self, pending: DynamicPending) -> None:
-        """Check that a pending's version of the operation is still active.
-
-        Raises:
-            FingerprintError: the operation was replaced or removed after the firing.
-        """
+        """Check that a pending's version of the operation is still active."""
         registry = self.registry
         if not registry.is_active(pending.operation, pending.spec_hash):
             if not registry.was_active(pending.spec_hash):

@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 class DynamicPending(FieldPending):
     """A fired dynamic operation.
 
-    Args:
-        tract: the tract that fired it.
-        fields: the field values. They are validated and completed with defaults. Actions may change them.
-        options: `execute_fn`, `triggered_by`, `actor`: see `Pending`.
-
     Raises:
         ParameterError: a field is missing, is unknown or has the wrong type.
     """
@@ -77,12 +72,7 @@ class DynamicPending(FieldPending):
         return "sandbox" if self.spec.is_sandboxed else "kernel"
 
     def check_fields(self) -> None:
-        """Check the current fields by the same rules as `fire`. Code may have changed them since.
-
-        Raises:
-            ParameterError: a field is missing, is unknown or has the wrong type.
-            ContentError: a value has no JSON form.
-        """
+        """Check the current fields by the same rules as `fire`. Code may have changed them since."""
         super().check_fields()
         try:
             self.field_parameters.validate(self.fields)

@@ -51,15 +51,7 @@ _AGAIN = "resume its turn, or run its cell again"
 
 
 class RemotePending(FieldPending):
-    """A request of another process.
-
-    Args:
-        stored: the stored row.
-        tract: the tract that decides it.
-
-    Raises:
-        PendingError: the stored request is not readable.
-    """
+    """A request of another process."""
 
     runs_elsewhere = True
 
@@ -193,7 +185,6 @@ def _changeable(request: ReviewRequest, fields: Mapping[str, Any]) -> ReviewRequ
 
 
 def _request(stored: StoredPending) -> ReviewRequest:
-    """Read the original request from the store."""
     if stored.request is None:
         raise PendingError(f"{stored.title!r} was never displayed; run its cell again")
     try:
@@ -214,13 +205,6 @@ def rebuilt(
 
     If that process waits, or only it has the code, the decision is made here and executed there.
 
-    Args:
-        stored: the stored row.
-        operations: the operations of this tract.
-        tract: the tract that decides it.
-        reviewer: knows the requests of this process.
-        handlers: the stored handlers of this tract.
-
     Raises:
         PendingError: the stored request is not readable.
     """
@@ -238,16 +222,7 @@ def rebuilt(
 
 
 def as_shown(stored: StoredPending, *, tract: object, reviewer: Reviewer) -> RemotePending:
-    """Return a stored request in its original form, with any values, for rejection.
-
-    Args:
-        stored: the stored row.
-        tract: the tract that decides it.
-        reviewer: knows the requests of this process.
-
-    Raises:
-        PendingError: the stored request is not readable.
-    """
+    """Return a stored request in its original form, with any values, for rejection."""
     readable = stored if isinstance(stored.fields, dict) else replace(stored, fields={})
     return cast("RemotePending", _resumed(RemotePending(readable, tract=tract), readable, reviewer.ledger))
 
@@ -271,7 +246,6 @@ def _recreated(stored: StoredPending, operations: Operations, tract: object, han
 
 
 def _resumed(pending: Pending, stored: StoredPending, ledger: Ledger) -> Pending:
-    """Restore the stored state of a pending."""
     pending.actor, pending.pending_id, pending.created_at = stored.actor, stored.pending_id, stored.created_at
     pending.branch, pending.rounds = stored.branch, _rounds_seen(stored, ledger)
     pending.status, pending.unfinished = ledger.standing(stored)

@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def make_dynamic_pending_class(spec: OperationSpec | CheckedSpec) -> type[DynamicPending]:
-    """Check a spec, compile its actions and return its pending class.
-
-    Raises:
-        SpecError: the spec is invalid. No class was made.
-    """
+    """Check a spec, compile its actions and return its pending class."""
     checked = CheckedSpec.of(spec)
     spec = checked.spec
     actions = {
@@ -111,11 +107,7 @@ class OperationRegistry:
         self._remember(spec.name, spec.spec_hash, reviewed=reviewed)
 
     def unregister(self, name: str) -> None:
-        """Deactivate an operation.
-
-        Raises:
-            UnknownOperationError: the operation is not active.
-        """
+        """Deactivate an operation."""
         self.require_spec(name)
         self._classes.pop(name, None)
         del self._specs[name], self._hashes[name]
@@ -131,11 +123,7 @@ class OperationRegistry:
         return self._specs.get(name)
 
     def require_class(self, name: str) -> type[DynamicPending]:
-        """Return the pending class of an active operation.
-
-        Raises:
-            UnknownOperationError: the operation is not active. The message suggests the nearest name.
-        """
+        """Return the pending class of an active operation."""
         check_text(name, "the name of an operation", error=UnknownOperationError)
         cls = self._classes.get(name)
         if cls is None:

@@ -134,11 +134,7 @@ class ActionRehearsal:
         return " ".join(sentences)
 
     def table(self, spec: OperationSpec) -> ValueTable:
-        """Return the results for a reviewer: a sentence, and a row for each run.
-
-        Args:
-            spec: the displayed spec. The sentence mentions it if other code was rehearsed.
-        """
+        """Return the results for a reviewer: a sentence, and a row for each run."""
         summary = self.summary if self.is_of(spec) else f"For an earlier version of the code: {self.summary}"
         rows = tuple(ValueRow(_call(run), "", _values(run.fields), run.told) for run in self.runs)
         return ValueTable(TITLE, rows, "nothing", summary, ("Call", "Fields", "Result"))
@@ -172,9 +168,7 @@ def code_hash(spec: OperationSpec) -> str:
 def rehearse(spec: OperationSpec, tract: Any) -> ActionRehearsal:
     """Run the actions of a checked spec on drawn inputs.
 
-    Args:
-        spec: the operation. None of its code runs in this process.
-        tract: has the sandbox processes, and the rehearser of this kernel.
+    None of its code runs in this process.
     """
     has_kernel_code = any(not action.is_sandboxed for action in spec.actions.values())
     copies = _copies(tract) if has_kernel_code else None
@@ -317,7 +311,6 @@ def _raised(
 def _describe(
     outcome: SandboxOutcome, before: Mapping[str, Any], after: Mapping[str, Any], notes: Any
 ) -> str:
-    """Describe a run that returned."""
     decided = {
         "approve": "approved",
         "reject": f"rejected: {show_value(outcome.reason, _VALUE)}",
@@ -549,12 +542,7 @@ class ContainedRun(NamedTuple):
 
 
 class ActionCopies:
-    """Copies of this kernel in which actions run.
-
-    Args:
-        rehearser: makes the copies.
-        tract: the tract whose context the actions read.
-    """
+    """Copies of this kernel in which actions run."""
 
     def __init__(self, rehearser: Rehearser, tract: Any) -> None:
         self._rehearser = rehearser

@@ -87,8 +87,7 @@ class SandboxOutcome(NamedTuple):
 def check_sandboxed(action: ActionDef) -> None:
     """Check for features that the sandbox lacks. This compiles and runs nothing.
 
-    Raises:
-        SpecError: the sandbox lacks a feature. The error has the first line that uses it.
+    The error has the first line that uses one.
     """
     placed_body(action)
     problems = sorted(unsupported(action.code, ("pending", *action.params), _MEMBERS))
@@ -121,11 +120,7 @@ def sandboxed_body(action: ActionDef, filename: str) -> Callable[..., Any]:
 
 
 def placed_body(action: ActionDef) -> str:
-    """Return an action's code as a function for the sandbox.
-
-    Raises:
-        SpecError: the code cannot become a function.
-    """
+    """Return an action's code as a function for the sandbox."""
     try:
         return as_function(action.name, ("pending", *action.params), action.code)
     except ValueError as error:
@@ -143,11 +138,7 @@ def _applied(pending: FieldPending, outcome: SandboxOutcome) -> Any:
 
 
 def sandbox_outcome(output: Any, filename: str) -> SandboxOutcome:
-    """Read and check the sandbox output. The code may have modified any object in its process.
-
-    Raises:
-        SandboxError: the output does not have the shape of an action's outcome.
-    """
+    """Read and check the sandbox output. The code may have modified any object in its process."""
     returned, fields, decided = output
     if not isinstance(fields, dict) or not all(isinstance(name, str) for name in fields):
         raise _refused("pending.fields must be a dict with the values by name", filename)
@@ -166,7 +157,6 @@ def sandbox_outcome(output: Any, filename: str) -> SandboxOutcome:
 
 
 def _crossing(what: str, value: Any, filename: str) -> Any:
-    """Return a copy as plain data."""
     try:
         text = canonical_json(value)
     except ContentError as error:

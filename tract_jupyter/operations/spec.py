@@ -98,9 +98,6 @@ class FiringCondition(Trigger):
             parts of a trigger.
         action: at a hook, the action to run if no handler decides and the user is not asked.
         required: at a hook, True if the run fails without an approval of the firing.
-
-    Raises:
-        SpecError: a part is invalid.
     """
 
     fields: dict[str, Any] = field(default_factory=dict)
@@ -137,11 +134,7 @@ class FiringCondition(Trigger):
 
     @classmethod
     def from_dict(cls, data: Any) -> FiringCondition:
-        """Parse the dict form.
-
-        Raises:
-            SpecError: a part is unknown or invalid.
-        """
+        """Parse the dict form."""
         if isinstance(data, Mapping):
             data = {name: value for name, value in data.items() if value is not None}
         condition: FiringCondition = read_as(cls, data, SpecError, "fires_on")
@@ -202,20 +195,12 @@ class OperationSpec:
         return self.fires_on is not None and self.fires_on.hook is not None
 
     def parameters(self) -> Parameters:
-        """Return the fields with parsed types, including the guidance fields of a two-stage operation.
-
-        Raises:
-            SpecError: a type name is unknown or a default is invalid.
-        """
+        """Return the fields with parsed types, including the guidance fields of a two-stage operation."""
         parameters = [_field(name, definition) for name, definition in self.fields.items()]
         return Parameters(self.name, [*parameters, *(_GUIDANCE if self.two_stage else ())])
 
     def given_parameters(self) -> Parameters:
-        """Return the fields that a caller may pass on firing. `guidance_source` is not one of them.
-
-        Raises:
-            SpecError: as in `parameters`.
-        """
+        """Return the fields that a caller may pass on firing. `guidance_source` is not one of them."""
         return self.parameters().without({GUIDANCE_FIELDS[1]})
 
     @property
@@ -298,11 +283,7 @@ def spec_to_dict(spec: OperationSpec) -> dict[str, Any]:
 
 
 def spec_to_json(spec: OperationSpec) -> str:
-    """Return the text of a spec for signing and storage. Fields and parameters keep the author's order.
-
-    Raises:
-        SpecError: the argument is not a spec, has no JSON form, or is too large.
-    """
+    """Return the text of a spec for signing and storage. Fields and parameters keep the author's order."""
     if not isinstance(spec, OperationSpec):
         raise SpecError(
             f"an OperationSpec is required, not {type(spec).__name__}; spec_from_dict makes one from a dict"
@@ -322,11 +303,7 @@ def spec_to_json(spec: OperationSpec) -> str:
 
 
 def spec_from_json(text: str) -> OperationSpec:
-    """Parse the text from `spec_to_json`.
-
-    Raises:
-        SpecError: the text is not JSON, or not a spec.
-    """
+    """Parse the text from `spec_to_json`."""
     try:
         data = json.loads(text)
     except (TypeError, ValueError, RecursionError) as error:
@@ -370,7 +347,6 @@ class _FieldDefinition(TypedDict, total=False):
 
 
 def _filled(name: str, action: object) -> object:
-    """Return the data of an action with defaults for its optional parts."""
     if not isinstance(action, dict):
         return action
     parts = _without_none(action, ("params", "required", "defaults"))

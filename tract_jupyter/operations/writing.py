@@ -137,17 +137,8 @@ class _Stopped(BaseException):
 class Writing:
     """The dialogue with a model that writes an operation. `note` holds the outcome, and is empty until the end.
 
-    Args:
-        client: see `Operations.write`, also for the next four arguments.
-        observer: receives progress events.
-        stop: stops the writing.
-        tries: the maximum number of requests for each version.
-        versions: the maximum number of versions.
-        propose: checks a spec and returns its activation request.
-        decide: asks the user and returns after the decision.
-
-    Raises:
-        ContentError: a number is invalid.
+    `propose` checks a spec and returns its activation request, and `decide` asks the user about it. The other arguments
+    are those of `Operations.write`.
     """
 
     def __init__(
@@ -179,11 +170,7 @@ class Writing:
         self._decide = decide
 
     def write(self, text: str, system_prompt: str | None, taken: Collection[str]) -> WrittenOperation:
-        """Let the model write an operation for a task. `taken`: the names of the active operations.
-
-        Raises:
-            ContentError: the text is empty.
-        """
+        """Let the model write an operation for a task. `taken`: the names of the active operations."""
         if not isinstance(text, str) or not text.strip():
             raise ContentError(
                 "an operation needs a task as a text, such as 'check that every citation survives'"

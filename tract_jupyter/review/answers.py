@@ -79,8 +79,7 @@ def dispatch(ticket: Ticket, answer: Answer, channel: str) -> str:
 def carry_out(ticket: Ticket, answer: Answer, channel: str) -> tuple[str, Any]:
     """Carry out an answer that came over a channel.
 
-    Returns:
-        The note for the next round, and the return value of the action.
+    Return the note for the next round, and the return value of the action.
     """
     pending, rounds = ticket.pending, ticket.pending.rounds
     refused, ticket.refused = ticket.refused, 0
@@ -135,10 +134,6 @@ def replay(ticket: Ticket, recorded: RecordedDecisions) -> str:
 
     Returns:
         Why the ticket is not settled, with a remedy. Empty if it is settled.
-
-    Raises:
-        LockFileError: the recorded decisions cannot be read.
-        TrustError: the signing secret cannot be read.
     """
     pending, note = ticket.pending, ""
     while pending.status.is_open:

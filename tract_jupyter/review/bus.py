@@ -76,11 +76,7 @@ class HookLog:
         self._unwritten.append(HookEvent(operation, handler, outcome, pending_id, error, time.time_ns()))
 
     def flush(self) -> None:
-        """Write the queued entries. After an error, they remain queued for the next call.
-
-        Raises:
-            StoreError: the store is locked or cannot be written.
-        """
+        """Write the queued entries. After an error, they remain queued for the next call."""
         entries = list(self._taken())
         if not entries:
             return
@@ -138,8 +134,6 @@ class RoutingResult(StrEnum):
 
 
 class _Listener(NamedTuple):
-    """A handler with the data for its calls."""
-
     name: str
     call: Handler | None
     """None for a saved handler that is not approved here. It does not run."""
@@ -169,11 +163,7 @@ class HookBus:
         after: str | None = None,
         at: int | None = None,
     ) -> str:
-        """Add a handler and return its name. Without a position, it is added at the end.
-
-        Raises:
-            OperationError: the handler is not callable, another handler has its name, or the position does not exist.
-        """
+        """Add a handler and return its name. Without a position, it is added at the end."""
         if not callable(handler):
             raise OperationError(f"a handler must be a function of the pending, not {type(handler).__name__}")
         if name is not None and not (isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME):
@@ -219,9 +209,6 @@ class HookBus:
         """Remove a handler by function or name, or remove all handlers of an operation. Ignore a missing handler.
 
         The placeholder of an unapproved saved handler remains until the user reviews or deletes that handler.
-
-        Raises:
-            OperationError: the operation's name is not a text.
         """
         check_text(operation, "the name of an operation", error=OperationError)
         self._keep(
@@ -367,11 +354,7 @@ def _listener(name: str, handler: Handler) -> _Listener:
 
 
 def check_operation(operation: str, known: frozenset[str] | set[str]) -> None:
-    """Check that handlers can be registered for an operation.
-
-    Raises:
-        OperationError: the operation does not exist.
-    """
+    """Check that handlers can be registered for an operation."""
     check_text(operation, "the name of an operation", error=OperationError)
     if operation != EVERYTHING and operation not in known:
         raise OperationError(
@@ -387,7 +370,6 @@ def _place(
     after: str | None,
     at: int | None,
 ) -> int:
-    """Return the position of a new handler in the list."""
     if sum(position is not None for position in (before, after, at)) > 1:
         raise OperationError("a handler has one place: set only one of before, after and at")
     if before is True:

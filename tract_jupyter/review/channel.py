@@ -277,8 +277,7 @@ class Channel:
     def watch(self, look: Callable[[], bool]) -> bool:  # noqa: ARG002
         """Call `look` regularly while the main thread is idle, until it returns False.
 
-        Returns:
-            True if the channel supports this.
+        Return True if the channel supports this.
         """
         return False
 
@@ -378,9 +377,6 @@ def personal_channel(
 
     Its approvals can become standing approvals. Its decisions are recorded and count as the user's. For a channel of a
     rule or a model, use `AsyncChannel` without this decorator.
-
-    Args:
-        name: the name of the channel in decisions.
 
     Raises:
         ValueError: the name belongs to a rule, a model or code.

@@ -98,9 +98,6 @@ def declare_personal(name: str) -> None:
     """Declare that a user decides over the channel with this name.
 
     Approvals over the channel can become standing approvals. Its decisions are recorded and count as the user's.
-
-    Raises:
-        ValueError: the name belongs to a rule, a model or code.
     """
     if name in _IMPERSONAL | _ANSWERABLE:
         raise ValueError(

@@ -85,11 +85,7 @@ class FieldPending(Pending):
     def edited(
         self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
     ) -> AbstractContextManager[None]:
-        """Apply the `edits` of an approval. Restore the fields if the block raises, or with `keep=False`.
-
-        Raises:
-            ParameterError: the new values are not valid.
-        """
+        """Apply the `edits` of an approval. Restore the fields if the block raises, or with `keep=False`."""
         fields, edits = self.fields, approval_terms(action, arguments).get("edits")
         if edits:
             super().check_fields()  # a value that is not a dict has no fields
@@ -102,5 +98,4 @@ class FieldPending(Pending):
         return self.fields
 
     def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields with these values."""
         return values

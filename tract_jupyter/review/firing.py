@@ -135,7 +135,8 @@ class Firing:
         """Run the handlers. If none takes the pending on, approve it or ask the user.
 
         A pending that a handler leaves open waits in the inbox. If a saved handler is not approved here, the user
-        decides in its place. Standing approvals do not apply then.
+        decides in its place. Standing approvals do not apply then. Return the effective pending: the given one, or the
+        identical open question.
 
         Args:
             pending: the pending to decide.
@@ -144,9 +145,6 @@ class Firing:
             choice: the user's choice about the tool call, made before the operation fired. It applies if no handler
                 decides.
             joins: if the pending would stay open, use an identical open question in its place.
-
-        Returns:
-            The effective pending: the given one, or the identical open question.
         """
         try:
             routed = self.bus.route(pending)
@@ -174,11 +172,7 @@ class Firing:
     ) -> Any:
         """Decide a pending and return the result of its action.
 
-        Args:
-            pending: the pending to decide.
-            functions: functions of the caller; see `keep`.
-            unhandled: see `decide`.
-            joins: see `decide`.
+        `functions` are as in `keep`, and the others as in `decide`.
 
         Raises:
             RejectedError: the pending was rejected.
@@ -190,10 +184,8 @@ class Firing:
     def keep(self, pending: _Asked, *functions: object) -> _Asked:
         """Add the pending to the inbox, or return the identical open request of the same actor.
 
-        Args:
-            pending: a pending that no user has seen yet.
-            functions: values that the caller passed for function arguments. Functions cannot be compared, so a pending
-                with a function never joins an earlier request.
+        Functions among the arguments of the caller (`functions`) cannot be compared, so a pending with one never joins
+        an earlier request.
         """
         keep = partial(self._reviewer.keep, unshown=True)
         return self._ask_open_request(pending, keep, joins=not any(map(callable, functions)))

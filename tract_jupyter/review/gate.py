@@ -59,10 +59,7 @@ class _NotRunError(PendingStateError):
 class Gate:
     """The only way to decide a pending. It carries out each decision once.
 
-    Args:
-        ledger: stores decisions and outcomes.
-        grants: stores standing approvals.
-        on_end: called with the pending and the decision after the decision was carried out.
+    `on_end` is called after each decision was carried out.
     """
 
     def __init__(self, ledger: Ledger, grants: Grants, on_end: Callable[[Pending, Decision], None]) -> None:
@@ -79,12 +76,6 @@ class Gate:
         """Decide a pending. A call within `run` of another decision on it is a part of that decision.
 
         If a recorded decision already settled the pending, the same decision by code changes nothing.
-
-        Args:
-            pending: the pending to decide.
-            action: the name of the action.
-            arguments: its validated arguments.
-            run: carries out the action, and changes the pending.
 
         Raises:
             PendingStateError: it is decided, has expired, or another decision came first.
@@ -108,8 +99,7 @@ class Gate:
     def catch_up(self, pending: Pending) -> str:
         """Apply stored decisions of other processes: carry them out here, or adopt their outcome.
 
-        Returns:
-            A description of them; empty if there are none.
+        Return a description of them; empty if there are none.
         """
         news = self.ledger.news(pending)
         if news is None:
@@ -286,8 +276,7 @@ class Gate:
     def _take_over(self, pending: Pending, news: PendingRecord) -> str:
         """Adopt the stored outcome if it only stops the pending, or if this user signed it.
 
-        Returns:
-            The problem with the outcome; empty if there is none.
+        Return the problem with the outcome; empty if there is none.
         """
         decision = None if news.last is None else Decision.of(news.last)
         if pending.runs_elsewhere or self.ledger.proves(news, _as_stored(pending, news.pending)):

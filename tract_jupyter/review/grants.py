@@ -57,13 +57,7 @@ _ANYTHING = "*"
 
 
 def covers(pattern: Mapping[str, Any], approved: Mapping[str, Any], values: Mapping[str, Any]) -> bool:
-    """Return True if a grant covers a call with these values.
-
-    Args:
-        pattern: the values that may differ.
-        approved: the values of the approved call.
-        values: the values of the new call.
-    """
+    """Return True if a grant covers a call with these values."""
     return approved.keys() == values.keys() and all(
         _allows(pattern[name], value) if name in pattern else _equal(approved[name], value)
         for name, value in values.items()
@@ -444,7 +438,6 @@ def _covers(stored: StoredGrant, subject: Subject) -> bool:
 
 
 def _is_for(stored: StoredGrant, actor: str) -> bool:
-    """Return True if a signed grant permits this actor."""
     terms = json.loads(stored.pattern_json)
     named, whom = terms["actor"], terms["whom"]
     is_child = actor.startswith((f"{named}/", f"{named}:"))

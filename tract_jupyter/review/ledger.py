@@ -91,15 +91,8 @@ class Ledger(Records):
     def take_over(self, pending: Pending, stored: StoredPending, *, wait: float = 0) -> bool:
         """Make a pending continue a stored question that no process works on.
 
-        The pending adopts the stored id. This process then asks the question with a new creation time.
-
-        Args:
-            pending: a pending with the identical question.
-            stored: the stored question, as it was read.
-            wait: see `ask`.
-
-        Returns:
-            False if another process changed the stored question first.
+        The pending adopts the stored id. This process then asks the question with a new creation time. Return False if
+        another process changed the stored question first.
         """
         own_id, own_moment = pending.pending_id, pending.created_at
         pending.pending_id, pending.created_at = stored.pending_id, datetime.now(UTC)
@@ -137,12 +130,8 @@ class Ledger(Records):
     ) -> bool:
         """Store a decision and its event in one transaction. Return False if another decision came first.
 
-        Args:
-            pending: the decided pending.
-            decision: the decision.
-            question: the question, including the edits of the decision.
-            ends: True if nothing has to run, so storing the decision completes it.
-            also: a callback for more writes in the same transaction.
+        `ends`: nothing has to run, so storing the decision completes it. `also` makes more writes in the same
+        transaction.
         """
         signature = self._sign_decision(
             decision, pending.pending_id, pending.rounds, handed_over=pending.runs_elsewhere
@@ -406,7 +395,6 @@ def _state_after(decision: Decision, at: str, *, ends: bool) -> dict[str, Any]:
 
 
 def _expected(pending: Pending, decision: Decision, after: Mapping[str, Any]) -> DecisionOutcome:
-    """Return the outcome of a decision that ends a pending."""
     return DecisionOutcome(pending.rounds, after["status"], decision.fingerprint, after["executed_at"])
 
 

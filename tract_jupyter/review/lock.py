@@ -65,11 +65,7 @@ class Project(NamedTuple):
 
     @classmethod
     def of(cls, lock: Path, trust: Trust) -> Project:
-        """Return the project of a lock file.
-
-        Raises:
-            LockFileError: the project file cannot be read.
-        """
+        """Return the project of a lock file."""
         folder = lock.resolve().parent  # a link to a lock file is not a copy
         project_id = _read(folder / PROJECT_FILE)
         return cls(folder, project_id, trust.for_project(project_id))
@@ -108,15 +104,7 @@ class Project(NamedTuple):
             return ""
 
     def why_not(self, entry: RecordedDecision, cell: str = "") -> str:
-        """Return the reason why an entry is not valid here, as the end of a sentence. Empty for a valid entry.
-
-        Args:
-            entry: an entry of the lock file.
-            cell: the source of the asking cell. Empty if it is unknown.
-
-        Raises:
-            TrustError: the signing secret cannot be read.
-        """
+        """Return the reason why an entry is not valid here, as the end of a sentence. Empty for a valid entry."""
         if not self.project_id:
             return (
                 f"cannot be checked, because this folder lacks {PROJECT_FILE}; commit and copy that file with the "
@@ -175,7 +163,6 @@ def _read(path: Path) -> str:
 
 
 def _has(path: Path, cell: str) -> bool:
-    """Return True if a notebook has a code cell with this source."""
     state = path.stat()
     return cell.strip() in _sources(str(path), state.st_mtime_ns, state.st_size)
 
@@ -228,20 +215,12 @@ class RecordedDecision:
     signature: str = ""
 
     def signed(self, project: Project) -> RecordedDecision:
-        """Return the decision with the project's id and signature.
-
-        Raises:
-            TrustError: no usable secret exists.
-        """
+        """Return the decision with the project's id and signature."""
         entry = replace(self, project=project.project_id)
         return replace(entry, signature=project.signer.sign(_SIGNED, asdict(entry) | _UNSIGNED))
 
     def verifies(self, signer: Signer) -> bool:
-        """Return True if this user signed the unchanged entry. `Project.why_not` decides if the entry is valid.
-
-        Raises:
-            TrustError: the secret cannot be read.
-        """
+        """Return True if this user signed the unchanged entry. `Project.why_not` decides if the entry is valid."""
         return signer.verify(_SIGNED, asdict(self) | _UNSIGNED, self.signature)
 
     def says(self) -> tuple[str, ...]:
@@ -250,11 +229,7 @@ class RecordedDecision:
 
 
 def read_lock(path: Path) -> tuple[RecordedDecision, ...]:
-    """Read a lock file. A missing file has no entries.
-
-    Raises:
-        LockFileError: the file cannot be read, is not a lock file, or has a newer version.
-    """
+    """Read a lock file. A missing file has no entries."""
     try:
         data = _json_of(path)
     except FileNotFoundError:
@@ -374,9 +349,6 @@ def recordable_decisions(
         since: only decisions from this time on; None for all.
         active: identities of currently active operations. Their earlier activations are included.
         notebook: the notebook's path relative to the project. Empty if it is unknown.
-
-    Raises:
-        TrustError: no usable secret exists.
     """
     decided = ledger.decided(personal_channels())
     displayed = [  # `pass_through` is for handlers only, and does not settle a pending
@@ -455,12 +427,7 @@ class RecordedDecisions:
         self._lock = threading.Lock()
 
     def take(self, identity: str) -> RecordedDecision | None:
-        """Consume the next decision with this identity and return it. Return None if none is available.
-
-        Raises:
-            LockFileError: the file cannot be read.
-            TrustError: the signing secret cannot be read.
-        """
+        """Consume the next decision with this identity and return it. Return None if none is available."""
         with self._lock:
             for entry in self._all():
                 is_used = entry.signature in self._used

@@ -326,11 +326,7 @@ class Pending:
             return self.carry_out_action(name, values)
 
     def on_terms(self, terms: Mapping[str, Any]) -> AbstractContextManager[None]:
-        """Decide an operation's action on the terms of `approve`: `edits`, `scope` and the others.
-
-        Raises:
-            ParameterError: `approve` has no such terms.
-        """
+        """Decide an operation's action on the terms of `approve`: `edits`, `scope` and the others."""
         if not terms:
             return nullcontext()
         introspection.action_parameters(type(self), "approve").validate(terms)
@@ -598,9 +594,6 @@ class Pending:
 
     def review_request(self, note: str = "") -> ReviewRequest:
         """Return the request as data for display.
-
-        Args:
-            note: the outcome of the last answer; the default is the pending's note.
 
         Raises:
             TractError: a field has a wrong type, so it cannot be displayed.

@@ -212,7 +212,6 @@ def _retry_limit_error(ticket: Ticket, why: str) -> UndecidedError:
 
 
 def _explanation(request: ReviewRequest, word: str) -> str:
-    """Explain a prompt word for this request."""
     subject, main = request.subject, request.main_action
     verb = "approve" if main is None else action_word(main)
     if subject is None or word == _EDIT:
@@ -249,7 +248,6 @@ def _words(ticket: Ticket) -> dict[str, ReviewAction | str]:
 
 
 def _ask_edits(ticket: Ticket, read: Read) -> dict[str, Any]:
-    """Ask for each value and return the changed ones."""
     edits = {}
     for parameter in ticket.request.fields or ():
         value = _ask_value(ticket, parameter, read)
@@ -274,11 +272,7 @@ def _ask_value(ticket: Ticket, parameter: Parameter, read: Read) -> Any:
 
 
 def read_value(parameter: Parameter, text: str) -> Any:
-    """Parse a typed text as a value for a parameter.
-
-    Raises:
-        ParameterError: no interpretation of the text is valid.
-    """
+    """Parse a typed text as a value for a parameter."""
     checked = Parameters(parameter.name, [parameter])
     *first, last = _readings(text)
     for value in first:

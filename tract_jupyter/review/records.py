@@ -146,19 +146,13 @@ class Records:
         return self._signer.verify(ASKED, content, stored.signature)
 
     def proves(self, news: PendingRecord, fingerprint: str) -> bool:
-        """Return True if this user signed the last decision, and its stored outcome is genuine.
-
-        Args:
-            news: the stored pending and decisions.
-            fingerprint: the fingerprint of the pending with the stored values.
-        """
+        """Return True if this user signed the last decision, and its stored outcome is genuine."""
         last = news.last
         if last is None or not self.verifies(last):
             return False
         return self._has_outcome(news.pending, last.round, fingerprint)
 
     def _has_outcome(self, stored: StoredPending, round_: int, fingerprint: str) -> bool:
-        """Return True if this user signed the stored outcome of a round."""
         outcome = DecisionOutcome(round_, stored.status, fingerprint, moment_text(stored.executed_at))
         return self._signer.verify(OUTCOME, [stored.pending_id, list(outcome)], stored.outcome)
 

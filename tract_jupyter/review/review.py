@@ -43,11 +43,6 @@ def _reads_reason_elsewhere(pending: Pending) -> bool:
 class Review:
     """The inbox, the decisions and the standing approvals of one tract.
 
-    Args:
-        repository: the repository for rejection messages.
-        trust: signs and verifies approvals.
-        signer: the signer for this tract alone.
-
     Attributes:
         ledger: the questions and decisions.
         grants: the standing approvals.
@@ -79,11 +74,7 @@ class Review:
         self._tells_rejections = tells
 
     def inbox(self, limit: int = 100) -> list[StoredPending]:
-        """Return the stored pendings of all processes that await a decision, oldest first.
-
-        Raises:
-            ContentError: the limit is not a whole number.
-        """
+        """Return the stored pendings of all processes that await a decision, oldest first."""
         return self.ledger.waiting(check_limit(limit))
 
     def decisions(self, *, limit: int = 100) -> list[StoredDecision]:

@@ -105,11 +105,6 @@ class Reviewer:
         timeout: seconds to wait for a decision if the pending sets no limit; None for no limit.
         on_timeout: the effect of that limit: see `Pending`.
         ledger: stores requests and decisions.
-
-    Args:
-        ledger: see the attribute.
-        gate: carries out answers.
-        grants: the standing approvals.
     """
 
     def __init__(self, ledger: Ledger, gate: Gate, grants: Grants) -> None:
@@ -329,9 +324,6 @@ class Reviewer:
     def decide_together(self, pendings: Sequence[Pending]) -> tuple[list[Pending], UndecidedError | None]:
         """Ask about several pendings in one list, and block this thread until each is decided.
 
-        Raises:
-            LockFileError: recorded decisions count here, and cannot be read.
-
         Returns:
             The requests in order, with an open duplicate instead of a new request. And the reason if some stay
             undecided; these stay in the inbox.
@@ -432,7 +424,6 @@ class Reviewer:
     # ---
 
     def _check_code(self, pending: Pending, how: DecisionContext) -> None:
-        """Check that code may approve a pending here."""
         if pending.unguarded and how.channel in _RULES:
             raise CodeDecisionError(
                 f"no handler and no model approves {pending.title!r}. {pending.unguarded}"
@@ -473,7 +464,6 @@ class Reviewer:
         return ticket
 
     def _display(self, ticket: Ticket) -> bool:
-        """Show the request if it is not on display."""
         with self._lock:
             if ticket.is_shown:
                 return False
@@ -580,7 +570,6 @@ class Reviewer:
                 yield HEARTBEAT
 
     def _end_wait(self, ticket: Ticket) -> None:
-        """End the wait, since no page shows the request."""
         how = how_to_decide(ticket.pending.pending_id)
         self._finish_round(ticket, _LEFT)
         raise NobodyToAskError(
@@ -635,7 +624,6 @@ class Reviewer:
             self.ask_by_typing(ticket)
 
     def _check_time(self, ticket: Ticket, waited: float) -> None:
-        """Apply `on_timeout` if the time for a decision is over."""
         pending = ticket.pending
         if pending.timeout is None or waited < pending.timeout or ticket.settled.is_set():
             return

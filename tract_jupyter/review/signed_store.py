@@ -73,20 +73,12 @@ class SignedStore(ABC, Generic[Row]):
         )
 
     def sign(self, row: Row, signed_as: str = "") -> Row:
-        """Return the row with this user's signature.
-
-        Raises:
-            TrustError: the row cannot be signed.
-        """
+        """Return the row with this user's signature."""
         signature = self._signer.sign(signed_as or self.signed_as, self.content(row))
         return row._replace(signature=signature)
 
     def is_signed(self, row: Row, signed_as: str = "") -> bool:
-        """Return True if this user signed exactly this row for this tract.
-
-        Raises:
-            TrustError: the signing secret cannot be read.
-        """
+        """Return True if this user signed exactly this row for this tract."""
         try:
             content = self.content(row)
         except (ValueError, RecursionError):
@@ -109,12 +101,7 @@ class SignedStore(ABC, Generic[Row]):
     ) -> None:
         """Store a row in place of the row with the same key, and log an event.
 
-        Args:
-            connection: the transaction for both writes.
-            row: a row from `sign`.
-            what: the verb in the event's name: `activated`.
-            about: the data of the event.
-            actor: the actor.
+        `what` is the verb in the event's name, such as `activated`.
         """
         self.rows.replace(connection, row)
         self.note(connection, what, about, actor)
@@ -208,11 +195,7 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
         self._attached(key, attach)
 
     def revoke(self, *key: str) -> None:
-        """Revoke an approval. The item becomes inactive and stays in the store for another review.
-
-        Raises:
-            TractError: no item with this key is active.
-        """
+        """Revoke an approval. The item becomes inactive and stays in the store for another review."""
         self.require(self._key(key))
         with self.database.write() as connection:
             self.rows.unsign(connection, *key)
@@ -220,11 +203,7 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
         self.quarantine(self._key(key), _REVOKED)
 
     def remove(self, *key: str) -> None:
-        """Delete a stored item, active or not.
-
-        Raises:
-            TractError: no item has this key.
-        """
+        """Delete a stored item, active or not."""
         named = self._key(key)
         if not all(isinstance(part, str) for part in key) or named not in self.quarantined:
             self.require(named)
@@ -251,11 +230,7 @@ class ActiveStore(SignedStore[Row], Generic[Row, Item, Key]):
                     self.quarantine(key, why)
 
     def to_review(self, *key: str) -> Item:
-        """Return a stored item for review. It is unsigned, or another user signed it.
-
-        Raises:
-            SpecError: no item with this key needs a review, or the item cannot be read.
-        """
+        """Return a stored item for review. It is unsigned, or another user signed it."""
         row = self.get(*key)
         words = f"{self.noun} {_words(key)}"
         if row is None or not self.may_be_reviewed(self._key(key)):
@@ -337,11 +312,7 @@ class Settings(SignedStore[StoredSettings]):
         return [row.name, row.settings_json]
 
     def find(self, name: str) -> Setting | None:
-        """Return the settings with this name, or None.
-
-        Raises:
-            TrustError: the signing secret cannot be read.
-        """
+        """Return the settings with this name, or None."""
         row = self.get(name)
         if row is None:
             return None
@@ -350,19 +321,7 @@ class Settings(SignedStore[StoredSettings]):
     def save(
         self, name: str, values: Mapping[str, Any], about: Mapping[str, Any], actor: str = "user"
     ) -> None:
-        """Sign and store settings. They replace settings with the same name.
-
-        Args:
-            name: the name of the settings.
-            values: the complete values, with a JSON form.
-            about: the data of the event `settings.saved`, in addition to the name.
-            actor: the actor that saves them.
-
-        Raises:
-            ContentError: the values have no JSON form.
-            StoreError: the settings cannot be stored.
-            TrustError: the settings cannot be signed.
-        """
+        """Sign and store settings. They replace settings with the same name."""
         row = self.sign(StoredSettings(name, canonical_json(dict(values)), ""))
         with self.database.write() as connection:
             self.put(connection, row, "saved", {"name": name, **about}, actor)

@@ -126,13 +126,7 @@ def code_range(frame: FrameType) -> CodeRange | None:
 
 
 def origins(code: str, call: CodeRange, values: Mapping[str, Any] | None = None) -> tuple[ValueRow, ...]:
-    """Return a row for each argument of a call that is not a literal.
-
-    Args:
-        code: the full source text.
-        call: the position of the call in the source.
-        values: the values of the names in the source. Empty if they are unknown.
-    """
+    """Return a row for each argument of a call that is not a literal."""
     try:
         tree = ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -152,12 +152,7 @@ class Trust:
 
 
 class Signer:
-    """A signer for one place. Signatures from other places never verify.
-
-    Args:
-        trust: the secret.
-        place: the identifiers of the place.
-    """
+    """A signer for one place. Signatures from other places never verify."""
 
     def __init__(self, trust: Trust, *place: str) -> None:
         self._trust = trust
@@ -165,10 +160,6 @@ class Signer:
 
     def sign(self, kind: str, content: Any) -> str:
         """Return the signature of approved content: HMAC-SHA256, 64 hex digits.
-
-        Args:
-            kind: the kind of the signed content.
-            content: a value with a JSON form.
 
         Raises:
             ContentError: the content has no JSON form.
@@ -178,11 +169,7 @@ class Signer:
         return hmac.digest(self._trust.read() or self._trust.create(), text.encode(), "sha256").hex()
 
     def verify(self, kind: str, content: Any, signature: str) -> bool:
-        """Return True if this user signed the content for this place. Without a secret, no signature is valid.
-
-        Raises:
-            TrustError: a secret exists but cannot be read.
-        """
+        """Return True if this user signed the content for this place. Without a secret, no signature is valid."""
         secret = self._trust.read()
         if secret is None:
             return False

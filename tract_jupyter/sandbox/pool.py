@@ -90,14 +90,7 @@ class SandboxPool:
 
     @contextmanager
     def checkout(self, **options: Any) -> Iterator[SandboxSession]:
-        """Yield a session in a separate worker process. The worker ends with this process.
-
-        Args:
-            options: Options of `pydantic_monty.Monty.checkout`.
-
-        Raises:
-            NoSandboxError: `pydantic-monty` is not installed.
-        """
+        """Yield a session in a separate worker process. The worker ends with this process."""
         with self.opened().checkout(**options) as monty:
             worker = monty.worker_pid  # not available while the worker is busy
             session = SandboxSession(monty, worker)
@@ -160,11 +153,7 @@ if hasattr(os, "register_at_fork"):  # Windows has no fork
 
 
 class SandboxSession:
-    """A session of the sandbox. Its calls can be interrupted, because they run in a worker process.
-
-    Attributes:
-        monty: The session of `pydantic_monty`.
-    """
+    """A session of the sandbox. Its calls can be interrupted, because they run in a worker process."""
 
     def __init__(self, monty: MontySession, worker: int | None) -> None:
         self.monty = monty
@@ -248,13 +237,7 @@ class ErrorHints:
 
 
 def explain_error(error: Any, traceback_text: str, hints: ErrorHints) -> ErrorReport:
-    """Report an error of `pydantic_monty`, with advice if the sandbox is the cause.
-
-    Args:
-        error: A `MontyError`.
-        traceback_text: The traceback, with the code author's lines.
-        hints: Advice for this kind of code.
-    """
+    """Report an error of `pydantic_monty`, with advice if the sandbox is the cause."""
     inner = getattr(error, "exception", lambda: error)()
     name, message = type(inner).__name__, str(inner)
     hint = hints.of(name, message)

@@ -191,13 +191,6 @@ def attempt_isolated(
 ) -> Any:
     """Run isolated code, and return the value of the call.
 
-    Args:
-        pool: The pool of worker processes.
-        code: The code.
-        inputs: Variables of the prelude.
-        take: Receives the printed text: the stream and the text.
-        limits: The limits.
-
     Raises:
         NoSandboxError: The sandbox is not installed.
         IsolatedFailure: The code failed or exceeded a limit.

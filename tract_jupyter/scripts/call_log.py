@@ -173,12 +173,7 @@ class StoredLog:
         self._database.if_rolled_back(call)
 
     def earlier(self) -> EarlierRun:
-        """Return the earlier runs.
-
-        Raises:
-            StoreError: The store cannot be read.
-            TrustError: The secret cannot be read.
-        """
+        """Return the earlier runs."""
         with self._database.read() as connection:
             stored = self._rows.of(connection, *self._script)
         ended = [row for row in stored if not _is_active(row)]
@@ -192,12 +187,7 @@ class StoredLog:
         return EarlierRun(_without_failed_end(list(_calls(rows))), read_moment(rows[0].created_at), doubtful)
 
     def write(self, position: int, calls: Sequence[LoggedCall]) -> None:
-        """Store calls from a position on. From position 0 on, replace all stored calls.
-
-        Raises:
-            StoreError: The calls cannot be stored.
-            TrustError: The calls cannot be signed.
-        """
+        """Store calls from a position on. From position 0 on, replace all stored calls."""
         stored = StoredCalls(self._run_id, position, json.dumps(calls), "", this_process(), now_text())
         stored = stored._replace(signature=self._signer.sign(_KIND, self._signed(stored)))
         with self._database.write() as connection:
@@ -207,22 +197,14 @@ class StoredLog:
         self._outdated, self._has_rows = (), True
 
     def remove(self) -> None:
-        """Remove this run and earlier runs.
-
-        Raises:
-            StoreError: The rows cannot be removed.
-        """
+        """Remove this run and earlier runs."""
         _HERE.discard(self._run_id)
         if self._has_rows or self._outdated:
             with self._database.write() as connection:
                 self._rows.remove(connection, [self._run_id, *self._outdated])
 
     def release(self) -> None:
-        """Let the next run continue this run's log.
-
-        Raises:
-            StoreError: The rows cannot be released.
-        """
+        """Let the next run continue this run's log."""
         _HERE.discard(self._run_id)
         if self._has_rows:
             with self._database.write() as connection:
@@ -267,9 +249,7 @@ _MOST_BYTES: Final = 8_000_000
 class CallLog:
     """The calls of one run. It answers calls from the previous run, and stores calls for the next run.
 
-    Args:
-        stored: The rows of the run.
-        anew: If True, make all calls, and answer none from the previous run.
+    With `anew`, all calls are made, and none is answered from the previous run.
     """
 
     def __init__(self, stored: StoredLog, *, anew: bool) -> None:

@@ -48,13 +48,7 @@ class _Problem(NamedTuple):
 def check_script(
     script: Script, tools: Mapping[str, ToolDefinition], variables: Collection[str]
 ) -> ScriptError | None:
-    """Return the certain errors of a script; None if there are none.
-
-    Args:
-        script: A script that compiles.
-        tools: The tools by their own names.
-        variables: Names that earlier scripts bound.
-    """
+    """Return the certain errors of a script; None if there are none."""
     tree = ast.parse(script.padded)
     problems = sorted(islice(_Check(tree, tools, variables).problems(), _MOST))
     if not problems:

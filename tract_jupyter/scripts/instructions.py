@@ -27,18 +27,7 @@ _MISSES: Final = 5
 def instructions(
     executor: ToolExecutor, profile: ToolProfile, count: Callable[[str], int], max_tokens: int, query: str
 ) -> str:
-    """Return instructions for writing scripts. See `Scripts.get_system_instructions`.
-
-    Args:
-        executor: Has the tools, and the number of uses of each tool.
-        profile: The model's tools.
-        count: Counts tokens.
-        max_tokens: The limit for the whole text.
-        query: The topic of the conversation.
-
-    Raises:
-        ContentError: The text without any tools is already too long.
-    """
+    """Return instructions for writing scripts. See `Scripts.get_system_instructions`."""
     max_tokens = check_limit(max_tokens)
     check_text(query, "query")
     functions = callable_functions(executor, "agent", profile)
@@ -85,7 +74,6 @@ def _text(head: str, stubs: str, rest: str) -> str:
 
 
 def _rest_line(names: list[str], *, can_search: bool) -> str:
-    """Return a line about the tools that are not listed."""
     if not names:
         return ""
     if can_search:

@@ -155,9 +155,6 @@ _Notebook = TypeVar("_Notebook")
 class ScriptNotebooks:
     """The script notebooks of this process, by id.
 
-    Args:
-        shared_names: It returns the names in every namespace, such as `tools`.
-
     Attributes:
         user_namespace: The namespace of the notebook's user, if there is one.
         user_cells: It returns the cells that ran in this namespace.
@@ -173,11 +170,7 @@ class ScriptNotebooks:
         self._notebooks: dict[str, dict[str, Any]] = {}
 
     def resolved(self, notebook_id: str | None) -> str:
-        """Return the internal id. Without an id, use the user's own namespace, or `main` if there is none.
-
-        Raises:
-            ScriptFailedError: The id is invalid, or it is `user` and the user has no notebook.
-        """
+        """Return the internal id. Without an id, use the user's own namespace, or `main` if there is none."""
         if notebook_id is None:
             return MAIN if self.user_namespace is None else USER
         if notebook_id == OWN:
@@ -189,11 +182,7 @@ class ScriptNotebooks:
         return checked_id(notebook_id)
 
     def namespace(self, notebook_id: str, *, fresh: bool = False) -> dict[str, Any]:
-        """Return the namespace of a notebook. Create it on first use.
-
-        Raises:
-            ScriptFailedError: `fresh` would clear the user's own namespace, or there are too many notebooks.
-        """
+        """Return the namespace of a notebook. Create it on first use."""
         if notebook_id == USER and self.user_namespace is not None:
             if fresh:
                 raise ScriptFailedError(
@@ -237,11 +226,7 @@ class ScriptNotebooks:
         return {notebook_id: len(self.variables(notebook_id)) for notebook_id in self._notebooks}
 
     def variables(self, notebook_id: str) -> dict[str, str]:
-        """Return a notebook's variables with their types, `{"rows": "list[12]"}`. Leave out names with a leading `_`.
-
-        Raises:
-            ScriptFailedError: The notebook does not exist.
-        """
+        """Return a notebook's variables with their types, `{"rows": "list[12]"}`, without names with a leading `_`."""
         namespace = self._existing(notebook_id)
         hidden = {**self._shared_names(), **(self.user_hidden() if notebook_id == OWN else {})}
         return {
@@ -253,11 +238,7 @@ class ScriptNotebooks:
         }
 
     def reset(self, notebook_id: str) -> int:
-        """Delete a notebook's variables, and return their number.
-
-        Raises:
-            ScriptFailedError: The notebook does not exist, or it is the user's own.
-        """
+        """Delete a notebook's variables, and return their number."""
         if notebook_id == OWN:
             raise ScriptFailedError(
                 "the user's own variables are not cleared; delete single names with a script"
@@ -268,11 +249,7 @@ class ScriptNotebooks:
         return count
 
     def create(self, notebook_id: str) -> None:
-        """Create a notebook.
-
-        Raises:
-            ScriptFailedError: The notebook exists, or the id is invalid.
-        """
+        """Create a notebook."""
         check_new(checked_id(notebook_id), self._notebooks)
         self._opened(notebook_id)
 
@@ -293,11 +270,7 @@ class ScriptNotebooks:
 
 
 def checked_id(notebook_id: str) -> str:
-    """Return a valid id unchanged.
-
-    Raises:
-        ScriptFailedError: The id is invalid.
-    """
+    """Return a valid id unchanged."""
     if not isinstance(notebook_id, str) or not _ID.fullmatch(notebook_id):
         raise ScriptFailedError(
             f"invalid id {notebook_id!r:.80} of a script notebook; use up to 64 letters, digits, '_', '-' and '.'"
@@ -306,11 +279,7 @@ def checked_id(notebook_id: str) -> str:
 
 
 def check_new(notebook_id: str, notebooks: Collection[str]) -> None:
-    """Check that no notebook has this id.
-
-    Raises:
-        ScriptFailedError: A notebook has this id.
-    """
+    """Check that no notebook has this id."""
     if notebook_id == OWN:
         raise ScriptFailedError(f"{OWN!r} is the notebook of the user; give the new one another id")
     if notebook_id in notebooks:
@@ -320,21 +289,13 @@ def check_new(notebook_id: str, notebooks: Collection[str]) -> None:
 
 
 def check_room(notebook_id: str, notebooks: Collection[str]) -> None:
-    """Check that there is room for one more notebook.
-
-    Raises:
-        ScriptFailedError: There are too many notebooks.
-    """
+    """Check that there is room for one more notebook."""
     if notebook_id not in notebooks and len(notebooks) >= _MOST:
         raise ScriptFailedError(f"there are {_MOST} script notebooks already; use one of them")
 
 
 def existing(notebook_id: str, notebooks: Mapping[str, _Notebook]) -> _Notebook:
-    """Return the notebook with an id.
-
-    Raises:
-        ScriptFailedError: No notebook has this id.
-    """
+    """Return the notebook with an id."""
     notebook = notebooks.get(notebook_id)
     if notebook is None:
         known = ", ".join(notebooks) or "none yet"

@@ -396,7 +396,6 @@ class PendingScript(FieldPending):
 
     @property
     def _is_too_much(self) -> bool:
-        """True if the output would exceed the limit of a turn."""
         effects = self.effects
         return effects is not None and self.looked + max(len(effects.text()), len(self._sent)) > MOST_LOOKED
 
@@ -469,7 +468,6 @@ class PendingScript(FieldPending):
         return {"code": self.fields["code"]}
 
     def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields with other code."""
         Script(values["code"], 1).compiled()
         return {**self.fields, **values}
 

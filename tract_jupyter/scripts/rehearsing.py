@@ -74,10 +74,6 @@ class Rehearsed(NamedTuple):
 class Rehearsing:
     """The contained runs of one tract's scripts: rehearsals, and the contained backend.
 
-    Args:
-        executor: It makes the tool calls.
-        rehearser: It returns the rehearser of this kernel. None if there is none.
-
     Attributes:
         is_on: If False, no script is rehearsed.
     """
@@ -178,7 +174,6 @@ class Rehearsing:
         return lambda name, arguments: context.copy().run(answer, run, name, arguments)
 
     def _make(self, run: ScriptRun, name: str, arguments: dict[str, Any]) -> ToolReply:
-        """Make a call through the gate."""
         result = run.calls.execute(self._executor, name, arguments, line=0)
         return ToolReply(result.output, result.error)
 

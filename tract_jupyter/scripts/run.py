@@ -153,15 +153,8 @@ def _append(pieces: list[ScriptOutput] | deque[ScriptOutput], output: ScriptOutp
 class ScriptRun:
     """One run, from its beginning to its result.
 
-    Args:
-        script: The script.
-        backend: `kernel` or `sandbox`.
-        notebook_id: The notebook with its variables.
-        limits: The limits.
-        exchanged: Counts the tokens that the script's calls would have sent to a model.
-        live: Receives the output at once.
-        author: The author of the script.
-        anew: If True, make all calls again, also calls of an earlier run.
+    `exchanged` counts the tokens that its calls would have sent to a model. `live` receives the output at once. With
+    `anew`, all calls are made again, also calls of an earlier run.
     """
 
     def __init__(

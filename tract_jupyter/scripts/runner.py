@@ -197,10 +197,6 @@ class Scripts:
         Nothing changes before `keep()` adopts the effects, or `approve()` runs the code in the kernel. `effects` has
         the effects.
 
-        Args:
-            code: Plain Python. `await` is allowed at the top level.
-            notebook_id: See `run`.
-
         Raises:
             ScriptSyntaxError: The code is not Python.
             ScriptFailedError: The arguments are invalid.
@@ -453,7 +449,6 @@ class _Overhead(NamedTuple):
 
 
 def _event(result: ScriptResult) -> dict[str, Any]:
-    """Return the payload of a run's event."""
     return {
         "script_hash": result.script_hash,
         "author": result.author,

@@ -167,12 +167,7 @@ class _Tools(NamedTuple):
 
 
 class Sandbox:
-    """The sandbox backend: it runs scripts in worker processes, and keeps their variables by notebook.
-
-    Args:
-        executor: It makes the calls, and knows the channel to the user.
-        pool: It returns the pool of worker processes.
-    """
+    """The sandbox backend: it runs scripts in worker processes, and keeps their variables by notebook."""
 
     def __init__(self, executor: ToolExecutor, pool: Callable[[], SandboxPool]) -> None:
         self._executor = executor
@@ -208,7 +203,6 @@ class Sandbox:
 
     @contextmanager
     def _outcome_of(self, run: ScriptRun) -> Iterator[None]:
-        """Record the outcome in the run."""
         import pydantic_monty as monty
 
         try:
@@ -233,11 +227,7 @@ class Sandbox:
             run.status = ScriptStatus.TIMED_OUT if is_late else ScriptStatus.FAILED
 
     def create(self, notebook_id: str) -> None:
-        """Create a notebook.
-
-        Raises:
-            ScriptFailedError: The notebook exists, the id is invalid, or there are too many notebooks.
-        """
+        """Create a notebook."""
         check_new(checked_id(notebook_id), self._variables)
         check_room(notebook_id, self._variables)
         self._variables[notebook_id] = _EMPTY
@@ -247,11 +237,7 @@ class Sandbox:
         return {notebook_id: len(variables.names) for notebook_id, variables in self._variables.items()}
 
     def variables(self, notebook_id: str) -> dict[str, str]:
-        """Return the variables of a notebook with their types.
-
-        Raises:
-            ScriptFailedError: The notebook does not exist.
-        """
+        """Return the variables of a notebook with their types."""
         variables = self._existing(notebook_id)
         if not variables.names:
             return {}
@@ -262,11 +248,7 @@ class Sandbox:
         return types
 
     def reset(self, notebook_id: str) -> int:
-        """Delete a notebook's variables, and return their number.
-
-        Raises:
-            ScriptFailedError: The notebook does not exist.
-        """
+        """Delete a notebook's variables, and return their number."""
         count = len(self._existing(notebook_id).names)
         self._variables[notebook_id] = _EMPTY
         return count
@@ -389,7 +371,6 @@ class Sandbox:
         run.calls.end()
 
     def _decided(self, run: ScriptRun, decided: PendingScriptCall) -> ToolResult:
-        """Return the result of the call after the decision."""
         line, name = decided.script["call"][0], decided.tool_name
         if decided.status is not PendingStatus.APPROVED:
             return ToolResult(name, success=False, error=refusal(decided), denied=True)

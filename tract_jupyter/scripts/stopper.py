@@ -59,11 +59,7 @@ class Stopper:
         self.signal.on_set(self._order)
 
     def check(self) -> None:
-        """Raise an error if the script was stopped.
-
-        Raises:
-            ScriptStopped: The script was stopped.
-        """
+        """Raise an error if the script was stopped."""
         if self.signal.is_set():
             raise ScriptStopped
 

@@ -37,12 +37,7 @@ _READS = Traits(read_only=True)
 def script_tools(
     executor: Callable[[], ToolExecutor], scripts: Callable[[], Scripts]
 ) -> list[ToolDefinition]:
-    """Return the tools of one tract's scripts.
-
-    Args:
-        executor: It returns the executor with these tools at the time of a call.
-        scripts: It returns the scripts.
-    """
+    """Return the tools of one tract's scripts."""
     tools = _ScriptTools(executor, scripts)
     definition = ToolDefinition.built_in
     return [

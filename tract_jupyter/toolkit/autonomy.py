@@ -38,13 +38,8 @@ class Autonomy:
     """The autonomy of one tract: `t.autonomy.ceiling = "manual"`.
 
     Both settings are signed and stored with the tract. If another user signed them, only a lower ceiling applies.
-    Nothing in them can allow more than the defaults.
-
-    Args:
-        settings: the store of both settings.
-        executor: returns the executor of the tract's tools.
-        above: returns the autonomy of the parent tract, which limits this one; None if there is no parent. A
-            `TractError` means that the parent is gone. Then nothing acts by itself.
+    Nothing in them can allow more than the defaults. `above` returns the autonomy of the parent tract. If it raises a
+    `TractError`, the parent is gone, and nothing acts by itself.
     """
 
     def __init__(
@@ -108,9 +103,6 @@ class Autonomy:
         """Return the lowest of the given levels, the ceiling and all other levels that apply.
 
         The level of the running call applies, and so does the effective level of the parent tract.
-
-        Raises:
-            ContentError: there is no such level.
         """
         acting = call_context().level
         limits = [] if acting is None else [acting.level_now()]
@@ -134,14 +126,6 @@ class Autonomy:
         is True. It also asks about a tool that needs the user, such as creating an agent. The executor's permission
         can deny a call at any level. If the executor has a custom permission that asks, the request remains
         necessary.
-
-        Args:
-            tool: the tool.
-            level: the actor's level. The ceiling applies if it is lower.
-            actor: the caller.
-
-        Raises:
-            ContentError: there is no such level.
         """
         permission = self._executor().permission
         executor_permission, effective = permission(tool, actor), self.effective(level)
@@ -156,11 +140,7 @@ class Autonomy:
         return Permission.ASK if is_asked else Permission.ALLOW
 
     def why_not(self, tool: ToolDefinition, level: AutonomyLevel | str, actor: str) -> str:
-        """Return the reason why an actor at a level may not call a tool.
-
-        Raises:
-            ContentError: there is no such level.
-        """
+        """Return the reason why an actor at a level may not call a tool."""
         is_denied = self._executor().permission(tool, actor) is Permission.DENY
         is_told = not is_denied and self.effective(level) is AutonomyLevel.MANUAL
         return (TOLD_NOT_DONE if is_told else NO_PERMISSION).format(actor=actor, tool=tool.name)
@@ -191,15 +171,7 @@ class Autonomy:
         return ceiling, stored.values.get("allows_destructive") is True
 
     def check_raised(self, level: AutonomyLevel, more: str = "") -> None:
-        """Check that the user, and not a model's code, raises a level.
-
-        Args:
-            level: the new level.
-            more: a text about additional rights that the change gives.
-
-        Raises:
-            CodeDecisionError: a script or a tool call tries to raise it.
-        """
+        """Check that the user, and not a model's code, raises a level."""
         if runs_for_model(self._executor()):
             raise CodeDecisionError(
                 f"only the user can raise autonomy to {level}{more}; code that runs for a model can only lower it. "

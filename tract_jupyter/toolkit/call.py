@@ -47,16 +47,9 @@ _ALLOW: Final = Permission.ALLOW  # a member lookup takes as long as a function 
 class Call:
     """One call of a tool.
 
-    Args:
-        executor: finds the tool.
-        name: the name in the caller's request.
-        actor: the caller.
-        profile: the tools of the caller; None for all.
-        level: the permission of an actor at a level of autonomy; None for the executor's.
-        approval: the approval of this call, which makes another request unnecessary.
-
     Attributes:
-        approval: see above. A caller sets it once a prepared call is approved.
+        approval: the approval of this call, which makes another request unnecessary. A caller sets it once a prepared
+            call is approved.
         tool: the tool, once it is found.
         values: the arguments with defaults, once they are permitted; later the approved arguments.
         question: the request that must be decided first; None if there is none.
@@ -86,9 +79,7 @@ class Call:
     def prepare(self, arguments: Mapping[str, Any], doubt: str = "") -> ToolResult | None:
         """Find and permit the call, and create its request if it needs approval. Return the refusal, or None.
 
-        Args:
-            arguments: the arguments of the call.
-            doubt: the reason to ask although the call was allowed before; the user sees it.
+        `doubt` is the reason to ask although the call was allowed before. The user sees it.
         """
         try:
             self.find()
@@ -116,11 +107,7 @@ class Call:
         return self.make()
 
     def find(self) -> None:
-        """Find the tool. It must exist, match the approval, belong to the profile, and be unlocked.
-
-        Raises:
-            CallRefused: a condition is not met.
-        """
+        """Find the tool. It must exist, match the approval, belong to the profile, and be unlocked."""
         executor, name, profile = self._executor, self._name, self._profile
         tool = executor.get(name) if isinstance(name, str) else None
         if self.approval is not None and tool is None:
@@ -133,11 +120,7 @@ class Call:
             raise CallRefused(_locked(tool.name, locks[tool.name]))
 
     def count(self) -> None:
-        """Count the call in the turn that makes it.
-
-        Raises:
-            CallRefused: the turn may make no more.
-        """
+        """Count the call in the turn that makes it."""
         take_call = call_context().take_call
         why_not = "" if take_call is None else take_call()
         if why_not:
@@ -188,11 +171,7 @@ class Call:
         return self._actor != USER and asks is not None and asks(self.values)
 
     def request(self, doubt: str = "") -> ToolQuestion:
-        """Return the request about the call. If it fires an operation, the request says why no handler decides.
-
-        Args:
-            doubt: the reason to ask despite earlier approvals.
-        """
+        """Return the request about the call. If it fires an operation, the request says why no handler decides."""
         tool = self.tool
         pending: ToolQuestion = question(tool, self.values) or self._request(doubt)
         if doubt and isinstance(pending, PendingToolCall):
@@ -317,22 +296,14 @@ class RevertCall(Call):
     """The call that takes back an earlier call of a tool, for the user: the same four steps, with the tool's revert."""
 
     def find(self) -> None:
-        """Find the revert of the tool. The tool itself must exist and be unlocked.
-
-        Raises:
-            CallRefused: a condition is not met.
-        """
+        """Find the revert of the tool. The tool itself must exist and be unlocked."""
         super().find()
         if self.tool.revert is None:
             raise CallRefused(f"the tool {self.tool.name!r} has no revert any more", denied=False)
         self.tool = self.tool.revert
 
     def ask(self) -> None:
-        """Refuse: the user has decided already, so another permission than `allow` forbids the call.
-
-        Raises:
-            CallRefused: always.
-        """
+        """Refuse: the user has decided already, so another permission than `allow` forbids the call."""
         raise CallRefused(NO_PERMISSION.format(actor=self._actor, tool=self.tool.name))
 
 

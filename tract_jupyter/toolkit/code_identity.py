@@ -239,9 +239,7 @@ class _Walk:
     def of(self, value: Any, *, strict: bool = False) -> Any:
         """Return data that identifies a value.
 
-        Args:
-            value: anything.
-            strict: an object of a library counts as itself.
+        `strict`: an object of a library counts as itself.
         """
         kind = type(value)
         if kind in _PLAIN or (isinstance(value, _PLAIN_BASES) and not self._is_user_class(kind)):

@@ -33,11 +33,7 @@ if TYPE_CHECKING:
 
 
 def check_function(function: object) -> None:
-    """Check that a tool can be made from a function: it accepts named values and is synchronous.
-
-    Raises:
-        SpecError: it is not a function, it is asynchronous, or Python does not know its parameters.
-    """
+    """Check that a tool can be made from a function: it accepts named values and is synchronous."""
     is_partial = isinstance(function, functools.partial)  # from Python 3.14, `isroutine` accepts it
     if is_partial or not inspect.isroutine(function):
         raise SpecError(f"a tool needs a function, not {brief_repr(function)}")
@@ -55,11 +51,7 @@ def check_function(function: object) -> None:
 
 
 def checked_name(name: object) -> str:
-    """Return the name of a tool, if it is valid.
-
-    Raises:
-        SpecError: it is not a string, is empty, has unprintable characters, or is `<lambda>`.
-    """
+    """Return the name of a tool, if it is valid."""
     if not isinstance(name, str) or not name.strip() or name == "<lambda>":
         raise SpecError(f"{brief_repr(name)} is not a name for a tool; pass one, such as name='search'")
     if printable(name) != name:
@@ -99,11 +91,7 @@ def _first_paragraph(text: str) -> str:
 
 
 def check_json_types(function: Callable[..., Any]) -> None:
-    """Check that every parameter accepts only values with a JSON form, because models send JSON.
-
-    Raises:
-        SpecError: a parameter has another type, such as a date, or an invalid type hint.
-    """
+    """Check that every parameter accepts only values with a JSON form, because models send JSON."""
     hints = hints_of(function)
     for name in inspect.signature(function).parameters:  # without the first one of a bound method
         wrong = without_json_form(hints[name]) if name in hints else None
@@ -297,11 +285,7 @@ class ToolDefinition:
         return bound
 
     def validate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the arguments with defaults. A null may replace an omitted argument.
-
-        Raises:
-            ParameterError: they do not fit.
-        """
+        """Return the arguments with defaults. A null may replace an omitted argument."""
         try:
             return self.parameters.validate(arguments)
         except ParameterError:
@@ -311,9 +295,7 @@ class ToolDefinition:
     def hash_for(self, values: Mapping[str, Any], definition_hash: str = "") -> str:
         """Return the 64 hex digits that an approval of a call covers: the tool, and the state that `binds` returns.
 
-        Args:
-            values: the arguments of the call.
-            definition_hash: the hash of this moment, if the caller has just examined the tool.
+        `definition_hash` is the hash of this moment, if the caller has just examined the tool.
         """
         tool_hash = definition_hash or self.definition_hash
         return tool_hash if self.binds is None else digest([tool_hash, self.binds(values)])
@@ -373,12 +355,7 @@ class ToolDefinition:
 
     @classmethod
     def built_in(cls, function: Callable[..., Any], **options: Any) -> ToolDefinition:
-        """Make a tool that is always available. Its description is the function's whole docstring.
-
-        Args:
-            function: see `from_function`.
-            **options: see `from_function`.
-        """
+        """Make a tool that is always available. Its description is the function's whole docstring."""
         described = " ".join((function.__doc__ or "").split())
         return cls.from_function(function, **{"description": described, "owner": BUILT_IN, **options})
 
@@ -405,9 +382,6 @@ class ToolDefinition:
             traits: the possible effects of a call.
             owner: the source of the tool.
             output_schema: JSON Schema of the result.
-
-        Raises:
-            SpecError: the schema cannot be used.
         """
         return cls(
             name, shortened(description, _LONGEST_DESCRIPTION), SchemaParameters(name, schema), handler,
@@ -426,9 +400,6 @@ def revert_of(name: str, function: Callable[..., Any], parameters: ParameterSet)
         name: the other tool.
         function: takes arguments of that tool by their names, and `result`, the result of the call as JSON data.
         parameters: the parameters of that tool.
-
-    Raises:
-        SpecError: the function cannot be a tool, or it takes another argument.
     """
     tool = ToolDefinition.from_function(function, name=f"revert of {name}")
     known = {parameter.name for parameter in parameters} | {RESULT}

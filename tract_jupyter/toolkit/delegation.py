@@ -122,36 +122,18 @@ class Remembered(NamedTuple):
     actor: str
 
     def save(self, settings: Settings) -> None:
-        """Sign it, and store it with the child.
-
-        Raises:
-            TrustError: it cannot be signed.
-        """
+        """Sign it, and store it with the child."""
         values = {**self._asdict(), "granted": _as_data(self.granted)}
         settings.save(_setting(self.agent_id), values, {"parent": self.parent_id, "actor": self.actor})
 
     def save_once(self, settings: Settings) -> None:
-        """Store it if this child has no stored delegation yet.
-
-        Raises:
-            TrustError: it cannot be signed.
-        """
+        """Store it if this child has no stored delegation yet."""
         if settings.find(_setting(self.agent_id)) is None:
             self.save(settings)
 
     @classmethod
     def find(cls, settings: Settings, tract_id: str, branch: str | None, parent_id: str) -> Self:
-        """Return the stored delegation of a child. If this user has not signed one, grant read-only tools.
-
-        Args:
-            settings: the settings of the child's tract.
-            tract_id: the id of the child.
-            branch: the branch of an agent on a branch.
-            parent_id: the id of the parent tract according to the store.
-
-        Raises:
-            TrustError: the signing secret cannot be read.
-        """
+        """Return the stored delegation of a child. If this user has not signed one, grant read-only tools."""
         name = agent_id(tract_id, branch)
         stored = settings.find(_setting(name))
         if stored is not None and stored.is_own and stored.values.get("agent_id") == name:

@@ -76,11 +76,8 @@ def _is_alike(first: str, second: str) -> bool:
 def relevance(query: str, functions: Mapping[str, ToolDefinition]) -> dict[str, float]:
     """Return the relevance of tools for a query. Irrelevant tools are missing.
 
-    A word weighs more in a tool's name than in its description. A word that few tools have weighs more.
-
-    Args:
-        query: any text. Of a long text, only the first words count.
-        functions: the tools, by any names.
+    A word weighs more in a tool's name than in its description. A word that few tools have weighs more. Of a long
+    query, only the first words count.
     """
     query_words = [word for word in dict.fromkeys(_words(query[:4_000])) if word not in _PASSED_OVER]
     indexed = {name: _Indexed(name, tool) for name, tool in functions.items()}
@@ -97,11 +94,6 @@ def ranked(functions: Mapping[str, ToolDefinition], uses: Mapping[str, int], que
     """Return the names of tools, with the most likely needed ones first.
 
     The most relevant and the most used tools alternate. In a tie, the user's tools precede the built-in ones.
-
-    Args:
-        functions: the tools, by the names to return.
-        uses: number of calls of each tool, by the tool's own name.
-        query: the search words; may be empty.
     """
     used = {name: float(uses.get(tool.name, 0)) for name, tool in functions.items()}
     likely: dict[str, float] = dict.fromkeys(functions, 0.0)
@@ -144,9 +136,7 @@ def discovery_tools(
 ) -> list[ToolDefinition]:
     """Return the tools that find tools.
 
-    Args:
-        executor: returns the executor with all tools, at the time of a call.
-        count: receives the text that a model in code mode received in a separate request, outside of a script.
+    `count` receives the text that a model in code mode received in a separate request, outside of a script.
     """
     tools = _DiscoveryTools(executor, count)
     reads = Traits(read_only=True)

@@ -145,11 +145,7 @@ class ToolExecutor:
         return ""
 
     def remember_grants(self) -> None:
-        """Store the grants of this tract and its ancestors, for a process that continues a paused script later.
-
-        Raises:
-            TrustError: they cannot be signed.
-        """
+        """Store the grants of this tract and its ancestors, for a process that continues a paused script later."""
         for executor in self._upwards():
             if executor._delegation is not None:  # noqa: SLF001 # its own class
                 executor._delegation.remember()  # noqa: SLF001 # the same
@@ -224,13 +220,7 @@ class ToolExecutor:
     def add_function(self, function: Function, **options: Any) -> Function:
         """Make a tool from a function, replace the user's tool of the same name, and return the function.
 
-        Args:
-            function: see `ToolDefinition.from_function`.
-            options: see `ToolDefinition.from_function`.
-
-        Raises:
-            SpecError: it is not a plain function, or a model cannot send a value for one of its parameters.
-            OperationExistsError: a tool of another owner has that name.
+        The options are those of `ToolDefinition.from_function`.
         """
         self.add(ToolDefinition.from_function(function, **options), replace=True)
         return function
@@ -254,10 +244,7 @@ class ToolExecutor:
     def add(self, tool: ToolDefinition, *, replace: bool = False) -> None:
         """Add a tool of the user to this tract only. It hides a tool of the same name in the parent tract.
 
-        Args:
-            tool: the tool.
-            replace: replace a tool of the same name if it belongs to the user. Tools of other owners are never
-                replaced.
+        With `replace`, it replaces a tool of the user with the same name. Tools of other owners are never replaced.
 
         Raises:
             OperationExistsError: a tool has that name, or the same name in Python.
@@ -292,12 +279,7 @@ class ToolExecutor:
         self._fixed[tool.name] = tool
 
     def remove_tool(self, name: str) -> None:
-        """Remove one of the user's tools from this tract.
-
-        Raises:
-            UnknownToolError: no tool has that name.
-            OperationExistsError: the tool is not the user's, or it belongs to a parent tract.
-        """
+        """Remove one of the user's tools from this tract."""
         tool = self._known(name)
         if tool.owner != OWN:
             raise OperationExistsError(
@@ -319,11 +301,7 @@ class ToolExecutor:
         return self._spaces[1]
 
     def check_namespace(self, name: str) -> None:
-        """Check that no tool has a name, or a name within that namespace.
-
-        Raises:
-            OperationExistsError: a tool has such a name.
-        """
+        """Check that no tool has a name, or a name within that namespace."""
         for tool in self.tools().values():
             if not tool.namespace and name in {python_name(tool.name), tool.name.partition(".")[0]}:
                 raise OperationExistsError(
@@ -359,9 +337,6 @@ class ToolExecutor:
         """Refuse every call of a tool, and offer it to no model, until it is unlocked.
 
         The lock applies to all callers. It also survives a replacement of the tool.
-
-        Raises:
-            UnknownToolError: there is no such tool.
         """
         self._locks[self._known(name).name] = reason
 
@@ -410,13 +385,7 @@ class ToolExecutor:
         return Call(self, name, actor, profile, permission, approval).execute(arguments)
 
     def revert(self, name: str, arguments: Mapping[str, Any], result: Any) -> ToolResult:
-        """Take back an earlier call of a tool with its revert, as a call of the user.
-
-        Args:
-            name: the tool of the earlier call.
-            arguments: the arguments of the earlier call.
-            result: its result, as JSON data.
-        """
+        """Take back an earlier call of a tool with its revert, as a call of the user."""
         tool = self.get(name)
         revert = None if tool is None else tool.revert
         known = {**arguments, RESULT: result}
@@ -436,16 +405,9 @@ class ToolExecutor:
     ) -> Call | ToolResult:
         """Check a call without making it. The caller can then ask about several calls together.
 
-        Args:
-            name: see `execute`, also for the parameters without an entry here.
-            arguments: the arguments of the call.
-            actor: the caller.
-            profile: the tools that the caller may use.
-            doubt: the reason to ask the user again despite earlier approvals. The request shows it.
-            permission: see `execute`.
-
-        Returns:
-            The call with its request, if the user has to decide. Otherwise the reason why the call is impossible.
+        Return the call with its request, if the user has to decide. Otherwise return the reason why the call is
+        impossible. `doubt` is the reason to ask the user again despite earlier approvals; the request shows it. The
+        other parameters are as in `execute`.
         """
         call = Call(self, name, actor, profile, permission)
         return call.prepare(arguments, doubt) or call

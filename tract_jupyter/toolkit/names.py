@@ -69,21 +69,13 @@ def namespaces(tools: Mapping[str, ToolDefinition]) -> frozenset[str]:
 
 
 def functions(tools: Mapping[str, ToolDefinition], namespace: str = "") -> dict[str, ToolDefinition]:
-    """Return the tools of one namespace by their Python names.
-
-    Raises:
-        OperationExistsError: two tools have the same name.
-    """
+    """Return the tools of one namespace by their Python names."""
     named = {tool.own_name: tool for tool in tools.values() if tool.namespace == namespace}
     return {short: named[name] for short, name in python_names(named).items()}
 
 
 def all_functions(tools: Mapping[str, ToolDefinition]) -> dict[str, ToolDefinition]:
-    """Return all tools by their names after `tools.`: `name`, or `namespace.name`.
-
-    Raises:
-        OperationExistsError: two tools have the same name.
-    """
+    """Return all tools by their names after `tools.`: `name`, or `namespace.name`."""
     spaces = {f"{space}.": functions(tools, space) for space in sorted(namespaces(tools))}
     named = {"": functions(tools), **spaces}
     return {space + short: tool for space, group in named.items() for short, tool in group.items()}

@@ -67,7 +67,6 @@ class OperationTools:
         )  # fmt: skip
 
     def _outcome(self, pending: Pending) -> Any:
-        """Return the fields and the result, or the reason of a rejection."""
         if pending.status is PendingStatus.PENDING:
             self._decide(pending)
         if pending.status in {PendingStatus.REJECTED, PendingStatus.EXPIRED}:

@@ -130,11 +130,7 @@ class ToolQuestion(FieldPending):
         return tool is not None and tool.traits.destructive
 
     def check_branch(self) -> None:
-        """Check that the call writes to the branch that the request names.
-
-        Raises:
-            FingerprintError: the tool changes the history, and another branch is the current one.
-        """
+        """Check that the call writes to the branch that the request names."""
         tool = self.current_tool
         if tool is not None and tool.writes_history and self.branch is not None:
             check_branch(self.acts_in, self.branch)
@@ -301,11 +297,7 @@ class ToolPending(BuiltinPending, ToolQuestion):
 
     @property
     def field_parameters(self) -> ParameterSet:  # type: ignore[override] # looked up each time
-        """The parameters of the tool.
-
-        Raises:
-            FingerprintError: the tool does not exist any more.
-        """
+        """The parameters of the tool."""
         return self._tool().parameters
 
     @property
@@ -316,11 +308,7 @@ class ToolPending(BuiltinPending, ToolQuestion):
         return Subject("tool", self.tool_name, self.definition_hash, self.call_arguments, self.actor)
 
     def check_current(self) -> None:
-        """Check that tool and branch have not changed since the request.
-
-        Raises:
-            FingerprintError: the tool was changed or removed, or the call would write to another branch.
-        """
+        """Check that tool and branch have not changed since the request."""
         if self._tool().hash_for(self.call_arguments) != self.definition_hash:
             raise FingerprintError(f"the tool {self.tool_name!r} has changed since the request; {self.again}")
         self.check_branch()

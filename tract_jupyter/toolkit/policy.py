@@ -24,10 +24,6 @@ class PendingPolicy(ToolPending):
     """Call a tool for a policy.
 
     A standing approval covers the tool with these values.
-
-    Args:
-        fields: see `about`.
-        options: see `BuiltinPending`.
     """
 
     kind = "policy"
@@ -64,13 +60,7 @@ class PendingPolicy(ToolPending):
 
 
 class PolicyCalls:
-    """The permitted calls of policies.
-
-    Args:
-        tract: the tract of the requests.
-        executor: calls the tools.
-        firing: runs handlers and asks the user about requests.
-    """
+    """The permitted calls of policies."""
 
     def __init__(self, tract: object, executor: ToolExecutor, firing: Firing) -> None:
         self._tract = tract
@@ -139,12 +129,7 @@ class PolicyCalls:
         return self._firing.keep(pending)
 
     def tool(self, action_type: str, action_params: Mapping[str, Any]) -> ToolDefinition:
-        """Return the tool for a policy's planned call.
-
-        Raises:
-            ParameterError: the values do not fit the tool.
-            ToolExecutionError: there is no such tool.
-        """
+        """Return the tool for a policy's planned call."""
         tool = self._tool_of(action_type, action_params)
         tool.parameters.validate(action_params)
         return tool

@@ -54,11 +54,7 @@ class ToolProfile:
     """The tools that its scripts may call; None for the tools that it shows."""
 
     def __post_init__(self) -> None:
-        """Check the user's values.
-
-        Raises:
-            ContentError: a tool has a value that is not a `ToolConfig`, or `callable_from_code` is not a profile.
-        """
+        """Check the user's values."""
         if not (self.callable_from_code is None or isinstance(self.callable_from_code, ToolProfile)):
             raise ContentError(
                 f"profile {self.name!r}: callable_from_code must be a ToolProfile, or None for the same tools, not "
@@ -131,11 +127,7 @@ class ToolProfile:
 
 
 def get_profile(name: str) -> ToolProfile:
-    """Return a built-in profile: `self`, `supervisor`, `agents`, `full` or `code`.
-
-    Raises:
-        ContentError: no built-in profile has that name.
-    """
+    """Return a built-in profile: `self`, `supervisor`, `agents`, `full` or `code`."""
     profile = _PROFILES.get(name) if isinstance(name, str) else None
     if profile is None:
         raise ContentError(
@@ -167,11 +159,7 @@ _PROFILES: Final = {
 
 
 def profile_of(profile: str | ToolProfile) -> ToolProfile:
-    """Return the built-in profile with a name. Return a profile object unchanged.
-
-    Raises:
-        ContentError: there is no such profile.
-    """
+    """Return the built-in profile with a name. Return a profile object unchanged."""
     if isinstance(profile, ToolProfile):
         return profile
     if isinstance(profile, str):
@@ -182,9 +170,5 @@ def profile_of(profile: str | ToolProfile) -> ToolProfile:
 
 
 def rights_of(granted: str | ToolProfile | None) -> ToolProfile | None:
-    """Return the profile of granted tools; None for all tools.
-
-    Raises:
-        ContentError: there is no such profile.
-    """
+    """Return the profile of granted tools; None for all tools."""
     return None if granted is None else profile_of(granted)

@@ -118,10 +118,7 @@ class UndoneTurn:
 class EffectRecords:
     """The records of one tract, and the changes of this process with the earlier values of variables.
 
-    Args:
-        database: the store.
-        events: the rows.
-        signer: signs the rows, so another writer of the store cannot add a call.
+    Their rows are signed, so another writer of the store cannot add a call.
 
     Attributes:
         memory_budget: bytes for earlier values of variables. The oldest are dropped first.
@@ -240,12 +237,7 @@ class EffectRecords:
 
 
 class TurnRecorder:
-    """Records the effects of one turn, in any of its threads.
-
-    Args:
-        records: the records of the tract.
-        question: returns the commit of the turn's message; empty if there is none.
-    """
+    """Records the effects of one turn, in any of its threads."""
 
     def __init__(self, records: EffectRecords, question: Callable[[], str]) -> None:
         self._records = records
@@ -337,7 +329,6 @@ def _stored(name: str, value: Any) -> dict[str, Any]:
 
 
 def _apply(effects: dict[str, RecordedEffect], row: Event, question: str, *, is_own: bool) -> None:
-    """Apply a row to the effects of a turn."""
     data, effect_id = row.data, str(row.data.get("id"))
     if row.event_type in {_CALLED, _CHANGED, _LEFT}:
         if data.get("question") == question:

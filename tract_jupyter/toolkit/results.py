@@ -79,9 +79,6 @@ class ToolResult(NamedTuple):
     def value(self, arguments: Mapping[str, Any]) -> Any:
         """Return the output for code. If there is a text for a model, `str()` of a dict or list returns it.
 
-        Args:
-            arguments: the arguments of the call, for the error.
-
         Raises:
             ToolDeniedError: the call was not allowed.
             ToolExecutionError: the call failed for another reason; the cause is `__cause__`.

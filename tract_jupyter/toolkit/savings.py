@@ -108,10 +108,6 @@ class Exchanged:
     It counts the first 200 calls, up to 200,000 characters in total, and only the beginning of a long text. It
     estimates later calls from the average so far. A loop with many calls therefore stays fast.
 
-    Args:
-        count: returns the number of tokens of a text.
-        longest: maximum number of characters of a result for a model.
-
     Attributes:
         calls: number of calls.
         tokens: tokens of all calls and results, each sent once.
@@ -130,11 +126,7 @@ class Exchanged:
     def add(self, name: str, arguments: Mapping[str, Any], result: ToolResult, rough: int) -> None:
         """Count the next call.
 
-        Args:
-            name: the tool.
-            arguments: the arguments of the call.
-            result: the result of the call. For a failed call, the error counts.
-            rough: the estimated number of characters of both.
+        Of a failed call, the error counts. `rough` is the estimated number of characters of arguments and result.
         """
         answer = result.error
         if result.success:
@@ -198,14 +190,7 @@ def schema_tokens(
     *,
     without: Collection[str] = (),
 ) -> int:
-    """Return the number of tokens of a profile's schemas in one request.
-
-    Args:
-        tools: all tools, by name.
-        profile: selects the tools.
-        count: returns the number of tokens of a text.
-        without: the names of tools that do not count.
-    """
+    """Return the number of tokens of a profile's schemas in one request."""
     names = {name: short for short, name in provider_names(tools).items()}
     schemas = [
         to_openai(names[tool.name], tool)

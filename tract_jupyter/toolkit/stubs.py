@@ -46,10 +46,6 @@ class ToolBridge:
         """Call a tool and return its output. Within a script, the script makes the call.
 
         `approval`: the approval of this call, if there is one already.
-
-        Raises:
-            ToolDeniedError: the call was not allowed.
-            ToolExecutionError: the call failed for another reason; the cause is `__cause__`.
         """
         __tracebackhide__ = True
         started = perf_counter()
@@ -68,13 +64,7 @@ class ToolBridge:
 
 
 class ToolsModule(types.ModuleType):
-    """The module object `tools` in a notebook, or one of its namespaces.
-
-    Args:
-        bridge: makes the calls of its functions.
-        name: the name of the module.
-        namespace: the namespace of its tools; empty for the tools without one.
-    """
+    """The module object `tools` in a notebook, or one of its namespaces."""
 
     def __init__(self, bridge: ToolBridge, name: str = "tools", namespace: str = "") -> None:
         super().__init__(
@@ -115,11 +105,7 @@ class _Helpers:
         self._spaces: dict[str, ToolsModule] = {}
 
     def find(self, name: str) -> Any:
-        """Return the function, namespace or helper with a name.
-
-        Raises:
-            AttributeError: there is no such name.
-        """
+        """Return the function, namespace or helper with a name."""
         executor = self._bridge.executor
         stub, definition = self._stubs.get(name, (None, None))
         if definition is not None and executor.get(definition.name) is definition:
@@ -158,9 +144,6 @@ class _Helpers:
         Args:
             names: the Python names of the tools; all by default.
             docs: include the descriptions of tools and arguments.
-
-        Raises:
-            ToolExecutionError: there is no such tool.
         """
         known = self._all_functions()
         selected = list(known) if names is None else list(names)
@@ -172,7 +155,6 @@ class _Helpers:
         return stub_source({name: known[name] for name in selected}, docs=docs)
 
     def _all_functions(self) -> dict[str, ToolDefinition]:
-        """Return the tools of this module and of its namespaces."""
         return self.functions() if self.namespace else all_functions(self._bridge.executor.tools())
 
     @property

@@ -56,18 +56,7 @@ class Asking(Protocol):
 
 
 class Toolset:
-    """A view of an executor for one actor and one profile: its tools, permission and locks.
-
-    Args:
-        executor: runs the tools.
-        profile: selects the tools.
-        actor: the caller, for the permission: `agent:<id>`, ...
-        overrides: replacement descriptions, by tool name.
-        permission: the permission of an actor at a level of autonomy; the executor's own permission by default.
-
-    Raises:
-        UnknownToolError: a description is for a tool that the profile does not have.
-    """
+    """A view of an executor for one actor and one profile: its tools, permission and locks."""
 
     def __init__(
         self,
@@ -98,11 +87,7 @@ class Toolset:
         return self._executor.reviewer
 
     def in_conversation(self, executor: ToolExecutor) -> Toolset:
-        """Return a toolset for a conversation in another tract. Its `read_result` reads that tract's results.
-
-        Args:
-            executor: the executor of the conversation's tract.
-        """
+        """Return a toolset for a conversation in another tract. Its `read_result` reads that tract's results."""
         if executor is self._executor:
             return self
         toolset = copy(self)
@@ -114,7 +99,6 @@ class Toolset:
         return digest([name, arguments])
 
     def _runs(self, name: str) -> ToolExecutor:
-        """Return the executor that runs a tool."""
         return self._conversation if self._conversation is not None and name == READ_ON else self._executor
 
     def tools(self) -> dict[str, ToolDefinition]:
@@ -135,9 +119,6 @@ class Toolset:
             format: `openai`, `anthropic` or `mcp`.
             strict: use OpenAI's strict mode. A tool is marked `strict: False` if this mode cannot express its
                 parameters, such as a `dict[str, Any]`.
-
-        Raises:
-            ContentError: there is no such format, or it has no strict mode.
         """
         shaped = shape(format, strict=strict)
         return [shaped(name, tool) for name, tool in self._provided().items()]
@@ -271,11 +252,7 @@ _SHAPES: Final[dict[str, Callable[[str, ToolDefinition], dict[str, Any]]]] = {
 
 
 def shape(format: str, *, strict: bool = False) -> Callable[[str, ToolDefinition], dict[str, Any]]:  # noqa: A002
-    """Return the function that formats a tool with its provider name.
-
-    Raises:
-        ContentError: there is no such format, or it has no strict mode.
-    """
+    """Return the function that formats a tool with its provider name."""
     check_choice(format, tuple(_SHAPES), "format")
     if strict and format != "openai":
         raise ContentError(

@@ -26,12 +26,6 @@ class Workspace:
 
     The roots are signed and stored with the tract. Roots that another user signed have no effect. A child without
     stored roots inherits its ancestors' roots.
-
-    Args:
-        settings: the store of the roots.
-        above: returns the settings of the ancestor tracts, the parent first.
-        folder: the folder in which the tract was opened; the default root.
-        executor: returns the executor of the tract's tools.
     """
 
     def __init__(

@@ -54,11 +54,7 @@ class ValidationResult:
 
     @classmethod
     def of(cls, verdict: Any) -> ValidationResult:
-        """Convert the return value of a validator; see `diagnosis_of`.
-
-        Raises:
-            ContentError: the value is not a valid return value of a validator.
-        """
+        """Convert the return value of a validator; see `diagnosis_of`."""
         if isinstance(verdict, ValidationResult):
             return verdict
         diagnosis = diagnosis_of(verdict)
@@ -68,11 +64,7 @@ class ValidationResult:
 class BuiltinPending(Pending):
     """The pending of one of the package's operations.
 
-    Args:
-        fields: all field values, as JSON values.
-        tract: the tract of the operation.
-        run: carries out the operation with the current fields, and returns its result.
-        options: see `Pending`.
+    `run` carries the operation out with the current fields.
     """
 
     name: ClassVar[str]
@@ -101,11 +93,7 @@ class BuiltinPending(Pending):
         return True
 
     def check_fields(self) -> None:
-        """Check that all fields exist and have the right types.
-
-        Raises:
-            PendingError: a field is missing or has a wrong type.
-        """
+        """Check that all fields exist and have the right types."""
         super().check_fields()
         problem = field_problem(self.name, canonical_json(self.fields))
         if problem:
@@ -117,9 +105,6 @@ class BuiltinPending(Pending):
         """Check that the pending's branch is current and that the affected commits are unchanged.
 
         Other new commits on the branch do not matter.
-
-        Raises:
-            FingerprintError: another branch is current, or an affected commit has changed.
         """
         branch = self.fields.get("branch")
         if branch is None:
@@ -141,11 +126,7 @@ class BuiltinPending(Pending):
 
 
 def check_branch(tract: Any, branch: str | None, subject: str = "this request") -> None:
-    """Check that a tract is on the branch of a request.
-
-    Raises:
-        FingerprintError: another branch is current.
-    """
+    """Check that a tract is on the branch of a request."""
     current = tract.current_branch
     if current != branch:
         raise FingerprintError(
@@ -154,12 +135,7 @@ def check_branch(tract: Any, branch: str | None, subject: str = "this request") 
 
 
 def guidance_source(before: str | None, writer: str) -> str:
-    """Return the author of a changed guidance: `llm`, `user` or `user+llm`.
-
-    Args:
-        before: the previous author. None without previous guidance.
-        writer: `user` or `llm`.
-    """
+    """Return the author of a changed guidance: `llm`, `user` or `user+llm`."""
     return writer if before in {None, writer} else "user+llm"
 
 

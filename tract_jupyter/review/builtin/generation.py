@@ -22,12 +22,7 @@ if TYPE_CHECKING:
 class PendingGeneration(BuiltinPending):
     """Add a model's reply to the context.
 
-    Args:
-        fields: see `about`, plus the values that a retry and the commit need.
-        client: returns the client for a retry. It raises if no client exists.
-        validator: returns the problem of a text, or None. After a restart it is None, because it existed in the asking
-            process.
-        options: see `BuiltinPending`.
+    After a restart it has no validator, which existed in the asking process.
     """
 
     name = "generate"
@@ -116,9 +111,6 @@ class PendingGeneration(BuiltinPending):
 
         The branch may have new messages. The reply can still be added, because it was paid for. `why` mentions the new
         messages.
-
-        Raises:
-            FingerprintError: another branch is current.
         """
         check_branch(self.tract, self.fields["branch"], "this reply")
 

@@ -39,10 +39,7 @@ Index = Annotated[int, "The number of the summary, from 0."]
 class PendingCompress(GuidedPending):
     """Replace messages with summaries.
 
-    Args:
-        compressor: carries out the compression.
-        source: writes summaries again. After a restart, the tract's model writes them, if one is configured.
-        options: see `BuiltinPending`.
+    After a restart, the tract's model writes summaries again, if one is configured.
     """
 
     name = "compress"
@@ -220,10 +217,7 @@ How = Annotated[Literal["ours", "theirs", "replace", "skip"], "`replace` needs t
 class PendingMerge(GuidedPending):
     """Merge a branch that has conflicts with the current branch.
 
-    Args:
-        merge: carries out the merge.
-        resolver: resolves conflicts again. None after a restart.
-        options: see `BuiltinPending`.
+    After a restart it has no resolver.
     """
 
     name = "merge"
@@ -287,11 +281,7 @@ class PendingMerge(GuidedPending):
     def edited(
         self, action: str, arguments: Mapping[str, Any], *, keep: bool = True
     ) -> AbstractContextManager[None]:
-        """Apply the `edits` of an approval to the conflicts. Restore the fields if the block raises.
-
-        Raises:
-            ParameterError: a conflict does not exist, or a resolution is not a text.
-        """
+        """Apply the `edits` of an approval to the conflicts. Restore the fields if the block raises."""
         edits, fields = arguments.get("edits"), self.fields
         if edits and action == "approve":
             known = Parameters(self.name, [Parameter(c["key"], _Value, None, _HOW) for c in self.conflicts])
@@ -452,7 +442,6 @@ _COLLISIONS = {
 
 
 def _resolution_for(value: str | None) -> dict[str, Any] | None:
-    """Return the resolution for the value of a conflict, or None."""
     if value is None:
         return None
     is_word = value in CHOICES
@@ -464,7 +453,6 @@ def _resolution_for(value: str | None) -> dict[str, Any] | None:
 
 
 def _blocking(conflicts: Sequence[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the conflicts that need a resolution, by key."""
     return {conflict["key"]: conflict for conflict in conflicts if conflict["is_blocking"]}
 
 
@@ -508,12 +496,7 @@ def with_guidance(resolver: Any, guidance: str | None) -> Any:
 
 
 class PendingRebase(BuiltinPending):
-    """Move the commits of the current branch to the tip of another branch.
-
-    Args:
-        rebase: carries out the rebase.
-        options: see `BuiltinPending`.
-    """
+    """Move the commits of the current branch to the tip of another branch."""
 
     name = "rebase"
     label = "Rebase"
@@ -604,7 +587,6 @@ class PendingRebase(BuiltinPending):
 
 
 def _planned(fields: Mapping[str, Any]) -> set[str]:
-    """Return the commits to move, as of the request."""
     return {step["commit_hash"] for step in fields["replay_plan"]}.union(fields["excluded"])
 
 

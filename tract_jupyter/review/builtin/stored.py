@@ -242,11 +242,7 @@ BUILTIN_OPERATIONS = frozenset(name for name, about in BUILT_IN.items() if about
 
 
 def check_stored(operation: str, fields: dict[str, Any]) -> None:
-    """Check that all fields of a built-in operation exist and have the right types.
-
-    Raises:
-        PendingError: a field is missing or has a wrong type.
-    """
+    """Check that all fields of a built-in operation exist and have the right types."""
     problem = field_problem(operation, fields)
     if problem:
         raise PendingError(
@@ -259,10 +255,6 @@ def field_problem(operation: str, fields: dict[str, Any] | str) -> str:
     """Return the first invalid field of a built-in operation with the problem. Empty if there is none.
 
     The result is also empty for an operation that is not built in.
-
-    Args:
-        operation: the name of the operation.
-        fields: its fields, or their JSON text.
     """
     if operation not in BUILT_IN:
         return ""

@@ -55,13 +55,6 @@ class PendingToolResult(BuiltinPending):
 
     A rejection commits a notice with the reason, so every tool call has an answer. If the answer is an edit of an
     earlier answer (`edit`), a rejection leaves the earlier answer unchanged.
-
-    Args:
-        fields: see `about`, plus the values that the commit needs.
-        run: commits the answer that the fields describe.
-        count: returns the number of tokens of the answer for these fields.
-        has_branch: returns True if a branch with this name exists.
-        options: see `BuiltinPending`.
     """
 
     name = "tool_result"
@@ -155,11 +148,7 @@ class PendingToolResult(BuiltinPending):
         return shorter
 
     def withhold(self, reason: str) -> None:
-        """Commit a notice in place of the tool result. The notice says that the result is withheld.
-
-        Raises:
-            FingerprintError: the tool call is on another branch than the current one.
-        """
+        """Commit a notice in place of the tool result. The notice says that the result is withheld."""
         try:
             self.check_current()
             notice = f"withheld: {reason or 'no reason was given'}"
@@ -175,11 +164,7 @@ class PendingToolResult(BuiltinPending):
         return super().is_instant(action) and not (action == "reject" and self._leaves_a_gap())
 
     def check_current(self) -> None:
-        """Check that the branch of the tool call is the current branch. The branch may have new messages.
-
-        Raises:
-            FingerprintError: another branch is current.
-        """
+        """Check that the branch of the tool call is the current branch. The branch may have new messages."""
         check_branch(self.tract, self.fields["branch"], f"the answer of {self.tool_name!r}")
 
     def summary(self) -> str:
@@ -225,11 +210,7 @@ class ToolAnswer:
         cls, tool_call_id: str, tool_name: str, content: str | dict[str, Any], *,
         is_error: bool = False, edit: str | None = None, **options: Any,
     ) -> ToolAnswer:  # fmt: skip
-        """Build the tool result. Collect the remaining arguments as commit options.
-
-        Raises:
-            ContentError: the arguments contain attachments.
-        """
+        """Build the tool result. Collect the remaining arguments as commit options."""
         if options.pop("attachments", ()):
             raise ContentError("only a message of the user has attachments; give them to user() or chat()")
         return cls(
@@ -246,14 +227,7 @@ _FIELDS = ("tool_call_id", "tool_name", "content", "is_error", "edit", "options"
 
 
 class ToolResults:
-    """Commits tool results, after a decision if handlers exist, and shortens them.
-
-    Args:
-        tract: the owner of the pendings.
-        repository: the repository for the commits.
-        firing: routes pendings to a decision.
-        models: provides the model that shortens tool results by default.
-    """
+    """Commits tool results, after a decision if handlers exist, and shortens them."""
 
     def __init__(self, tract: object, repository: Repository, firing: Firing, models: Models) -> None:
         self._tract = tract
@@ -294,9 +268,6 @@ class ToolResults:
             target_tokens: the target length of each summary in tokens.
             include_context: also show the model the rest of the context.
             system_prompt: replaces the default system prompt.
-
-        Raises:
-            ContentError: the instructions do not map names to texts, or a number is not a number of tokens.
         """
         rules = _rules(instructions)
         check_text(default_instructions, "default_instructions")
@@ -421,14 +392,12 @@ class ToolResults:
         return self._repository.commits.say(_content(fields), fields["edit"], options)
 
     def _tokens(self, fields: dict[str, Any]) -> int:
-        """Return the number of tokens of a tool result."""
         options = {name: value for name, value in fields["options"].items() if name in _DRAFTED}
         draft = self._repository.commits.draft(_content(fields), **{**options, "metadata": _metadata(fields)})
         return draft.token_count
 
 
 def _rules(instructions: Mapping[str, str] | None) -> dict[str, str]:
-    """Validate the instructions and return them by tool name."""
     if instructions is not None and not isinstance(instructions, Mapping):
         raise ContentError(f"instructions must map tool names to texts, not {brief_repr(instructions)}")
     rules = dict(instructions or {})

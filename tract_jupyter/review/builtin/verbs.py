@@ -50,14 +50,8 @@ class HistoryVerb(Generic[_Result, _Proposed]):
     """A change of the history of one tract, which handlers may decide about.
 
     `run` and `propose` take all arguments of the method of `Tract`, by name. Its signature is the only declaration of
-    them; the steps below read them as attributes.
-
-    Args:
-        tract: owner of the pendings.
-        repository: the tract's history.
-        firing: routes pendings to their decision.
-        models: write summaries and guidance if the caller gives none.
-        rewrite: returns the cost of changing these messages; see `Costs.of_rewrite`.
+    them; the steps below read them as attributes. `rewrite` returns the cost of changing messages; see
+    `Costs.of_rewrite`.
     """
 
     operation: ClassVar[str]

@@ -58,9 +58,6 @@ def kernel_proxy(notebook: str = "") -> KernelProxy:
 
     Args:
         notebook: the path of the notebook. Empty for the only kernel that serves its tools.
-
-    Raises:
-        McpStartError: the SDK is not installed.
     """
     from tract_jupyter.toolkit.mcp.client import needing_sdk
 

@@ -69,13 +69,7 @@ class McpTool:
 
     @classmethod
     def listed(cls, tool: Any, place: int, *, has_tasks: bool) -> McpTool:
-        """Convert an entry of a server's list of tools.
-
-        Args:
-            tool: the entry, as the server sent it.
-            place: its position in the list, from 1.
-            has_tasks: the server runs tasks.
-        """
+        """Convert an entry of a server's list of tools."""
         if not isinstance(tool, dict) or not isinstance(tool.get("name"), str):
             return cls(f"(tool {place})", problem="it has no name")
         hints, execution = (_part(tool, name) for name in ("annotations", "execution"))
@@ -137,11 +131,7 @@ def _may_be_object(schema: Any) -> bool:
 
 @contextmanager
 def needing_sdk() -> Iterator[None]:
-    """Explain how to install the SDK if an import in this block does not find it.
-
-    Raises:
-        McpStartError: it is not installed.
-    """
+    """Explain how to install the SDK if an import in this block does not find it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -154,24 +144,7 @@ def needing_sdk() -> Iterator[None]:
 class McpServer:
     """One MCP server. The first use starts its program or connects to its URL. The connection then stays open.
 
-    Threads may share it. Their calls run in parallel.
-
-    Args:
-        name: its name here, a Python name.
-        command: the program and its arguments. It has all of your rights.
-        url: the URL of a server over HTTP, instead of a command.
-        env: variables of the program, in addition to PATH, HOME and similar ones. It receives no others.
-        cwd: the folder that the program runs in.
-        headers: HTTP headers of each request to the URL, such as `{"Authorization": "Bearer ..."}`.
-        timeout: maximum seconds of a call without progress, unless the call sets another limit.
-        longest_timeout: maximum seconds of a call in total, even if the server reports progress.
-        start_timeout: maximum seconds until it is ready.
-        result_bytes: maximum number of text bytes in the answer to one call.
-        trust_annotations: trust the server's claims about read-only tools. Models may then call these without
-            approval.
-
-    Raises:
-        McpError: the name or an option is invalid, or there is neither a command nor a URL.
+    Threads may share it. Their calls run in parallel. The arguments are those of `McpTools.add`.
     """
 
     def __init__(
@@ -246,11 +219,7 @@ class McpServer:
         self._connected()
 
     def list_tools(self) -> list[McpTool]:
-        """Read its tools again, and return them.
-
-        Raises:
-            McpError: it cannot be started, does not answer in time, or sends an invalid list.
-        """
+        """Read its tools again, and return them."""
         self._request(lambda client, _: self._look(client), self.timeout, "asked for its tools")
         return list(self.listed)
 
@@ -448,11 +417,7 @@ _LONGEST_NAME: Final = 64
 
 
 def check_server(name: str, command: Sequence[str] | None, url: str | None) -> None:
-    """Check the name and the target of a server.
-
-    Raises:
-        McpError: the name is invalid, or there is not exactly one of command and URL.
-    """
+    """Check the name and the target of a server."""
     _check_name(name)
     if (command is None) == (url is None):
         raise McpError(f"MCP server {name!r} needs either a command or a url")
@@ -471,11 +436,7 @@ def check_server(name: str, command: Sequence[str] | None, url: str | None) -> N
 
 
 def check_limits(name: str, **limits: float) -> None:
-    """Check the limits of a server.
-
-    Raises:
-        McpError: a limit is not a number above 0.
-    """
+    """Check the limits of a server."""
     for option, value in limits.items():
         if not isinstance(value, int | float) or isinstance(value, bool) or not value > 0:
             raise McpError(
@@ -484,11 +445,7 @@ def check_limits(name: str, **limits: float) -> None:
 
 
 def checked_texts(name: str, option: str, texts: Mapping[str, str] | None) -> dict[str, str]:
-    """Return an option's strings by name, if they are valid.
-
-    Raises:
-        McpError: it is not a dict of strings.
-    """
+    """Return an option's strings by name, if they are valid."""
     if texts is None:
         return {}
     if not isinstance(texts, Mapping) or not all(

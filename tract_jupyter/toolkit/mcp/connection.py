@@ -69,12 +69,7 @@ OnProgress: TypeAlias = "Callable[[float, float | None, str | None], None]"
 
 
 class Patience:
-    """The time limit of a request: some seconds since the last progress, and a total.
-
-    Args:
-        timeout: seconds without progress.
-        longest: seconds in total.
-    """
+    """The time limit of a request: some seconds since the last progress, and a total."""
 
     def __init__(self, timeout: float, longest: float) -> None:
         self._timeout, self._longest = timeout, longest
@@ -104,11 +99,8 @@ class Patience:
 class McpConnection:
     """A connection that is open until it is closed or the server ends. Threads may share it.
 
-    Args:
-        endpoint: the path to the server.
-        start_timeout: maximum seconds until it is ready.
-        on_tools: awaited in the connection's thread with its client, first at the start, and later at each change of
-            the server's tools.
+    `on_tools` is awaited in the connection's thread with its client, first at the start, and later at each change of
+    the server's tools.
 
     Raises:
         TimeoutError: it was not ready in time.
@@ -294,12 +286,7 @@ def has_tasks(client: Client) -> bool:
 def check_headers(client: Client, tools: Mapping[str, dict[str, Any]]) -> set[str]:
     """Register the arguments that a server over HTTP expects as headers.
 
-    Args:
-        client: the client of the server.
-        tools: the schema of the arguments of each tool, by name.
-
-    Returns:
-        The tools with an invalid declaration of headers. A client must not call them.
+    Return the tools with an invalid declaration of headers. A client must not call them.
     """
     if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
         return set()
@@ -320,15 +307,8 @@ async def call_tool(
     """Call a tool. If the server refuses, the answer is an error of the tool.
 
     The SDK's own `call_tool` checks the answer against the server's output schema, whose patterns could block this
-    process forever. It may also answer requests of the server with a second call. This function does neither.
-
-    Args:
-        client: the client of the server.
-        server: the name of the server.
-        tool: the tool.
-        arguments: the arguments by name.
-        on_progress: called with progress.
-        task_seconds: run the call as a task, which the server retains for this time.
+    process forever. It may also answer requests of the server with a second call. This function does neither. With
+    `task_seconds`, the call runs as a task, which the server retains for this time.
 
     Raises:
         McpResultError: the answer is invalid.
@@ -354,11 +334,7 @@ async def call_tool(
 async def _task_result(
     client: Client, task: dict[str, Any], subject: str, on_progress: OnProgress
 ) -> dict[str, Any]:
-    """Wait for a task. If the wait ends before the task, the task is cancelled.
-
-    Raises:
-        McpResultError: the task asks the client for input.
-    """
+    """Wait for a task. If the wait ends before the task, the task is cancelled."""
     named = {"taskId": str(task.get("taskId"))}
     is_over = False
     try:
@@ -383,11 +359,7 @@ def _pause(milliseconds: Any) -> float:
 
 
 async def read_resource(client: Client, server: str, uri: str) -> dict[str, Any]:
-    """Read a resource. Its contents become the blocks of the answer.
-
-    Raises:
-        McpResultError: the answer is invalid.
-    """
+    """Read a resource. Its contents become the blocks of the answer."""
     try:
         result = await _request(client, "resources/read", {"uri": uri})
     except MCPError as error:
@@ -412,11 +384,7 @@ def _asks_back(subject: str) -> McpResultError:
 
 
 def _list_in(result: Mapping[str, Any], name: str, subject: str) -> list[Any]:
-    """Return a list from a result.
-
-    Raises:
-        McpResultError: it is missing or not a list.
-    """
+    """Return a list from a result."""
     value = result.get(name)
     if not isinstance(value, list):
         why = "Field required" if name not in result else "Input should be a valid list"

@@ -61,11 +61,7 @@ class McpAnswer(NamedTuple):
 def read_answer(result: Mapping[str, Any], subject: str, limit: int, *, wraps: bool) -> McpAnswer:
     """Convert an answer of a server.
 
-    Args:
-        result: the answer, as the server sent it.
-        subject: the tool, for errors.
-        limit: maximum number of text bytes.
-        wraps: structured content with one key may be a wrapper; see `may_wrap`.
+    `wraps`: structured content with one key may be a wrapper; see `may_wrap`.
 
     Raises:
         McpResultError: it exceeds the limit.
@@ -235,10 +231,7 @@ def _bytes_of(data: Any) -> str:
 def _without_data(value: Any, key: str = "", kind: str = "") -> Any:
     """Return a value with a description instead of base64: in texts, in JSON within texts, and in names.
 
-    Args:
-        value: JSON data.
-        key: the name of the value.
-        kind: the media type next to it.
+    `key` is the name of the value, and `kind` the media type next to it.
     """
     if isinstance(value, list):
         return [_without_data(item, key, kind) for item in value]

@@ -34,11 +34,7 @@ _LINE_BYTES: Final = 100  # reading a line takes about as long as reading so man
 
 
 class _Flow:
-    """Counts the messages of a server.
-
-    Args:
-        end: called with the reason if the server exceeds a limit.
-    """
+    """Counts the messages of a server."""
 
     def __init__(self, end: Callable[[str], None]) -> None:
         self._end = end

@@ -134,11 +134,7 @@ class HeldCall:
 
 
 class HeldCalls:
-    """The calls of all clients of one server.
-
-    Args:
-        clock: returns the time in seconds.
-    """
+    """The calls of all clients of one server."""
 
     def __init__(self, clock: Clock = time.monotonic) -> None:
         self._clock = clock

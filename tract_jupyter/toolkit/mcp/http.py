@@ -51,13 +51,7 @@ def server_tokens() -> frozenset[str]:
 
 
 class Guard:
-    """Refuses each request without the token, or from a web page, before its body is read.
-
-    Args:
-        app: serves the other requests.
-        token: the token.
-        port: the port of this server.
-    """
+    """Refuses each request without the token, or from a web page, before its body is read."""
 
     def __init__(self, app: App, token: str, port: int) -> None:
         self._app = app
@@ -132,12 +126,7 @@ class ServerAddress(NamedTuple):
 class HttpServer:
     """A server in a thread, which also imports the SDK.
 
-    Args:
-        make: makes the service, in that thread.
-        token: the token of the clients.
-
-    Attributes:
-        port: the port; 0 before the start.
+    `make` makes the service, in that thread. `port` is 0 before the start.
     """
 
     def __init__(self, make: Callable[[], McpService], token: str) -> None:
@@ -165,11 +154,7 @@ class HttpServer:
         return self._ready.is_set() and self._thread.is_alive()
 
     def start(self) -> None:
-        """Start the thread, and wait until it serves.
-
-        Raises:
-            McpStartError: the SDK is missing, or the server does not start.
-        """
+        """Start the thread, and wait until it serves."""
         self._thread.start()
         waited = 0.0
         while not self._ready.wait(_BEAT):  # many short waits, which an interrupt can end

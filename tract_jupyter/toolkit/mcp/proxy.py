@@ -48,12 +48,7 @@ _NOBODY: Final = Implementation(name="unknown", version="0")
 
 
 class _Connection:
-    """One HTTP client of one kernel. It is open until `retire`, and until its last call has ended.
-
-    Args:
-        kernel: the kernel.
-        client_info: the name of the agent.
-    """
+    """One HTTP client of one kernel. It is open until `retire`, and until its last call has ended."""
 
     client: Client
 
@@ -108,9 +103,6 @@ class _Connection:
 
 class KernelProxy:
     """An MCP server over stdio that forwards to the kernel of a notebook.
-
-    Args:
-        notebook: the path of the notebook. Empty for the only kernel that serves its tools.
 
     Attributes:
         server: the SDK's server, for other transports than stdio.

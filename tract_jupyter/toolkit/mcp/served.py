@@ -48,11 +48,7 @@ class ServedKernel(NamedTuple):
         return cls(url, token, path, this_process(), time.time(), kernel)
 
     def publish(self) -> Path:
-        """Write the file of this process, with mode 0600, and return its path.
-
-        Raises:
-            McpStartError: the file cannot be written.
-        """
+        """Write the file of this process, with mode 0600, and return its path."""
         folder = _folder()
         path = folder / f"{_PREFIX}{os.getpid()}.json"
         new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -151,12 +147,7 @@ _LONGEST_REPLY: Final = 5_000_000
 
 
 def kernel_of(notebook: Path, runtime: Path) -> str:
-    """Return the id of the kernel that runs a notebook; empty if no server of this machine knows it.
-
-    Args:
-        notebook: its absolute path, without links.
-        runtime: the runtime folder of Jupyter.
-    """
+    """Return the id of the kernel that runs a notebook; empty if no server of this machine knows it."""
     for server in jupyter_servers(runtime):
         with suppress(OSError, ValueError, TypeError, KeyError, AttributeError, http.client.HTTPException):
             for path, kernel in _sessions(server):
@@ -166,11 +157,7 @@ def kernel_of(notebook: Path, runtime: Path) -> str:
 
 
 def jupyter_servers(runtime: Path) -> Iterator[dict[str, Any]]:
-    """Yield what each running Jupyter server of this user wrote about itself: `url`, `root_dir`, `token` and more.
-
-    Args:
-        runtime: the runtime folder of Jupyter.
-    """
+    """Yield what each running Jupyter server of this user wrote about itself: `url`, `root_dir`, `token` and more."""
     for file in runtime.glob(_SERVERS):
         with suppress(OSError, ValueError, TypeError, KeyError):
             if file.is_symlink() or why_exposed(file):

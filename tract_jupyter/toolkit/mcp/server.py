@@ -422,13 +422,7 @@ def _client(ctx: ServerRequestContext[Any]) -> str:
 
 
 def answer(result: ToolResult, name: str, note: str = "") -> CallToolResult:
-    """Convert a result for a client: its value, or the reason of a failure or refusal.
-
-    Args:
-        result: the result.
-        name: the tool's name for the client.
-        note: a further text.
-    """
+    """Convert a result for a client: its value, or the reason of a failure or refusal."""
     notes = [_block(note)] if note else []
     if not result.success:
         why = refused_call(name, result.error) if result.denied else result.error

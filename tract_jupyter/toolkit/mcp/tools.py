@@ -40,14 +40,7 @@ class _Definitions:
 
 
 class McpTools:
-    """MCP servers by name, and their tools. The next call restarts a server that ended.
-
-    Args:
-        check_name: raises an error if other tools use a server's name.
-
-    Attributes:
-        servers: the servers by name.
-    """
+    """MCP servers by name, and their tools. The next call restarts a server that ended."""
 
     def __init__(self, check_name: Callable[[str], object]) -> None:
         self._check_name = check_name
@@ -114,20 +107,12 @@ class McpTools:
         return server
 
     def problems(self, name: str) -> dict[str, str]:
-        """Return the reasons why some of a server's tools are missing, by tool name.
-
-        Raises:
-            McpError: no server has that name.
-        """
+        """Return the reasons why some of a server's tools are missing, by tool name."""
         self._check_known(name)
         return self._up_to_date()[0][name].problems
 
     def remove(self, name: str) -> None:
-        """Stop a server, and remove it with its tools.
-
-        Raises:
-            McpError: no server has that name.
-        """
+        """Stop a server, and remove it with its tools."""
         self._check_known(name)
         self.servers.pop(name).close()
 

@@ -70,12 +70,6 @@ _RECONNECT_SECONDS: Final = 0.1  # at least, between two requests for a stream; 
 class HttpEndpoint:
     """A connection to a URL.
 
-    Args:
-        url: the URL of the endpoint.
-        headers: HTTP headers of each request, such as `Authorization`.
-        limit: maximum number of bytes of one answer.
-        most_values: maximum number of values in one answer.
-
     Attributes:
         tail: empty; the stderr of a program on another machine is not available.
         ended: set if the server exceeded a limit. Each request uses a separate connection, so nothing else ends it.
@@ -156,11 +150,7 @@ _EVENT_ENDS: Final = (b"\n\n", b"\r\r", b"\r\n\r\n")
 class _Limited(httpx2.AsyncByteStream):
     """The body of an answer.
 
-    Args:
-        stream: the body.
-        limit: maximum number of bytes; None for a stream of events.
-        most_values: maximum number of values of one message.
-        refuse: called with the exceeded limit; raises.
+    A stream of events has no limit of bytes.
     """
 
     def __init__(
@@ -194,12 +184,7 @@ _GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 class StdioEndpoint:
     """A program that is started for one connection. At the end, all its child processes are stopped as well.
 
-    Args:
-        command: the program and its arguments.
-        env: variables in addition to the few that every program needs. The secrets of this process are not passed on.
-        cwd: the folder that the program runs in.
-        limit: maximum number of bytes of one message.
-        most_values: maximum number of values in one message.
+    It gets `env` and the few variables that every program needs. The secrets of this process are not passed on.
 
     Attributes:
         tail: the end of its stderr output, and of stdout lines that are not messages.
