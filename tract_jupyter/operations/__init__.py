@@ -1,7 +1,7 @@
 """Dynamic operations: fields and actions as data. The user reviews them before any of their code runs.
 
-* `spec`: the data. `check`: its validation. `advice`: the analysis of its code. `abilities`: the abilities of its
-  code, in a sentence.
+* `spec`: the data. `check`: its validation. `advice`: the analysis of its code, and the abilities of its
+  code in a sentence.
 * `rehearsal`: runs its code on drawn values, in the sandbox or in contained copies of the kernel. `writing`: lets a
   model write one.
 * `activation`: the requests to activate an operation or a handler. `lifecycle`: all operations of a tract: stored,

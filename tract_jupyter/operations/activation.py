@@ -9,8 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
 from tract_jupyter.models.schema import type_text
-from tract_jupyter.operations.abilities import abilities, ability_text, change_text
-from tract_jupyter.operations.advice import handler_reach, reach_table, spec_reach
+from tract_jupyter.operations.advice import (
+    abilities,
+    ability_text,
+    change_text,
+    handler_reach,
+    reach_table,
+    spec_reach,
+)
 from tract_jupyter.operations.check import CheckedSpec
 from tract_jupyter.operations.handlers import ACTIVATE_HANDLER, HandlerSpec
 from tract_jupyter.operations.pending import analysed_blocks
@@ -200,7 +206,11 @@ class PendingActivation(Proposal):
 
     @action
     def rehearse(self) -> str:
-        """Run its code on drawn inputs, in the sandbox or a contained copy, and show the results. Decides nothing."""
+        """Run its code on drawn inputs, in the sandbox or a contained copy, and show the results. This decides nothing.
+
+        Returns:
+            The results, in a sentence or two.
+        """
         result = rehearse(self._spec(), self.tract)
         self.fields = {**self.fields, _REHEARSAL: result.to_dict()}
         return result.summary

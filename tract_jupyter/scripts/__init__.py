@@ -6,7 +6,7 @@
   the outside only through tools). `check` finds certain errors before a script runs in the sandbox.
 * `limits`: limits on calls, time and memory. `stopper`: stops a script from another thread. `call_log`: prevents a
   second run from repeating calls. `pendings`: paused scripts, and scripts that need approval.
-* `tools`: the tools that let a model run scripts. `instructions`: the model's instructions about scripts.
+* `tools`: the tools that let a model run scripts, and its instructions about scripts.
 * `rehearsing`: rehearsals of scripts for the kernel, scripts that only look, and the third backend, a contained
   process with packages. `effects`: the effects of a copy as a result. `figures`: a script's figures for a model.
 

@@ -243,17 +243,13 @@ class Scripts:
         self.notebooks.restore(namespace)
         return self._recorded(run)
 
-    def go_on(self, decided: PendingScriptCall) -> ScriptResult:
-        """Continue a paused script after the decision about its call."""
+    def go_on_and_print(self, decided: PendingScriptCall) -> ScriptResult:
+        """Continue a paused script after the decision about its call, and print its output for the record."""
         run, program = restore_run(decided.script, self._exchanged())
         run.calls.executor = self._executor
         run.meter.start()
         self.sandbox.go_on(run, program, decided)
-        return self._recorded(run)
-
-    def go_on_and_print(self, decided: PendingScriptCall) -> ScriptResult:
-        """Continue a paused script, and print its output for the record of the decision."""
-        result = self.go_on(decided)
+        result = self._recorded(run)
         value = [] if result.value is None else [safe_repr(result.value)]
         parts = [
             *filter(None, [result.text.rstrip()]),
@@ -412,7 +408,7 @@ class Scripts:
         Raises:
             ContentError: The profile does not exist, or the limit is too low.
         """
-        from tract_jupyter.scripts.instructions import instructions
+        from tract_jupyter.scripts.tools import instructions
 
         bound = profile_of(profile)
         text = instructions(self._executor, bound, self._count_tokens, max_tokens, query)

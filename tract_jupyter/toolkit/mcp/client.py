@@ -33,16 +33,15 @@ if TYPE_CHECKING:
     from mcp import Client
 
     from tract_jupyter.models import Work
-    from tract_jupyter.toolkit.mcp.connection import Endpoint, McpConnection, Patience
+    from tract_jupyter.toolkit.mcp.connection import McpConnection, Patience
     from tract_jupyter.toolkit.mcp.content import McpAnswer
+    from tract_jupyter.toolkit.mcp.transports import Endpoint
 
 T = TypeVar("T")
 
 READ_RESOURCE: Final = "read_resource"
 """The name of the tool that reads a server's resources."""
 
-# bytes; an image, which is only described, may be larger than a text
-_MESSAGE_LIMIT: Final = 16 * 1024 * 1024
 _MOST_VALUES: Final = 2_000_000  # they take a second and 250 MB
 
 
@@ -384,13 +383,11 @@ class McpServer:
 
     def _endpoint(self) -> Endpoint:
         most_values = max(_MOST_VALUES, self.result_bytes)
+        from tract_jupyter.toolkit.mcp.transports import HttpEndpoint, StdioEndpoint
+
         if self.url is not None:
-            from tract_jupyter.toolkit.mcp.transports import HttpEndpoint
-
-            return HttpEndpoint(self.url, self._headers, _MESSAGE_LIMIT, most_values)
-        from tract_jupyter.toolkit.mcp.transports import StdioEndpoint
-
-        return StdioEndpoint(self.command or (), self._env, self._cwd, _MESSAGE_LIMIT, most_values)
+            return HttpEndpoint(self.url, self._headers, most_values)
+        return StdioEndpoint(self.command or (), self._env, self._cwd, most_values)
 
 
 _FAILED: Final = "the connection failed"

@@ -11,7 +11,7 @@ import logging
 import time
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import anyio
 from anyio.from_thread import start_blocking_portal
@@ -19,20 +19,16 @@ from mcp import Client, MCPError
 from mcp_types import CONNECTION_CLOSED, Implementation, ListToolsResult, Tool, ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from tract_jupyter.exceptions import (
-    McpError,
-    McpResultError,
-)
+from tract_jupyter.exceptions import McpError, McpResultError
 from tract_jupyter.models import brief_repr, one_line
 from tract_jupyter.toolkit.mcp.flow import limited_streams
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
-    from contextlib import AbstractAsyncContextManager
 
     from mcp.shared.dispatcher import CallOptions
 
-    from tract_jupyter.toolkit.mcp.transports import StderrTail
+    from tract_jupyter.toolkit.mcp.transports import Endpoint
 
 
 T = TypeVar("T")
@@ -43,25 +39,6 @@ _PAUSE_SECONDS: Final = 0.1  # between two reads of a list that changes constant
 # the SDK logs problems of servers here; our errors report them, and nothing may print into a cell
 for _name in ("mcp", "client"):
     logging.getLogger(_name).addHandler(logging.NullHandler())
-
-
-class Endpoint(Protocol):
-    """The path of messages to a server and back."""
-
-    tail: StderrTail
-    ended: anyio.Event
-
-    def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
-        """Return a transport of the SDK."""
-        ...
-
-    def end(self, problem: str) -> None:
-        """End the connection, because the server did something wrong."""
-        ...
-
-    def why_it_ended(self) -> str:
-        """Return the known reason for its end; empty if there is none."""
-        ...
 
 
 OnProgress: TypeAlias = "Callable[[float, float | None, str | None], None]"

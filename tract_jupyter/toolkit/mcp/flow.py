@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from mcp_types import RequestId
 
-    from tract_jupyter.toolkit.mcp.connection import Endpoint
+    from tract_jupyter.toolkit.mcp.transports import Endpoint
 
 _MOST_UNANSWERED: Final = 100
 _MOST_CHARACTERS: Final = 1_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from abc import ABC, abstractmethod
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from http.cookiejar import CookieJar
@@ -23,6 +24,7 @@ from tract_jupyter.toolkit.mcp.flow import MessageMeter
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from anyio.abc import ByteReceiveStream, ByteSendStream, Process
@@ -59,32 +61,27 @@ class StderrTail:
         return f". It wrote: {text if len(text) <= _QUOTED else '…' + text[-_QUOTED:]}"
 
 
-_TIMEOUT = httpx2.Timeout(30.0, read=None)  # the call limits the time for an answer
-_END_SECONDS: Final = 5.0  # for the server's answer to the end of the session
-_ACCEPT_SECONDS: Final = 30.0  # for a message that has no answer; the SDK sends no other one meanwhile
-_MOST_COOKIES: Final = 50
-_SHORT: Final = 2_000  # bytes; a longer message is a request
-_RECONNECT_SECONDS: Final = 0.1  # at least, between two requests for a stream; a server can ask for 0
+_MESSAGE_LIMIT: Final = 16 * 1024 * 1024
+"""Bytes. An image, which is only described, may be larger than a text."""
 
 
-class HttpEndpoint:
-    """A connection to a URL.
+class Endpoint(ABC):
+    """The path of messages to a server and back. A message has at most `most_values` values.
 
     Attributes:
-        tail: empty; the stderr of a program on another machine is not available.
-        ended: set if the server exceeded a limit. Each request uses a separate connection, so nothing else ends it.
+        tail: the end of the program's stderr output, and of stdout lines that are not messages; empty for a URL.
+        ended: set when no more messages can be sent or received.
     """
 
-    def __init__(self, url: str, headers: Mapping[str, str], limit: int, most_values: int) -> None:
-        self._url = url
-        self._headers = {"Accept-Encoding": "identity", **headers}
-        self._limit = limit
-        self._most_values = most_values
+    def __init__(self, most_values: int) -> None:
         self.tail = StderrTail()
-        self._problem = ""
-        self._next_stream = 0.0
-        self._cookies = CookieJar()
         self.ended = anyio.Event()
+        self._most_values = most_values
+        self._problem = ""
+
+    @abstractmethod
+    def streams(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
+        """Yield the stream for reading, and the stream for writing."""
 
     def end(self, problem: str) -> None:
         """End the connection, because the server did something wrong."""
@@ -94,6 +91,25 @@ class HttpEndpoint:
     def why_it_ended(self) -> str:
         """Return the known reason for its end; empty if there is none."""
         return self._problem
+
+
+_TIMEOUT = httpx2.Timeout(30.0, read=None)  # the call limits the time for an answer
+_END_SECONDS: Final = 5.0  # for the server's answer to the end of the session
+_ACCEPT_SECONDS: Final = 30.0  # for a message that has no answer; the SDK sends no other one meanwhile
+_MOST_COOKIES: Final = 50
+_SHORT: Final = 2_000  # bytes; a longer message is a request
+_RECONNECT_SECONDS: Final = 0.1  # at least, between two requests for a stream; a server can ask for 0
+
+
+class HttpEndpoint(Endpoint):
+    """A connection to a URL. Each request uses a separate connection, so only an exceeded limit ends it."""
+
+    def __init__(self, url: str, headers: Mapping[str, str], most_values: int) -> None:
+        super().__init__(most_values)
+        self._url = url
+        self._headers = {"Accept-Encoding": "identity", **headers}
+        self._next_stream = 0.0
+        self._cookies = CookieJar()
 
     @asynccontextmanager
     async def streams(self) -> AsyncIterator[tuple[Any, Any]]:
@@ -105,7 +121,9 @@ class HttpEndpoint:
                 event_hooks={"request": [self._pace], "response": [self._bound]},
                 cookies=self._cookies,
             ) as client,
-            streamable_http_client(self._url, http_client=client, max_sse_event_size=self._limit) as streams,
+            streamable_http_client(
+                self._url, http_client=client, max_sse_event_size=_MESSAGE_LIMIT
+            ) as streams,
         ):
             yield streams
 
@@ -136,7 +154,7 @@ class HttpEndpoint:
         is_stream = is_read_by_event and response.headers.get("content-type", "").startswith(
             "text/event-stream"
         )
-        limit = None if is_stream else self._limit
+        limit = None if is_stream else _MESSAGE_LIMIT
         response.stream = _Limited(response.stream, limit, self._most_values, self._refuse)
 
     def _refuse(self, problem: str) -> None:
@@ -181,38 +199,20 @@ _POLL_SECONDS: Final = 0.01
 _GONE: Final = (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
 
 
-class StdioEndpoint:
+class StdioEndpoint(Endpoint):
     """A program that is started for one connection. At the end, all its child processes are stopped as well.
 
     It gets `env` and the few variables that every program needs. The secrets of this process are not passed on.
-
-    Attributes:
-        tail: the end of its stderr output, and of stdout lines that are not messages.
-        ended: set when no more messages can be sent or received.
     """
 
     def __init__(
-        self,
-        command: Sequence[str],
-        env: Mapping[str, str],
-        cwd: str | Path | None,
-        limit: int,
-        most_values: int,
+        self, command: Sequence[str], env: Mapping[str, str], cwd: str | Path | None, most_values: int
     ) -> None:
+        super().__init__(most_values)
         self._command = list(command)
         self._env = {**get_default_environment(), **env}
         self._cwd = cwd
-        self._limit = limit
-        self._most_values = most_values
-        self.tail = StderrTail()
-        self.ended = anyio.Event()
-        self._problem = ""
         self._exit_code: int | None = None
-
-    def end(self, problem: str) -> None:
-        """End the connection, because the server did something wrong."""
-        self._problem = self._problem or problem
-        self.ended.set()
 
     def why_it_ended(self) -> str:
         """Return the known reason for its end, with the last lines of its output."""
@@ -275,9 +275,9 @@ class StdioEndpoint:
                 parts, size = [], 0
             parts.append(rest)
             size += len(rest)
-            if size > self._limit:
+            if size > _MESSAGE_LIMIT:
                 self._problem = (
-                    f"it sent a message of more than {self._limit:,} bytes, so the connection was closed"
+                    f"it sent a message of more than {_MESSAGE_LIMIT:,} bytes, so the connection was closed"
                 )
                 return
 
