@@ -162,21 +162,9 @@ _UNKNOWN: Final = {
 }
 """The abilities for the kinds of `Capabilities.unknown`. Empty if findings, files and hosts already cover the kind."""
 _MAGIC: Final = "a shell line or magic: %"
-_READING: Final = frozenset(
-    {
-        "compile",
-        "log",
-        "head",
-        "diff",
-        "status",
-        "current_branch",
-        "branches",
-        "get",
-        "show",
-        "search",
-        "tags",
-    }
-)
+_READING: Final = frozenset({
+    "compile", "log", "head", "diff", "status", "current_branch", "branches", "get", "show", "search", "tags",
+})  # fmt: skip
 """The tract's members that only read."""
 _FEW, _LENGTH = 2, 40  # the maximum number of names, and of characters of each
 NOTHING: Final = "No use of files, the network, other programs, tools or the context was found."

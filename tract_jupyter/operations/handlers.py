@@ -35,9 +35,7 @@ class HandlerSpec:
 
     Attributes:
         operation: the operation that it decides about, or `"*"` for all operations.
-        name: the handler's name.
         code: the body of `def name(pending)`, unchanged.
-        description: one line.
     """
 
     operation: str

@@ -70,9 +70,6 @@ class RehearsedRun:
     """One run of an action.
 
     Attributes:
-        action: the name of the action.
-        arguments: the arguments of the action.
-        fields: the input fields of the pending.
         kind: the result. It returned (with or without a decision), raised, left invalid values, or reached a limit.
             `not run` means that it needs a feature that the sandbox lacks.
         about: the exception in a few words, the limit, or the missing feature.
@@ -206,8 +203,6 @@ class _Place:
     """The places in which actions of an operation run.
 
     Attributes:
-        spec: the operation.
-        pool: the sandbox processes.
         copies: the contained copies for kernel code; None for the sandbox.
         over: the time when no further run begins.
     """

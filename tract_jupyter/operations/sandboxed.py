@@ -72,8 +72,6 @@ class SandboxOutcome(NamedTuple):
     """The outcome of a body that ran on a copy.
 
     Attributes:
-        returned: the return value.
-        fields: the fields after the run.
         decision: `approve`, `reject`, or empty without a decision.
         reason: the reason for a rejection.
     """

@@ -62,7 +62,6 @@ class WrittenOperation:
     """The result of `write`.
 
     Attributes:
-        text: the task.
         attempts: the replies of the model, in order.
         model: the model's name in its replies. Empty if they have none.
         tokens: the sum over all requests, as far as the provider reported it.

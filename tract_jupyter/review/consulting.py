@@ -43,7 +43,6 @@ class Consultation:
 
     Attributes:
         decided: True if the pending is decided now. Otherwise it is still open.
-        status: the status of the pending.
         turns: the number of the model's replies.
         steps: the steps of the model, in order.
         text: the last text of the model.

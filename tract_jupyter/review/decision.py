@@ -33,10 +33,8 @@ class Subject(NamedTuple):
 
     Attributes:
         kind: `operation` or `tool`.
-        name: the name of the operation or tool.
         definition_hash: 64 hex digits over the code and the schema.
         values: the validated values, without the values that the author declared volatile.
-        actor: the actor that asks.
         ignored: the current volatile values. A standing approval ignores them.
         rule: a description of a standing approval that covers a kind of code instead of values. It holds for this
             session and this actor. Empty for all other subjects.
@@ -79,8 +77,6 @@ class Answer:
     """The answer that a channel returns. The package checks it before carrying it out.
 
     Attributes:
-        action: the name of the chosen action.
-        arguments: the arguments of the action.
         round_id: the id of the answered round. Answers to older rounds are ignored.
         seen: the keys of the displayed pieces, as a front end reports them. None if the channel shows everything before
             it asks.

@@ -162,18 +162,15 @@ class Grant:
     Attributes:
         grant_id: 16 hex digits.
         kind: `operation` or `tool`.
-        name: the name of the operation or tool.
         definition_hash: the hash of the approved version.
         covers: the covered values, in words.
         scope: `session` (this process) or `always`.
-        uses: the number of uses so far.
         most_uses: the maximum number of uses. None for no limit.
         whom: the permitted actors, in words: `agent:a`, `agent:a and its children`, `anybody`.
         ignores: the names of the ignored values.
         state: `live`, `used up`, `revoked`, `of another session`, `not signed by you`, or `unreadable`: its number of
             uses was changed to something else than a count.
         action: the action that the grant carries out: `approve`, or a custom action of the operation.
-        arguments: the arguments of that action.
     """
 
     grant_id: str

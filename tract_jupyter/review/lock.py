@@ -194,9 +194,7 @@ class RecordedDecision:
         kind: the kind of the decided thing: `activation`, `operation`, `tool` or `pending`.
         title: the readable title. It names the operation.
         identity: 64 hex digits over the code and the requested values, without volatile values.
-        action: the chosen action.
         arguments: the arguments of the action, including edits and excluding standing approvals.
-        decided_by: the decider.
         decided_at: the time of the decision: UTC, ISO 8601.
         notebook: the notebook's path relative to the folder of the lock file. Empty if the kernel did not know it.
         project: the id of the project in which it was recorded.

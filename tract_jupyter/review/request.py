@@ -137,7 +137,6 @@ class TextChoice:
     Attributes:
         name: the name of the value with the choice. If values can be edited, it is one of the request's `fields`. The
             value is a word of `CHOICES` or the third text.
-        title: a description of the place.
         ours: the text of our side. None if our side omits the place.
         theirs: the text of the other side.
         sides: the names of both sides.

@@ -149,7 +149,6 @@ class BodyPiece:
     """A part of the full request.
 
     Attributes:
-        content: the piece itself.
         value: the name of the value, if this code is an editable value.
         is_aside: True if it only explains the question. It is folded together with the reason.
     """
@@ -164,15 +163,10 @@ class RequestView:
     """The content of a request on a page. It is pure data with printable texts.
 
     Attributes:
-        request: the displayed request.
-        status: the status of the pending.
         round_id: the id of the round. An answer names it.
-        headline: the question.
         place: the place of the code's run: `kernel`, `sandbox`, or empty.
         asker: the asking agent and its parents. Empty for any other actor.
-        asked_at: the time of the request.
         subject: the name of the operation or tool. Empty if there is none.
-        risk: the worst finding.
         values: the given values, in one line. `defaults` names the values that equal their defaults.
         about: a sentence instead of values.
         why: the reason, without its first words.
@@ -180,7 +174,6 @@ class RequestView:
         is_short: True if that code has few lines.
         body: the full request, in order.
         outcome: the state in one line.
-        decided: the last decision.
         fingerprint: the fingerprint of the last decision, or else of the request.
     """
 

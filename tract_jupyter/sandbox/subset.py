@@ -18,51 +18,16 @@ if TYPE_CHECKING:
     from tract_jupyter.sandbox.pool import ErrorReport, SandboxPool
 
 
-MODULES = frozenset(
-    {
-        "asyncio",
-        "base64",
-        "binascii",
-        "bisect",
-        "collections",
-        "copy",
-        "csv",
-        "dataclasses",
-        "datetime",
-        "decimal",
-        "functools",
-        "hashlib",
-        "itertools",
-        "json",
-        "math",
-        "posixpath",
-        "random",
-        "re",
-        "sys",
-        "time",
-        "tomllib",
-        "typing",
-        "unicodedata",
-    }
-)
+MODULES = frozenset({
+    "asyncio", "base64", "binascii", "bisect", "collections", "copy", "csv", "dataclasses", "datetime", "decimal",
+    "functools", "hashlib", "itertools", "json", "math", "posixpath", "random", "re", "sys", "time", "tomllib",
+    "typing", "unicodedata",
+})  # fmt: skip
 """The useful modules of the sandbox. `os` and `pathlib` exist but have no access to files."""
 
-_NAMES = frozenset(
-    {
-        "__import__",
-        "breakpoint",
-        "compile",
-        "dir",
-        "exit",
-        "globals",
-        "help",
-        "input",
-        "open",
-        "quit",
-        "super",
-        "vars",
-    }
-)
+_NAMES = frozenset({
+    "__import__", "breakpoint", "compile", "dir", "exit", "globals", "help", "input", "open", "quit", "super", "vars",
+})  # fmt: skip
 _STATEMENTS = {
     ast.Delete: "no 'del' (for a key, d.pop(key))",
     ast.Yield: "no 'yield'",
@@ -172,7 +137,6 @@ class IsolatedFailure(Exception):  # noqa: N818 # the caller of the code always 
     """Raised if isolated code failed.
 
     Attributes:
-        report: The error report.
         is_stopped: True if the code exceeded a limit, or its process died.
     """
 

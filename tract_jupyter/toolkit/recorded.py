@@ -56,7 +56,6 @@ class RecordedEffect:
     """One effect of a turn.
 
     Attributes:
-        effect_id: its id.
         question: the commit of the user's message of the turn.
         at: the time of its start.
         name: the name for the user: the call, or the reason of a change without a copy.
@@ -68,9 +67,6 @@ class RecordedEffect:
         is_undoing: True if the last started step was an undo, False for a redo or the call itself.
         error: the error of the last step; empty if there was none.
         change_id: the change of a script; empty for a call.
-        variables: the variables of the change.
-        files: the files of the change.
-        settings: the settings of the change.
         lost: its files that were not saved.
         why: the reason why it cannot be undone; empty if it can.
         is_exact: False if the script ran in the kernel, so only what its code names was saved.

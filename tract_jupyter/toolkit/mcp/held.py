@@ -31,7 +31,6 @@ class Hold(NamedTuple):
     """The time in seconds that a client may wait for one answer.
 
     Attributes:
-        seconds: the time.
         without_progress: the time if the client asked for no progress reports.
     """
 
@@ -70,13 +69,11 @@ class HeldCall:
     Attributes:
         actor: the client.
         tool: the name of the tool for the client.
-        arguments: its arguments.
         key: equal for identical calls of one client.
         call_id: the id for the client.
         notes: the requests to the user.
         outside: tells the call that its client has left.
         ended: set with the result.
-        result: the result.
         waiting: the number of requests of the client that wait.
         since: the time at which the last of them ended, or the call itself.
         is_delivered: whether the client got the result.

@@ -84,14 +84,7 @@ RESULT: Final = "result"
 
 
 class ServedAs(NamedTuple):
-    """A tool of the executor under another name for clients, with fixed arguments.
-
-    Attributes:
-        name: the name for clients.
-        tool: the tool.
-        fixed: its fixed arguments.
-        description: the description for clients.
-    """
+    """A tool of the executor under another name for clients, with fixed arguments."""
 
     name: str
     tool: str
