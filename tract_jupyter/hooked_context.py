@@ -121,9 +121,9 @@ class HookedContext(VersionedContext):
             UndecidedError: a handler left the decision open; the call has no result until the decision.
             RejectedError: a handler rejected an `edit`; the earlier result stays.
         """
-        from tract_jupyter.review.builtin import ToolAnswer
+        from tract_jupyter.review.builtin import answer_fields
 
-        answer = ToolAnswer.of(tool_call_id, tool_name, content, is_error=is_error, edit=edit, **options)
+        answer = answer_fields(tool_call_id, tool_name, content, is_error=is_error, edit=edit, **options)
         return self._parts.tool_results.commit(answer)
 
     @arguments_of(tool_result)
@@ -132,9 +132,9 @@ class HookedContext(VersionedContext):
 
         The pending stays in the inbox until its decision.
         """
-        from tract_jupyter.review.builtin import ToolAnswer
+        from tract_jupyter.review.builtin import answer_fields
 
-        return self._parts.tool_results.propose(ToolAnswer.of(**arguments))
+        return self._parts.tool_results.propose(answer_fields(**arguments))
 
     # --- merge, rebase, compress, gc
 

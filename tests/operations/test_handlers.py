@@ -29,6 +29,11 @@ def path(tmp_path, spec):
     return tmp_path / "t.db"
 
 
+def execute(path, statement, *values):
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement, values)
+
+
 def fired(t):
     return t.fire("citation_check").rejection_reason
 
@@ -125,8 +130,7 @@ def test_revoking_a_quarantined_handler_reports_it_as_quarantined_not_missing(pa
     ],
 )
 def test_a_handler_changed_in_the_store_is_quarantined(path, column, value):
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(f"UPDATE handlers SET {column} = ?", (value,))
+    execute(path, f"UPDATE handlers SET {column} = ?", value)
     with Tract.open(path) as t:
         assert (t.hooks.list(), len(t.hooks.saved.quarantined)) == ({}, 1)
         assert fired(t) == ""
@@ -253,8 +257,7 @@ def test_a_handler_that_code_registered_is_not_replaced_by_a_stored_one(path):
 @pytest.fixture
 def unguarded(path):
     """A store whose guard was changed without the user's secret."""
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("UPDATE handlers SET spec_json = replace(spec_json, 'says no', 'says yes')")
+    execute(path, "UPDATE handlers SET spec_json = replace(spec_json, 'says no', 'says yes')")
     with Tract.open(path) as t:
         yield t
 
@@ -268,11 +271,6 @@ def test_an_operation_with_a_lost_guard_asks_the_user(unguarded):
     assert "'no'" in why
     assert "not approved here" in why
     assert "not_approved" in [event.outcome for event in unguarded.hooks.log("citation_check", handler="no")]
-
-
-def test_handlers_behind_a_lost_guard_decide_nothing(unguarded):
-    unguarded.on("citation_check", lambda pending: pending.approve())
-    assert unguarded.fire("citation_check").status == "pending"
 
 
 def test_a_catch_all_sees_but_cannot_approve_an_operation_with_a_lost_guard(unguarded):
@@ -296,31 +294,26 @@ def test_a_catch_all_behind_a_lost_one_approves_nothing(path):
         assert t.fire("citation_check").status == "pending"
 
 
-def test_a_catch_all_can_reject_an_operation_with_a_lost_guard(unguarded):
-    unguarded.on("*", lambda pending: pending.reject("never"))
-    assert unguarded.fire("citation_check").status == "rejected"
-
-
-def test_a_model_asked_by_a_catch_all_cannot_approve_after_a_lost_guard(unguarded):
+def catch_all_model(t):
     client = ScriptedClient(reply(None, call("approve")))
-    unguarded.on("*", lambda pending: pending.consult("Is it good?", client=client, max_turns=1))
-    assert unguarded.fire("citation_check").status == "pending"
+    t.on("*", lambda pending: pending.consult("Is it good?", client=client, max_turns=1))
 
 
-def test_a_handler_before_a_lost_guard_may_still_turn_it_down(unguarded):
-    unguarded.on("citation_check", lambda pending: pending.reject("no"), before=True)
-    assert unguarded.fire("citation_check").status == "rejected"
-
-
-def test_a_standing_approval_does_not_take_the_place_of_a_lost_guard(unguarded):
-    unguarded.fire("citation_check").approve(scope="always")
-    assert unguarded.fire("citation_check").status == "pending"
-
-
-def test_taking_handlers_off_in_code_does_not_remove_a_lost_guard(unguarded):
-    unguarded.off("citation_check")
-    unguarded.off("citation_check", "no")
-    assert unguarded.fire("citation_check").status == "pending"
+@pytest.mark.parametrize(
+    ("add", "status"),
+    [
+        (lambda t: t.on("citation_check", lambda pending: pending.approve()), "pending"),
+        (lambda t: t.on("*", lambda pending: pending.reject("never")), "rejected"),
+        (catch_all_model, "pending"),
+        (lambda t: t.on("citation_check", lambda pending: pending.reject("no"), before=True), "rejected"),
+        (lambda t: t.fire("citation_check").approve(scope="always"), "pending"),
+        (lambda t: (t.off("citation_check"), t.off("citation_check", "no")), "pending"),
+    ],
+    ids=["behind it", "catch-all", "model of a catch-all", "before it", "standing approval", "off"],
+)
+def test_other_handlers_and_grants_do_not_replace_a_lost_guard(unguarded, add, status):
+    add(unguarded)
+    assert unguarded.fire("citation_check").status == status
 
 
 @pytest.mark.parametrize("how", ["delete", "review"])
@@ -397,8 +390,7 @@ def together(path):
     ],
 )
 def test_a_changed_group_of_handlers_approved_together_asks_the_user(together, change):
-    with closing(sqlite3.connect(together)) as connection, connection:
-        connection.execute(change)
+    execute(together, change)
     with Tract.open(together) as t:
         assert t.fire("citation_check", triggered_by="bad").status in {"pending", "rejected"}
         assert t.fire("citation_check", triggered_by="good").status == "pending"
@@ -427,12 +419,9 @@ def test_a_group_of_handlers_stays_valid_when_the_user_changes_it(together):
 
 
 def test_a_foreign_handler_row_does_not_revoke_the_group(together):
-    with closing(sqlite3.connect(together)) as connection, connection:
-        connection.execute(
-            "INSERT INTO handlers (tract_id, operation, name, spec_json, spec_hash, signature, created_at) "
-            "SELECT tract_id, operation, 'theirs', spec_json, spec_hash, signature, created_at FROM handlers "
-            "WHERE name = 'yes'"
-        )
+    columns = "tract_id, operation, {}, spec_json, spec_hash, signature, created_at"
+    into, values = columns.format("name"), columns.format("'theirs'")
+    execute(together, f"INSERT INTO handlers ({into}) SELECT {values} FROM handlers WHERE name = 'yes'")
     with Tract.open(together) as t:
         assert t.status().quarantined_handlers == ("citation_check/theirs",)
         assert t.fire("citation_check", triggered_by="bad").status == "rejected"

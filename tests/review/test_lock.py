@@ -271,6 +271,11 @@ class Runs:
     def ask(self, tract, **fields):
         return tract.fire("deploy", fields, review=True, execute_fn=self.ran.append)
 
+    def settled(self, tract, **fields):
+        pending = self.ask(tract, **fields)
+        tract.reviewer.decide_now(pending)
+        return pending
+
     def record(self, *answers, x=0, **changes):
         """Run with a user who answers each request in one or more rounds."""
         with self.open(FakeChannel(), **changes) as tract:
@@ -358,8 +363,7 @@ def test_a_request_changed_after_display_is_looked_up_with_its_current_values(ru
 def test_rounds_are_replayed(runs):
     runs.record([press("half"), press("approve", edits={"x": 8})])
     with runs.headless() as tract:
-        pending = runs.ask(tract)
-        tract.reviewer.decide_now(pending)
+        pending = runs.settled(tract)
         assert pending.fields["x"] == 8
         assert [d["action"] for d in decisions(tract)] == ["half", "approve"]
         assert len(runs.ran) == 1
@@ -368,17 +372,16 @@ def test_rounds_are_replayed(runs):
 def test_an_approval_with_edits_is_found_by_the_original_values(runs):
     runs.record([press("approve", edits={"x": 4})])
     with runs.headless() as tract:
-        pending = runs.ask(tract)
-        tract.reviewer.decide_now(pending)
+        pending = runs.settled(tract)
         assert pending.fields["x"] == 4
         with pytest.raises(NobodyToAskError):
-            tract.reviewer.decide_now(runs.ask(tract, x=4))  # the user never saw this request
+            runs.settled(tract, x=4)  # the user never saw this request
 
 
 def test_volatile_values_may_differ(runs):
     runs.record([press("go", n=3)])
     with runs.headless() as tract:
-        tract.reviewer.decide_now(runs.ask(tract, when="tomorrow"))
+        runs.settled(tract, when="tomorrow")
         assert len(runs.ran) == 1
 
 
@@ -389,27 +392,27 @@ def test_no_standing_approval_is_recorded(runs):
         tract.reviewer.keep(pending)
         pending.approve(edits={"x": 4}, scope="always", uses=3)
         assert len(tract.review.grants.all()) == 1
-        (found,) = recordable_decisions(tract.reviewer.ledger, project(), since=None).entries
+        (found,) = recordable(tract).entries
         assert found.arguments == {"edits": {"x": 4}}
 
 
 @pytest.mark.parametrize(
-    "changes", [{"code": CODE.replace("= n", "=  n")}, {"description": "other"}, {"version": "2"}]
+    ("changes", "fields"),
+    [
+        ({"code": CODE.replace("= n", "=  n")}, {}),
+        ({"description": "other"}, {}),
+        ({"version": "2"}, {}),
+        ({}, {"x": 1}),
+    ],
 )
-def test_one_changed_character_refuses(runs, changes):
+def test_one_changed_character_refuses(runs, changes, fields):
     runs.record([press("go", n=3)])
     with runs.headless(**changes) as tract:
-        pending = runs.ask(tract)
+        pending = runs.ask(tract, **fields)
         with pytest.raises(NobodyToAskError, match="other code or other values"):
             tract.reviewer.decide_now(pending)
         assert (runs.ran, pending.status, decisions(tract)) == ([], "pending", [])
         assert [stored.pending_id for stored in tract.review.inbox()] == [pending.pending_id]
-
-
-def test_changed_values_refuse(runs):
-    runs.record([press("go", n=3)])
-    with runs.headless() as tract, pytest.raises(NobodyToAskError, match="other code or other values"):
-        tract.reviewer.decide_now(runs.ask(tract, x=1))
 
 
 @pytest.mark.parametrize("name", CHANGES)
@@ -420,7 +423,7 @@ def test_a_changed_entry_refuses(runs, name):
     runs.path.write_text(json.dumps(data))
     with runs.headless() as tract:
         with pytest.raises(NobodyToAskError) as caught:
-            tract.reviewer.decide_now(runs.ask(tract))
+            runs.settled(tract)
         if name != "identity":
             assert "is not signed with your secret, or was changed" in str(caught.value)
         assert "%tract record" in str(caught.value)
@@ -440,7 +443,7 @@ def test_without_the_secret_it_refuses(runs, data_dir):
     runs.record([press("go", n=3)])
     (data_dir / "tract_jupyter" / "secret").unlink()
     with runs.headless() as tract, pytest.raises(NobodyToAskError, match="not signed with your secret"):
-        tract.reviewer.decide_now(runs.ask(tract))
+        runs.settled(tract)
 
 
 def test_a_recorded_decision_counts_with_the_secret_from_the_environment(runs, data_dir, monkeypatch):
@@ -449,7 +452,7 @@ def test_a_recorded_decision_counts_with_the_secret_from_the_environment(runs, d
     monkeypatch.setenv("TRACT_JUPYTER_SECRET", secret.read_bytes().hex())
     secret.unlink()
     with runs.headless() as tract:
-        tract.reviewer.decide_now(runs.ask(tract))
+        runs.settled(tract)
         assert len(runs.ran) == 1
 
 
@@ -491,7 +494,7 @@ def test_an_answer_that_does_not_fit_runs_nothing(runs, changes):
     write_lock(runs.path, [replace(read_lock(runs.path)[0], **changes).signed(project())])
     with runs.headless() as tract:
         with pytest.raises(NobodyToAskError, match="Nothing was run"):
-            tract.reviewer.decide_now(runs.ask(tract))
+            runs.settled(tract)
         assert (runs.ran, decisions(tract)) == ([], [])
 
 
@@ -499,15 +502,14 @@ def test_a_channel_that_ignores_recorded_decisions_asks_the_user(runs):
     runs.record([press("go", n=3)])
     with runs.open(FakeChannel(press("reject"))) as tract:
         tract.reviewer.channel.lock = RecordedDecisions(runs.path, Trust())
-        pending = runs.ask(tract)
-        tract.reviewer.decide_now(pending)
+        pending = runs.settled(tract)
         assert pending.status == "rejected"
     with runs.open(FakeChannel(reachable=False)) as tract:
         with pytest.raises(NobodyToAskError) as caught:
-            tract.reviewer.decide_now(runs.ask(tract))
+            runs.settled(tract)
         assert "record" not in str(caught.value)
     with runs.open(Tract.open().reviewer.channel) as tract, pytest.raises(NobodyToAskError):
-        tract.reviewer.decide_now(runs.ask(tract))
+        runs.settled(tract)
 
 
 def test_code_that_repeats_a_recorded_decision_changes_nothing(runs):
@@ -538,17 +540,27 @@ def test_a_gated_tool_call_is_settled(tract, lock):
 # --- which decisions are recorded
 
 
-def recordable(tract, **options):
-    return recordable_decisions(tract.reviewer.ledger, project(), since=None, **options)
+def recordable(tract, since=None, **options):
+    return recordable_decisions(tract.reviewer.ledger, project(), since=since, **options)
+
+
+def approved(runs, tract, **options):
+    pending = runs.ask(tract)
+    tract.reviewer.keep(pending, **options)
+    pending.approve()
+    return pending
+
+
+def change_store(tract, statement):
+    with tract._repository.database.write() as connection:
+        assert connection.exec_driver_sql(statement).rowcount
 
 
 def test_a_decision_by_code_is_recorded_only_if_the_request_was_stored(runs):
     with runs.open(FakeChannel()) as tract:
         runs.ask(tract).approve()
         assert recordable(tract).entries == []
-        asked = runs.ask(tract)
-        tract.reviewer.keep(asked)
-        asked.approve()
+        asked = approved(runs, tract)
         (found,) = recordable(tract).entries
         assert (found.kind, found.title, found.action) == ("operation", "deploy", "approve")
         assert found.identity == asked.identity
@@ -561,7 +573,7 @@ def test_an_action_s_own_arguments_are_recorded_whatever_their_names(tract, spec
     pending = tract.fire("citation_check", review=True)
     tract.reviewer.show(pending)
     pending.own(pattern="x", uses=3)
-    (found,) = recordable_decisions(tract.reviewer.ledger, project(), since=None).entries
+    (found,) = recordable(tract).entries
     assert found.arguments == {"pattern": "x", "uses": 3}
 
 
@@ -593,11 +605,8 @@ def test_failed_and_unsigned_decisions_are_not_recorded(runs, data_dir):
 
 def test_an_identity_that_was_changed_in_the_store_is_not_signed(runs):
     with runs.open(FakeChannel()) as tract:
-        pending = runs.ask(tract)
-        tract.reviewer.keep(pending)
-        pending.approve()
-        with tract._repository.database.write() as connection:
-            connection.exec_driver_sql(f"UPDATE decisions SET identity = '{IDENTITY}'")
+        approved(runs, tract)
+        change_store(tract, f"UPDATE decisions SET identity = '{IDENTITY}'")
         assert recordable(tract) == ([], 1)
 
 
@@ -611,46 +620,33 @@ def test_an_identity_that_was_changed_in_the_store_is_not_signed(runs):
 )
 def test_a_request_that_was_changed_in_the_store_is_not_signed(runs, change):
     with runs.open(FakeChannel()) as tract:
-        pending = runs.ask(tract)
-        tract.reviewer.keep(pending)
-        pending.approve()
+        approved(runs, tract)
         (before,) = recordable(tract).entries
-        with tract._repository.database.write() as connection:
-            assert connection.exec_driver_sql(f"UPDATE pendings SET {change}").rowcount
+        change_store(tract, f"UPDATE pendings SET {change}")
         assert recordable(tract).entries in ([], [before])
         assert "Read a file" not in str(recordable(tract))
 
 
 def test_a_title_that_was_changed_in_the_store_is_not_recorded(runs, spec):
     with runs.open(FakeChannel()) as tract:
-        pending = runs.ask(tract)
-        tract.reviewer.keep(pending)
-        pending.approve()
+        approved(runs, tract)
         tract.propose_operation(spec()).approve()
         before = recordable(tract)
         assert {entry.title for entry in before.entries} == {"deploy", "Activate operation citation_check"}
-        with tract._repository.database.write() as connection:
-            connection.exec_driver_sql("UPDATE pendings SET title = 'Read a file'")
+        change_store(tract, "UPDATE pendings SET title = 'Read a file'")
         assert recordable(tract) == before
 
 
 def test_a_decision_about_an_unseen_request_is_not_recorded_if_the_store_says_that_it_was_seen(runs):
     with runs.open(FakeChannel()) as tract:
-        pending = runs.ask(tract)
-        tract.reviewer.keep(pending, unshown=True)
-        pending.approve()
+        approved(runs, tract, unshown=True)
         assert recordable(tract) == ([], 0)
-        with tract._repository.database.write() as connection:
-            connection.exec_driver_sql(
-                "UPDATE pendings SET request_json = replace(request_json, '\"is_unshown\":true,', '')"
-            )
-        assert (
-            "is_unshown"
-            not in tract._repository.database.read()
-            .__enter__()
-            .exec_driver_sql("SELECT request_json FROM pendings")
-            .scalar()
+        change_store(
+            tract, "UPDATE pendings SET request_json = replace(request_json, '\"is_unshown\":true,', '')"
         )
+        with tract._repository.database.read() as connection:
+            stored = connection.exec_driver_sql("SELECT request_json FROM pendings").scalar()
+        assert "is_unshown" not in stored
         assert recordable(tract) == ([], 1)
 
 
@@ -670,11 +666,10 @@ def test_only_recent_decisions_and_active_operations_are_recorded(tract, spec):
     old.approve()
     tract.propose_operation(spec(name="gone")).reject()
     soon = datetime.now(UTC) + timedelta(hours=1)
-    ledger = tract.reviewer.ledger
-    assert recordable_decisions(ledger, project(), since=soon).entries == []
-    (found,) = recordable_decisions(ledger, project(), since=soon, active={old.identity, IDENTITY}).entries
+    assert recordable(tract, since=soon).entries == []
+    (found,) = recordable(tract, since=soon, active={old.identity, IDENTITY}).entries
     assert found.identity == old.identity
-    assert len(recordable_decisions(ledger, project(), since=None, active={old.identity}).entries) == 2
+    assert len(recordable(tract, active={old.identity}).entries) == 2
 
 
 def test_an_active_operation_is_recorded_with_its_signed_approval(tract, spec):
@@ -682,11 +677,9 @@ def test_an_active_operation_is_recorded_with_its_signed_approval(tract, spec):
     first.approve()
     second.reject("once is enough")
     soon = datetime.now(UTC) + timedelta(hours=1)
-    ledger = tract.reviewer.ledger
-    (found,) = recordable_decisions(ledger, project(), since=soon, active={first.identity}).entries
+    (found,) = recordable(tract, since=soon, active={first.identity}).entries
     assert found.action == "approve"
-    with tract._repository.database.write() as connection:
-        connection.exec_driver_sql(
-            f"UPDATE decisions SET decided_by = 'nobody you know' WHERE pending_id = '{first.pending_id}'"
-        )
-    assert recordable_decisions(ledger, project(), since=soon, active={first.identity}).entries == []
+    change_store(
+        tract, f"UPDATE decisions SET decided_by = 'nobody you know' WHERE pending_id = '{first.pending_id}'"
+    )
+    assert recordable(tract, since=soon, active={first.identity}).entries == []

@@ -19,7 +19,7 @@ from tract_jupyter.loop.repetition import RepetitionGuard
 from tract_jupyter.loop.turn import ACTS, RESUME_LIMITED, StoredTurn, TurnEnding
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.prompts import FAILED, REPEATED, REPEATED_AGAIN, WATCHED
-from tract_jupyter.review.builtin import ToolAnswer
+from tract_jupyter.review.builtin import answer_fields
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -103,14 +103,12 @@ class AnswerStore:
                 metadata: dict[str, Any] = {} if shown.whole is None else {"original_content": shown.whole}
                 if answer.made != 1:
                     metadata[CALLS] = answer.made
-                tool_answer = ToolAnswer.of(
+                fields = answer_fields(
                     call.id, call.name, shown.text, is_error=shown.is_error, metadata=metadata
                 )
                 if answer.images:
-                    tool_answer = replace(
-                        tool_answer, options={**tool_answer.options, "attachments": answer.images}
-                    )
-                commits.append(self.results.commit(tool_answer))
+                    fields["options"]["attachments"] = answer.images
+                commits.append(self.results.commit(fields))
             if over:
                 self.journal.forget(over)
         return commits

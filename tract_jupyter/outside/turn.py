@@ -36,7 +36,7 @@ from tract_jupyter.outside.requests import (
 from tract_jupyter.outside.session import update_of
 from tract_jupyter.prompts import ended_running, not_run, refused
 from tract_jupyter.review import checking, deciding
-from tract_jupyter.review.builtin import ToolAnswer
+from tract_jupyter.review.builtin import answer_fields
 from tract_jupyter.toolkit import CallNotes
 
 if TYPE_CHECKING:
@@ -616,7 +616,7 @@ class OutsideTurn:
     def _commit_answer(self, call: SeenCall, answer: CallAnswer) -> CommitInfo:
         self._check_branch()
         if call.answer:  # its earlier answer said that it still ran
-            edited = ToolAnswer.of(
+            edited = answer_fields(
                 call.call_id, call.tool, answer.text or "Done.", is_error=answer.is_error, edit=call.answer
             )
             info = self._answers.results.commit(edited)

@@ -15,6 +15,6 @@ from .stored import CommitOption as CommitOption
 from .stored import check_stored as check_stored
 from .stored import stored_type as stored_type
 from .tool_result import PendingToolResult as PendingToolResult
-from .tool_result import ToolAnswer as ToolAnswer
 from .tool_result import ToolResults as ToolResults
+from .tool_result import answer_fields as answer_fields
 from .verbs import HistoryVerbs as HistoryVerbs

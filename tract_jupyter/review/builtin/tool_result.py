@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 from tract_jupyter.context import (
@@ -194,36 +193,17 @@ class PendingToolResult(BuiltinPending):
         self.fields.update(changed, token_count=self._count(changed))
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolAnswer:
-    """A tool result for `Tract.tool_result` or `Tract.propose_tool_result`. The fields are their arguments."""
-
-    tool_call_id: str
-    tool_name: str
-    content: str | dict[str, Any]
-    is_error: bool = False
-    edit: str | None = None
-    options: Mapping[str, Any]
-
-    @classmethod
-    def of(
-        cls, tool_call_id: str, tool_name: str, content: str | dict[str, Any], *,
-        is_error: bool = False, edit: str | None = None, **options: Any,
-    ) -> ToolAnswer:  # fmt: skip
-        """Build the tool result. Collect the remaining arguments as commit options."""
-        if options.pop("attachments", ()):
-            raise ContentError("only a message of the user has attachments; give them to user() or chat()")
-        return cls(
-            tool_call_id=tool_call_id, tool_name=tool_name, content=content, is_error=is_error, edit=edit,
-            options=options,
-        )  # fmt: skip
-
-    def to_fields(self) -> dict[str, Any]:
-        """Return the fields for a pending."""
-        return {name: getattr(self, name) for name in _FIELDS}
-
-
-_FIELDS = ("tool_call_id", "tool_name", "content", "is_error", "edit", "options")
+def answer_fields(
+    tool_call_id: str, tool_name: str, content: str | dict[str, Any], *,
+    is_error: bool = False, edit: str | None = None, **options: Any,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the arguments of `Tract.tool_result` as the fields of a pending."""
+    if options.pop("attachments", ()):
+        raise ContentError("only a message of the user has attachments; give them to user() or chat()")
+    return {
+        "tool_call_id": tool_call_id, "tool_name": tool_name, "content": content, "is_error": is_error,
+        "edit": edit, "options": options,
+    }  # fmt: skip
 
 
 class ToolResults:
@@ -235,13 +215,13 @@ class ToolResults:
         self._firing = firing
         self._models = models
 
-    def commit(self, answer: ToolAnswer) -> CommitInfo:
+    def commit(self, answer: dict[str, Any]) -> CommitInfo:
         """Implement `Tract.tool_result`."""
         if not self._firing.bus.listens("tool_result"):
-            return self._commit(answer.to_fields())
+            return self._commit(answer)
         return self._decided(self._pending(answer))
 
-    def propose(self, answer: ToolAnswer) -> PendingToolResult:
+    def propose(self, answer: dict[str, Any]) -> PendingToolResult:
         """Implement `Tract.propose_tool_result`."""
         return self._firing.keep(self._pending(answer))
 
@@ -354,16 +334,14 @@ class ToolResults:
             fields, tract=self._tract, run=self._commit, count=self._tokens, has_branch=self._has_branch
         )
 
-    def _pending(self, answer: ToolAnswer) -> PendingToolResult:
+    def _pending(self, answer: dict[str, Any]) -> PendingToolResult:
         """Return the pending for a tool result, with the same validation as `commit`."""
-        options = dict(answer.options)
+        options = dict(answer["options"])
         check_options(options)
         if "tags" in options:
             options["tags"] = several(options["tags"], "tags")
-        edit = answer.edit and self._repository.commits.check_target(answer.edit).commit_hash
-        fields = {
-            **answer.to_fields(), "edit": edit, "options": options, "original_content": None, "writer": None
-        }  # fmt: skip
+        edit = answer["edit"] and self._repository.commits.check_target(answer["edit"]).commit_hash
+        fields = {**answer, "edit": edit, "options": options, "original_content": None, "writer": None}
         count = self._tokens(fields)
         branch = self._repository.refs.position.branch
         return self.restored({**plain(fields), "token_count": count, "branch": branch})
