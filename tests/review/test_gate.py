@@ -155,8 +155,7 @@ def test_a_decision_by_code_of_an_automatic_approval_is_recorded_as_code(tract, 
 # --- changes after the request
 
 
-def test_a_tool_that_was_replaced_does_not_run(tract):
-    ran = []
+def test_a_tool_that_was_replaced_does_not_run(tract, ran):
     add_writer(tract, ran)
 
     def replace(ticket):
@@ -173,8 +172,7 @@ def test_a_tool_that_was_replaced_does_not_run(tract):
     assert any("was changed or removed since" in note for note in tract.reviewer.channel.notes)
 
 
-def test_an_approved_call_does_not_run_if_permission_was_removed(tract):
-    ran = []
+def test_an_approved_call_does_not_run_if_permission_was_removed(tract, ran):
     add_writer(tract, ran)
 
     def forbid(ticket):
@@ -223,8 +221,7 @@ def on_disk(tmp_path, spec):
         yield t
 
 
-def test_a_locked_store_leaves_it_undecided(on_disk):
-    ran = []
+def test_a_locked_store_leaves_it_undecided(on_disk, ran):
     pending = on_disk.fire("citation_check", review=True, execute_fn=ran.append)
     on_disk.reviewer.keep(pending)
     other = sqlite3.connect(on_disk.location, isolation_level=None)
@@ -248,8 +245,7 @@ def failing_once(monkeypatch, step):
     monkeypatch.setattr(Ledger, step, fail)
 
 
-def test_a_locked_store_before_the_start_allows_a_retry(tract, fire, monkeypatch):
-    ran = []
+def test_a_locked_store_before_the_start_allows_a_retry(tract, fire, monkeypatch, ran):
     pending = fire(execute_fn=ran.append)
     failing_once(monkeypatch, "begin")
     with pytest.raises(StoreLockedError):
@@ -259,8 +255,7 @@ def test_a_locked_store_before_the_start_allows_a_retry(tract, fire, monkeypatch
     assert (ran, pending.status, tract.review.inbox()) == ([pending], "approved", [])
 
 
-def test_a_locked_store_after_the_run_reports_that_it_ran(tract, fire, monkeypatch):
-    ran = []
+def test_a_locked_store_after_the_run_reports_that_it_ran(tract, fire, monkeypatch, ran):
     pending = fire(execute_fn=ran.append)
     failing_once(monkeypatch, "finish")
     with pytest.raises(StoreLockedError, match="was carried out, but its outcome could not be stored"):
@@ -268,8 +263,7 @@ def test_a_locked_store_after_the_run_reports_that_it_ran(tract, fire, monkeypat
     assert (ran, pending.status, len(tract.review.inbox())) == ([pending], "approved", 1)
 
 
-def test_a_failed_operation_with_an_unstored_end_does_not_run_again(tract, fire, monkeypatch):
-    ran = []
+def test_a_failed_operation_with_an_unstored_end_does_not_run_again(tract, fire, monkeypatch, ran):
     pending = fire(execute_fn=lambda p: ran.append(p) or 1 / 0)
     failing_once(monkeypatch, "finish")
     with pytest.raises(StoreLockedError):
@@ -279,8 +273,7 @@ def test_a_failed_operation_with_an_unstored_end_does_not_run_again(tract, fire,
     assert ran == [pending]
 
 
-def test_an_operation_rejected_by_another_process_before_its_start_does_not_run(on_disk, monkeypatch):
-    ran = []
+def test_an_operation_rejected_by_another_process_before_its_start_does_not_run(on_disk, monkeypatch, ran):
     pending = on_disk.fire("citation_check", review=True, execute_fn=ran.append)
     on_disk.reviewer.keep(pending)
     with Tract.open(on_disk.location) as other:

@@ -104,8 +104,7 @@ def test_decide(tract, ask):
     assert (pending.status, pending.rejection_reason) == ("rejected", "no")
 
 
-def test_decide_now(tract, ask):
-    ran = []
+def test_decide_now(tract, ask, ran):
     pending = ask("pending.approve()", pressing("approve"), execute_fn=ran.append)
     decision = tract.reviewer.decide_now(pending)
     assert (decision.action, decision.fingerprint) == ("approve", pending.fingerprint)
@@ -209,8 +208,7 @@ def test_the_first_answer_wins(tract, ask):
     assert pending.status is PendingStatus.REJECTED
 
 
-def test_the_first_answer_wins_from_many_threads(tract, ask):
-    ran = []
+def test_the_first_answer_wins_from_many_threads(tract, ask, ran):
     pending = ask(execute_fn=ran.append)
     ticket = tract.reviewer.show(pending)
     barrier = threading.Barrier(16)
@@ -388,8 +386,7 @@ def test_interrupted_half_way_is_failed_in_memory_and_in_the_store(tract, ask):
 # --- changes after display
 
 
-def test_a_request_changed_after_display_does_not_run(tract, ask):
-    ran = []
+def test_a_request_changed_after_display_does_not_run(tract, ask, ran):
     pending = ask(execute_fn=ran.append)
     ticket = tract.reviewer.show(pending)
     pending.fields["n"] = 99
@@ -407,8 +404,9 @@ def test_a_request_changed_after_display_does_not_run(tract, ask):
 
 @pytest.mark.parametrize("change", ["replaced", "removed"])
 @pytest.mark.parametrize("action", ["approve", "verify"])
-def test_a_replaced_or_removed_operation_does_not_run_but_can_be_rejected(tract, ask, spec, change, action):
-    ran = []
+def test_a_replaced_or_removed_operation_does_not_run_but_can_be_rejected(
+    tract, ask, spec, change, action, ran
+):
     pending = ask("pending.approve()", execute_fn=ran.append)
     ticket = tract.reviewer.show(pending)
     if change == "removed":
@@ -739,9 +737,8 @@ def in_the_inbox_of(t):
     return t.reviewer.show_again(t.operations.rebuild(t.review.inbox()[0]))
 
 
-def test_a_function_of_another_process_is_decided_here_and_runs_there(two):
+def test_a_function_of_another_process_is_decided_here_and_runs_there(two, ran):
     first, second = two
-    ran = []
     pending = first.fire("citation_check", review=True, execute_fn=lambda p: ran.append(p.fields["n"]))
     ticket = first.reviewer.show(pending)
     other = in_the_inbox_of(second)
@@ -803,9 +800,8 @@ def test_a_request_survives_the_end_of_the_asking_process(tmp_path, spec, out):
         assert t.status().waiting == 0
 
 
-def test_the_inbox_of_the_asking_process_returns_the_original_pending(two):
+def test_the_inbox_of_the_asking_process_returns_the_original_pending(two, ran):
     first, _ = two
-    ran = []
     first.on("citation_check", lambda p: None)
     pending = first.fire("citation_check", execute_fn=ran.append)
     assert first.operations.rebuild(first.review.inbox()[0]) is pending

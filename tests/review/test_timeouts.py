@@ -82,6 +82,13 @@ def never_polled(monkeypatch):
     monkeypatch.setattr(reviewer_module, "_STORE_POLL_SECONDS", 10**9)
 
 
+def approve_elsewhere(own_store):
+    with Tract.open(url=own_store) as other:
+        other.reviewer.channel = FakeChannel()
+        press(other, in_the_inbox_of(other), "approve")
+        return last_note(other)
+
+
 def test_a_remote_decision_just_before_expiry_counts_and_is_recorded(
     t, fire, clock, ran, own_store, never_polled
 ):
@@ -184,10 +191,7 @@ def test_a_late_click_in_another_process(t, own_store, execute_fn):
         t.fire("citation_check", review=True, timeout=60, on_timeout="deny", execute_fn=execute_fn)
     )
     ticket = t.reviewer.show(pending)
-    with Tract.open(url=own_store) as other:
-        other.reviewer.channel = FakeChannel()
-        press(other, in_the_inbox_of(other), "approve")
-        assert "has expired" in last_note(other)
+    assert "has expired" in approve_elsewhere(own_store)
     t.reviewer.channel.look()
     assert (ticket.status, row_of(t, pending)) == (PendingStatus.EXPIRED, EXPIRED)
 
@@ -196,9 +200,7 @@ def test_an_expiry_removed_by_sql_still_holds_in_the_asking_process(t, fire, own
     pending = late(fire("deny"))
     t.reviewer.show(pending)
     Attacker(own_store).set("pendings", expires_at=None)
-    with Tract.open(url=own_store) as other:
-        other.reviewer.channel = FakeChannel()
-        press(other, in_the_inbox_of(other), "approve")
+    approve_elsewhere(own_store)
     t.reviewer.channel.look()
     assert (ran, pending.status) == ([], PendingStatus.PENDING)
 
@@ -209,18 +211,13 @@ def test_changing_on_timeout_by_sql_does_not_extend_the_time(t, own_store, execu
         late(t.fire("citation_check", review=True, timeout=60, on_timeout="deny", execute_fn=execute_fn))
     )
     Attacker(own_store).set("pendings", on_timeout="wait")
-    with Tract.open(url=own_store) as other:
-        other.reviewer.channel = FakeChannel()
-        press(other, in_the_inbox_of(other), "approve")
-        assert "has expired" in last_note(other)
+    assert "has expired" in approve_elsewhere(own_store)
 
 
 def test_a_timely_remote_approval_counts_when_it_is_seen_late(t, fire, own_store, ran):
     pending = fire("deny")
     t.reviewer.show(pending)
-    with Tract.open(url=own_store) as other:
-        other.reviewer.channel = FakeChannel()
-        press(other, in_the_inbox_of(other), "approve")
+    approve_elsewhere(own_store)
     pending.timeout = (
         t.reviewer.ledger.decisions(pending.pending_id)[0].decided_at - pending.created_at
     ).total_seconds() + 1e-5
@@ -233,9 +230,7 @@ def test_a_timely_remote_approval_counts_when_it_is_seen_late(t, fire, own_store
 def test_a_late_remote_approval_does_not_count(t, fire, own_store, ran):
     pending = fire("deny")
     t.reviewer.show(pending)
-    with Tract.open(url=own_store) as other:
-        other.reviewer.channel = FakeChannel()
-        press(other, in_the_inbox_of(other), "approve")  # in time, as far as this process knows
+    approve_elsewhere(own_store)  # in time, as far as this process knows
     late(pending)
     t.reviewer.channel.look()
     assert ran == []
