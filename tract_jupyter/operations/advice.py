@@ -301,18 +301,13 @@ def _done_to(verb: str, paths: Sequence[str], there: set[str], read: set[str]) -
     """Return the use of files. Changed files that exist (`there`) are named as existing."""
     if "?" in paths:
         return f"{verb} any file"
-    places = _few(
-        [_place(path) for path in paths if not any(_is_inside(other, path) for other in paths)], "file"
-    )
+    innermost = (path for path in paths if not any(other.startswith(f"{path}/") for other in paths))
+    places = _few([_place(path) for path in innermost], "file")
     if verb in {"read", "write", "delete"} or not there.issuperset(paths):
         return f"{verb} {places}"
     files, are = ("files", "are") if len(paths) > 1 else ("file", "is")
     is_read = verb == "overwrite" and read.issuperset(paths)
     return f"{verb} the existing {files} {places}{f', which {are} read here' if is_read else ''}"
-
-
-def _is_inside(path: str, folder: str) -> bool:
-    return path != folder and path.startswith(f"{folder}/")
 
 
 def _place(path: str) -> str:

@@ -199,7 +199,7 @@ class HookBus:
 
         The handler keeps its position. A new one is added at the end.
         """
-        standing_in = _Listener(name, None, next(_keys), DecisionContext("handler", f"handler:{name}"))
+        standing_in = _listener(name, None)
         if name in self.names(operation):
             self._put_in_place(operation, standing_in)
         else:
@@ -349,7 +349,7 @@ def _restore_invalid_fields(pending: Pending, name: str, fields: bytes | None) -
     return None
 
 
-def _listener(name: str, handler: Handler) -> _Listener:
+def _listener(name: str, handler: Handler | None) -> _Listener:
     return _Listener(name, handler, next(_keys), DecisionContext("handler", f"handler:{name}"))
 
 

@@ -82,7 +82,7 @@ class OutputCapture:
             room = self._half - self._head_size
             first, rest = text[:room], text[room:]
             if first:
-                self._add_to_head(ScriptOutput(kind, first))
+                self._head_size += _append(self._head, ScriptOutput(kind, first))
             if rest:
                 self._add_to_tail(ScriptOutput(kind, rest[-self._half :]), len(rest))
         if first and self._live is not None:
@@ -118,9 +118,6 @@ class OutputCapture:
         """Return the output that the screen has not shown."""
         outputs = self.outputs()
         return outputs[len(self._head) :]
-
-    def _add_to_head(self, output: ScriptOutput) -> None:
-        self._head_size += _append(self._head, output)
 
     def _add_to_tail(self, output: ScriptOutput, size: int) -> None:
         self._left_out += size - len(output.text)

@@ -117,7 +117,8 @@ class Call:
         self.tool = tool
         self._actor, locks = executor.qualified(self._actor), executor.locks
         if tool.name in locks:
-            raise CallRefused(_locked(tool.name, locks[tool.name]))
+            reason = f": {locks[tool.name]}" if locks[tool.name] else ", without a reason"
+            raise CallRefused(f"tool {tool.name!r} is locked{reason}; it cannot be called now")
 
     def count(self) -> None:
         """Count the call in the turn that makes it."""
@@ -357,12 +358,6 @@ def _call_settings(
 
 def _doubt_sentence(doubt: str) -> str:
     return doubt and f" A standing approval is not possible, because other code may run later: {doubt}."
-
-
-def _locked(name: str, reason: str) -> str:
-    return (
-        f"tool {name!r} is locked{f': {reason}' if reason else ', without a reason'}; it cannot be called now"
-    )
 
 
 def _details_of(tool: ToolDefinition, actor: str) -> Callable[[Mapping[str, Any]], CallDetails] | None:

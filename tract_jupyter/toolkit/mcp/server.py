@@ -172,7 +172,7 @@ class McpService:
             version=__version__,
             instructions=SERVER_INSTRUCTIONS,
             lifespan=self._watching,
-            get_tool_input_schema=_no_headers,
+            get_tool_input_schema=lambda _name: None,  # no tool takes an argument from an HTTP header
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
             on_subscriptions_listen=ListenHandler(self._changes),
@@ -380,10 +380,6 @@ def _renamed_shape(one: ServedAs, shape: dict[str, Any]) -> dict[str, Any]:
     required = [name for name in schema.get("required", ()) if name not in one.fixed]
     input_schema = {**schema, "properties": properties, "required": required}
     return {**shape, "name": one.name, "description": one.description, "inputSchema": input_schema}
-
-
-def _no_headers(_name: str) -> None:
-    """Return None: no tool takes an argument from an HTTP header."""
 
 
 async def _report(session: ServerSession, call: HeldCall) -> None:
