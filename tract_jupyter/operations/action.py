@@ -72,11 +72,7 @@ def compile_action(
 ) -> Callable[..., Any]:
     """Compile an action's code into `function(pending, ...)`.
 
-    Args:
-        action: its parameters become the function's parameters, required ones first. Each call validates its
-            arguments.
-        operation: the operation's name, for tracebacks: `<action:operation.name>`.
-        parameters: the action's parsed parameters, if available.
+    Required parameters come first. Each call validates its arguments.
 
     Returns:
         A function with `__signature__`, `parameters`, and a `body` that takes validated arguments. The body of a

@@ -119,14 +119,8 @@ _ACTIVE_ALREADY = (
 class PendingActivation(Proposal):
     """A proposed operation. Its code is compiled and run only after approval.
 
-    Args:
-        checked: the proposal.
-        requests: the fields that another author wants to be volatile. They become volatile only if the user accepts
-            that.
-        active: the active version, if any.
-        approved: the last approved version, active or not. The panel shows the difference.
-        rehearsal: the results of the code in the sandbox, if it was rehearsed.
-        options: see `Proposal`.
+    `requests` are the fields that another author wants to be volatile. They become volatile only if the user accepts
+    that. The panel shows the difference from `approved`, the last approved version.
     """
 
     in_view = frozenset({"spec"})

@@ -179,11 +179,8 @@ def abilities(
 ) -> tuple[str, ...]:
     """Return the abilities of code, as verbs with their objects, the worst first.
 
-    Args:
-        findings: the analysis findings of the code.
-        reach: the names in the code by kind, as in `Reach`.
-        existing: the entries of `used_files` that exist.
-        keeps: True if the code appends to files instead of overwriting them.
+    `existing` are the entries of `used_files` that exist. With `keeps`, the code appends to files instead of
+    overwriting them.
     """
     magics = _magics(reach)
     used = [f for f in findings if not (_is_import(f, reach) or (magics and f.text[:1] == "%"))]

@@ -51,12 +51,7 @@ _RECORDED = frozenset({"expire"})
 class CheckedSpec:
     """A valid spec, with the values computed during validation.
 
-    Attributes:
-        spec: a copy that shares nothing with the source.
-        text: its JSON, which is signed and stored.
-        spec_hash: sha256 of the canonical form.
-        fields: the operation's fields, with parsed types.
-        actions: the parameters of each action, by action name.
+    `text` is its JSON, which is signed and stored. `spec_hash` is the sha256 of the canonical form.
     """
 
     spec: OperationSpec

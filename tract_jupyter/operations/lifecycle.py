@@ -228,11 +228,8 @@ class Operations:
     ) -> type[DynamicPending]:
         """Compile, sign, store and activate a spec in one transaction.
 
-        Args:
-            spec: the spec that the user approved. With `reviewed=False`, a new, fully sandboxed spec.
-            replace: True to replace an active version.
-            actor: the actor in the event.
-            reviewed: the kind of signature. One kind is never valid for the other.
+        With `reviewed=False`, the spec is new and fully sandboxed, and has another kind of signature. One kind is never
+        valid for the other.
         """
         checked = CheckedSpec.of(spec)
         cls = self.registry.compile(checked, replace=replace)
@@ -535,19 +532,10 @@ class Operations:
     ) -> Any:
         """Fire an operation. `Tract.fire` explains the other arguments.
 
-        Args:
-            operation: see `Tract.fire`.
-            fields: see `Tract.fire`.
-            execute_fn: see `Tract.fire`.
-            review: see `Tract.fire`.
-            ask: replaces the question to the user, if one is necessary.
-            offer: True if the user fired the operation by hand. If it has exactly one action and no handler decides,
-                an available user decides, because approval alone would run nothing.
-            choice: the user's choice in the request for the call that fires the operation. It applies if no handler
-                decides.
-            does: an approved action to run without a question if no handler decides. If the pending is still open
-                afterwards, the user decides.
-            options: see `Tract.fire`.
+        `ask` replaces the question to the user. `offer` is True if the user fired it by hand: if it has exactly one
+        action and no handler decides, an available user decides, because approval alone would run nothing. If no
+        handler decides, `choice` applies, the user's choice about the call that fires it. Or `does`, an approved
+        action, runs without a question; if the pending is then still open, the user decides.
         """
         cls = self.registry.require_class(operation)
         if cls.spec.two_stage:

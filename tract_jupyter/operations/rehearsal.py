@@ -202,9 +202,7 @@ def _copies(tract: Any) -> ActionCopies | None:
 class _Place:
     """The places in which actions of an operation run.
 
-    Attributes:
-        copies: the contained copies for kernel code; None for the sandbox.
-        over: the time when no further run begins.
+    `copies` are for kernel code; None for the sandbox. After `over`, no further run begins.
     """
 
     spec: OperationSpec
@@ -521,12 +519,7 @@ _json.dumps({call}, default=repr)
 class ContainedRun(NamedTuple):
     """The outcome of a run.
 
-    Attributes:
-        output: the value of the call as JSON data; None if the run did not return.
-        error: the exception in one line; empty if there was none.
-        limit: the limit that ended the run; empty if none did.
-        printed: the printed text.
-        effects: what the code tried outside of its fields, in words.
+    `effects` says in words what the code tried outside of its fields. `limit` is the limit that ended the run.
     """
 
     output: Any
@@ -552,11 +545,7 @@ class ActionCopies:
     def run(self, prelude: str, body: str, call: str, inputs: dict[str, Any]) -> ContainedRun:
         """Run an action's body, and return the outcome.
 
-        Args:
-            prelude: the code before the body, which makes the `pending`.
-            body: the body as a function.
-            call: the expression whose value is the output.
-            inputs: more variables.
+        `prelude` makes the `pending`. The value of `call` is the output.
 
         Raises:
             RehearsalError: this machine cannot contain the code. Nothing ran.

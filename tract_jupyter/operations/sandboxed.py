@@ -71,9 +71,7 @@ _pending = Pending(_fields)
 class SandboxOutcome(NamedTuple):
     """The outcome of a body that ran on a copy.
 
-    Attributes:
-        decision: `approve`, `reject`, or empty without a decision.
-        reason: the reason for a rejection.
+    `decision` is `approve`, `reject`, or empty without a decision.
     """
 
     returned: Any

@@ -38,14 +38,7 @@ _JOINED: Final = 5  # names in a joined line
 class EffectLine(NamedTuple):
     """One effect, or several of the same kind in a joined line.
 
-    Attributes:
-        mark: the kind of the effect.
-        name: the variable, the path, the setting or the tool.
-        text: the effect in words.
-        table: the difference between two tables.
-        diff: the difference between two texts.
-        is_file: True for a file.
-        is_alone: True if it is not joined with others.
+    `is_alone` is True if it is not joined with others.
     """
 
     mark: str

@@ -136,15 +136,9 @@ class Firing:
 
         A pending that a handler leaves open waits in the inbox. If a saved handler is not approved here, the user
         decides in its place. Standing approvals do not apply then. Return the effective pending: the given one, or the
-        identical open question.
-
-        Args:
-            pending: the pending to decide.
-            unhandled: the default if no handler takes the pending on.
-            ask: replaces the question to the user.
-            choice: the user's choice about the tool call, made before the operation fired. It applies if no handler
-                decides.
-            joins: if the pending would stay open, use an identical open question in its place.
+        identical open question. `ask` replaces the question to the user. `choice` is the user's choice about the tool
+        call, made before the operation fired; it applies if no handler decides. With `joins`, an identical open
+        question takes the place of a pending that would stay open.
         """
         try:
             routed = self.bus.route(pending)

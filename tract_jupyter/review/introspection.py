@@ -253,11 +253,8 @@ def value_rows(
 ) -> tuple[ValueRow, ...]:
     """Return one row for each value, with its declared type and description.
 
-    Args:
-        values: the values by name.
-        declared: the declared parameters of the values.
-        about: the meanings of undeclared values.
-        trusted: True if the user or this package vouches for the declared defaults.
+    With `trusted`, the user or this package vouches for the declared defaults. `about` has the meanings of undeclared
+    values.
     """
     return tuple(
         ValueRow.of(

@@ -72,11 +72,7 @@ class Ledger(Records):
     def ask(self, pending: Pending, request: ReviewRequest | None = None, *, wait: float = 0) -> None:
         """Store a pending and its request, unless they are already stored. Update the pending's round count.
 
-        Args:
-            pending: the pending to store.
-            request: the request that the user sees.
-            wait: the number of seconds that this process waits, from the moment that other processes can see the
-                pending; see `wait`.
+        This process waits for `wait` seconds from the moment that other processes can see the pending; see `wait`.
         """
         with self._database.write() as connection:
             stored = self._rows.get(connection, pending.pending_id)

@@ -53,10 +53,7 @@ _NOTEBOOK = ".ipynb"
 class Project(NamedTuple):
     """A folder with recorded decisions.
 
-    Attributes:
-        folder: the folder of the lock file.
-        project_id: 32 hex digits. Empty if the folder has no project file.
-        signer: signs and verifies for this project.
+    `project_id` has 32 hex digits. It is empty if the folder has no project file.
     """
 
     folder: Path
@@ -341,12 +338,7 @@ def recordable_decisions(
 ) -> RecordableDecisions:
     """Return the users' decisions on shown requests, as signed entries in order.
 
-    Args:
-        ledger: the stored decisions.
-        project: the project of the lock file. It signs the entries.
-        since: only decisions from this time on; None for all.
-        active: identities of currently active operations. Their earlier activations are included.
-        notebook: the notebook's path relative to the project. Empty if it is unknown.
+    Earlier activations of the identities in `active` are included.
     """
     decided = ledger.decided(personal_channels())
     displayed = [  # `pass_through` is for handlers only, and does not settle a pending
@@ -404,13 +396,8 @@ class RecordedDecisions:
     """The recorded decisions of one lock file, in a process that carries them out.
 
     Entries with the same identity form a queue. Each entry is used once, so two identical questions need two entries. A
-    copy of an entry has the same signature and does not count as a second entry.
-
-    Args:
-        path: the path of the lock file. The first lookup reads it.
-        trust: verifies the entries' signatures.
-        used: signatures of entries that this process has already used. New uses are added.
-        cell: returns the source of the running cell. Empty if it is unknown.
+    copy of an entry has the same signature and does not count as a second entry. The first lookup reads the file.
+    `used` has the signatures of entries that this process has already used.
     """
 
     def __init__(

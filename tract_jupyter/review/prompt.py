@@ -64,10 +64,8 @@ def ask_until_decided(pending: Pending, read: Read) -> PendingStatus:
 def ask(ticket: Ticket, read: Read, *, may_wait: bool = False) -> Answer | None:
     """Ask once and return the answer. With `may_wait`, return None for "not now".
 
-    Args:
-        ticket: the ticket to ask about. Its request was already shown.
-        read: asks one question and returns the typed text, like `input`.
-        may_wait: True if an empty answer means "not now". Repeated unreadable or refused answers then mean the same.
+    The request was already shown. With `may_wait`, an empty answer, and repeated unreadable or refused answers, mean
+    "not now".
 
     Raises:
         UndecidedError: several answers in a row were unreadable or refused.

@@ -39,10 +39,7 @@ class DecisionOutcome(NamedTuple):
 class Unsigned(NamedTuple):
     """The rows without a valid signature of this user, oldest first.
 
-    Attributes:
-        questions: pendings whose request has none.
-        outcomes: pendings whose request has one, but whose stored outcome has not.
-        decisions: decisions that have none.
+    `outcomes` are the pendings with a signed request and an unsigned stored outcome.
     """
 
     questions: list[StoredPending]

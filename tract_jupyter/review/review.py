@@ -41,14 +41,7 @@ def _reads_reason_elsewhere(pending: Pending) -> bool:
 
 
 class Review:
-    """The inbox, the decisions and the standing approvals of one tract.
-
-    Attributes:
-        ledger: the questions and decisions.
-        grants: the standing approvals.
-        gate: carries out each decision once.
-        reviewer: shows questions to a user.
-    """
+    """The inbox, the decisions and the standing approvals of one tract."""
 
     def __init__(self, repository: Repository, trust: Trust, signer: Signer) -> None:
         database, tract_id = repository.database, repository.tract_id

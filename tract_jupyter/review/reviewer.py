@@ -198,10 +198,7 @@ class Reviewer:
     def _find(self, pending: Asked, *, claims: bool = False, wait: float = 0) -> Asked | None:
         """Return the open duplicate, or `pending` if it took over the duplicate's id.
 
-        Args:
-            pending: the new request.
-            claims: keep the claim on the result.
-            wait: the lease of a process that claims the result, in seconds.
+        With `claims`, it keeps the claim on the result, with a lease of `wait` seconds.
         """
         if pending.expires_at is not None:
             return None
@@ -543,10 +540,8 @@ class Reviewer:
     def _steps(self, ticket: Ticket, *, blocks: bool = False) -> Iterator[float]:
         """Do the due work and yield the seconds to sleep, until the request is settled.
 
-        Args:
-            ticket: the request.
-            blocks: the kernel's main thread sleeps. Then the kernel cannot serve a reopened page, so closing the page
-                ends the wait.
+        With `blocks`, the kernel's main thread sleeps. The kernel cannot serve a reopened page then, so closing the
+        page ends the wait.
         """
         started = polled = leased = time.monotonic()
         self.ledger.wait(ticket.pending.pending_id, _LEASE_SECONDS)

@@ -76,15 +76,9 @@ class ShownValue(NamedTuple):
 class Outcome(NamedTuple):
     """The state of a request in one line.
 
-    Attributes:
-        verb: the action, such as `Activated` or `Failed:`. For an open request, the possible action.
-        name: the object of the action.
-        is_code: True if the name is a name in code.
-        reason: the reason of a rejection, an error, or the part that did not run. Otherwise a summary.
-        values: shown instead of a reason.
-        changed: the user's changes before the approval, such as `2 values`.
-        by: a short name of the decider. Empty without a decision.
-        at: the time of the decision or of the question.
+    For an open request, `verb` is the possible action. `reason` is the reason of a rejection, an error, or the part
+    that did not run; otherwise a summary. `values` are shown instead of a reason, and `changed` counts the user's
+    changes before the approval.
     """
 
     verb: str
@@ -162,19 +156,9 @@ class BodyPiece:
 class RequestView:
     """The content of a request on a page. It is pure data with printable texts.
 
-    Attributes:
-        round_id: the id of the round. An answer names it.
-        place: the place of the code's run: `kernel`, `sandbox`, or empty.
-        asker: the asking agent and its parents. Empty for any other actor.
-        subject: the name of the operation or tool. Empty if there is none.
-        values: the given values, in one line. `defaults` names the values that equal their defaults.
-        about: a sentence instead of values.
-        why: the reason, without its first words.
-        is_code: True if the question is about editable code.
-        is_short: True if that code has few lines.
-        body: the full request, in order.
-        outcome: the state in one line.
-        fingerprint: the fingerprint of the last decision, or else of the request.
+    An answer names `round_id`. `fingerprint` is that of the last decision, or else of the request. `values` are the
+    given values in one line, and `defaults` names those that equal their defaults; `about` is a sentence instead of
+    values.
     """
 
     request: ReviewRequest

@@ -209,11 +209,7 @@ class ErrorReport(NamedTuple):
 class ErrorHints:
     """Advice about errors that the sandbox causes. It depends on the kind of code.
 
-    Attributes:
-        lacks: Advice about unsupported syntax.
-        modules: Advice about missing modules.
-        closed: Advice about files, network and environment.
-        members: Advice about missing members, by the beginning of the `AttributeError`.
+    `closed` is about files, network and environment. `members` has advice by the beginning of the `AttributeError`.
     """
 
     lacks: str

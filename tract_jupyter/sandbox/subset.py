@@ -49,10 +49,8 @@ def unsupported(
 ) -> Iterator[Unsupported]:
     """Yield the constructs of a text that the sandbox certainly lacks, in no particular order.
 
-    Args:
-        code: Code that parses.
-        names: Names with a value, in addition to Python's builtins.
-        members: All attributes of some names. An empty set means that the name does not exist.
+    `names` have a value, in addition to Python's builtins. `members` has all attributes of some names. An empty set
+    means that the name does not exist.
     """
     tree = ast.parse(code)
     bound = set(find_bound_names(tree))
@@ -118,12 +116,8 @@ _SHOWN_FRAMES = 10
 class IsolatedCode(NamedTuple):
     """Code for one isolated run.
 
-    Attributes:
-        prelude: Code that runs first and gets the inputs.
-        function: One `def` line, and the body from line 2.
-        call: The expression with the result.
-        filename: The name of the body in tracebacks.
-        hints: Advice about its errors.
+    `prelude` runs first and gets the inputs. `function` is one `def` line, and the body from line 2. `call` is the
+    expression with the result. `hints` are advice about its errors.
     """
 
     prelude: str

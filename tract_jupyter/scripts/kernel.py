@@ -155,10 +155,8 @@ _Notebook = TypeVar("_Notebook")
 class ScriptNotebooks:
     """The script notebooks of this process, by id.
 
-    Attributes:
-        user_namespace: The namespace of the notebook's user, if there is one.
-        user_cells: It returns the cells that ran in this namespace.
-        user_hidden: It returns the names in this namespace that are not the user's, with their values.
+    `user_cells` returns the cells that ran in the namespace of the notebook's user. `user_hidden` returns the names in
+    it that are not the user's, with their values.
     """
 
     def __init__(self, shared_names: Callable[[], Mapping[str, Any]]) -> None:

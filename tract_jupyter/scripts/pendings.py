@@ -60,14 +60,9 @@ _CHANGED_CODE: Final = "The changed code was rehearsed. These are its effects."
 class PendingScriptCall(ToolPending):
     """A tool call from a script in the sandbox, which is paused at the call.
 
-    The fields hold the paused program. So any process on the store can continue it.
-
-    Args:
-        fields: See `about`.
-        go_on: It continues the saved program after an approval or a rejection. A script may catch a rejection. None if
-            the script waits in this process. Then the decision needs no further work.
-        acts_in: It returns the tract of the script, if that tract is below the tract of the request.
-        options: See `BuiltinPending`.
+    The fields hold the paused program. So any process on the store can continue it. `go_on` continues the saved program
+    after an approval or a rejection, which a script may catch. It is None if the script waits in this process.
+    `acts_in` returns the tract of the script, if that tract is below the tract of the request.
     """
 
     kind = "tool"
@@ -194,13 +189,7 @@ class PendingScript(FieldPending):
 
     Nothing changes before a decision. `keep` adopts exactly the effects, and the code does not run in the kernel.
     `approve` runs the code in the kernel, without any restrictions. The user may change the code first; changed code is
-    rehearsed again, and the request stays open.
-
-    Args:
-        code: The whole code.
-        notebook_id: The notebook with the variables; `user` for the user's own variables.
-        acts_in: The tract whose tools the script calls. The default is the tract of the request.
-        options: See `Pending`. The default of `execute_fn` is `carry_out`.
+    rehearsed again, and the request stays open. The default of `execute_fn` is `carry_out`.
 
     Attributes:
         looked: The characters that scripts without effects sent in this turn without a request.

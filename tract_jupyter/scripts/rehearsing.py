@@ -55,10 +55,7 @@ def own_names(namespace: Mapping[str, Any], *, with_tools: bool = False) -> froz
 class Rehearsed(NamedTuple):
     """The rehearsal of a script, or the reason why there is none.
 
-    Attributes:
-        run: The run with the answered tool calls. It becomes the result if the effects are kept.
-        rehearsal: The rehearsal. None if there is none.
-        why_not: The reason why there is none; empty if there is one.
+    `run` has the answered tool calls. It becomes the result if the effects are kept.
     """
 
     run: ScriptRun

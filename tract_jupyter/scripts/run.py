@@ -53,13 +53,8 @@ _OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")  # a progress bar writes the s
 class OutputCapture:
     """A collector of outputs, which any thread may use.
 
-    Args:
-        most: The maximum number of kept characters.
-        live: Receives each piece at once, until half of the limit is used. The rest appears at the end.
-
-    Attributes:
-        watch: Receives each piece at once; None for no watcher.
-        watch_display: Receives each display of a rehearsal; None for no watcher.
+    `live` receives each piece at once, until half of the limit is used; the rest appears at the end. `watch` receives
+    each piece at once, and `watch_display` each display of a rehearsal.
     """
 
     def __init__(self, most: int, live: Callable[[OutputKind, str], object] | None = None) -> None:
@@ -226,12 +221,8 @@ _SHOWN = 500  # characters of the arguments in a record
 class ScriptCalls:
     """The caller of a script's tools: a `toolkit.callers.Caller`.
 
-    Attributes:
-        records: The newest 10,000 calls.
-        profile: The profile of the calls: the profile of the script's caller, in code.
-        shown: The profile of the model that runs the script; None for the user.
-        exchanged: The tokens that the calls would have sent to a model, without calls of an earlier run.
-        executor: The executor of the script's tract.
+    `records` has the newest 10,000 calls. `profile` is the profile of the script's caller, in code; `shown` that of the
+    model that runs the script. `exchanged` leaves out calls of an earlier run.
     """
 
     executor: ToolExecutor | None = None

@@ -53,21 +53,8 @@ _MOST_CODE = 1_000_000
 class Scripts:
     """The scripts of one tract.
 
-    Args:
-        executor: Has the tools, and makes the calls of scripts in the sandbox.
-        tools: Returns the module `tools` for scripts.
-        pool: Returns the processes of the sandbox.
-        stored_log: Returns the rows for a run's calls, by the hash of the script and the notebook's id.
-        record: Stores the data of a run's event.
-        count_tokens: Counts the tokens of a text.
-        rehearser: Returns the rehearser of this kernel. None for no rehearsals.
-
-    Attributes:
-        notebooks: The notebooks of the kernel, with their variables.
-        sandbox: The backend for code without approval.
-        results: The newest 100 results, oldest first.
-        runs: The number of runs.
-        shown: A context manager around each run. A notebook shows the script's output in it.
+    `results` has the newest 100 results, oldest first. `shown` is a context manager around each run; a notebook shows
+    the script's output in it. Without a `rehearser`, there are no rehearsals.
     """
 
     def __init__(
@@ -118,16 +105,8 @@ class Scripts:
     ) -> ScriptRun:
         """Check a script and prepare its run. No part of it runs yet.
 
-        Args:
-            code: Plain Python. `await` is allowed at the top level.
-            backend: `kernel`, `sandbox` or `contained`.
-            notebook_id: The notebook with its variables. The default is `user` in the kernel, the user's own
-                variables, and `main` in the sandbox.
-            limits: The limits.
-            live: Receives the output at once.
-            first_line: The number of the first line, for messages with lines.
-            author: The author, for the record.
-            anew: If True, make all calls again, also calls of an earlier incomplete run in the kernel.
+        The arguments are as in `run`. `live` receives the output at once, and `first_line` is the number of the first
+        line, for messages with lines.
 
         Raises:
             ScriptSyntaxError: The code is not Python.
@@ -169,10 +148,8 @@ class Scripts:
     def execute(self, run: ScriptRun, *, fresh: bool = False, effects: Effects | None = None) -> ScriptResult:
         """Run a prepared script in the current thread, and return its result.
 
-        Args:
-            run: The script.
-            fresh: If True, begin without the variables of the notebook.
-            effects: The effects of its rehearsal. The result names differences. None if it was not rehearsed.
+        With `fresh`, it begins without the variables of the notebook. The result names differences from `effects`, the
+        effects of its rehearsal.
 
         Raises:
             ScriptFailedError: The notebook cannot be used. Nothing ran.

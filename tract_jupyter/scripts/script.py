@@ -53,8 +53,7 @@ class Script:
     def compiled(self, *, has_tools: bool = False) -> tuple[CodeType, CodeType | None]:
         """Compile the statements, and the last expression if there is one. Both may `await` at the top level.
 
-        Args:
-            has_tools: True if the name `tools` is the tools at run time. Then the script may import from it.
+        With `has_tools`, the name `tools` is the tools at run time, and the script may import from it.
 
         Raises:
             ScriptSyntaxError: The code is not Python. The error has the line.

@@ -189,9 +189,7 @@ class Autonomy:
 class LeveledPermission:
     """The permission of an actor at a level of autonomy.
 
-    Attributes:
-        autonomy: the autonomy of the tract that has the tools.
-        level: returns the level, at every call.
+    `level` returns the level, at every call.
     """
 
     autonomy: Autonomy

@@ -47,12 +47,8 @@ _ALLOW: Final = Permission.ALLOW  # a member lookup takes as long as a function 
 class Call:
     """One call of a tool.
 
-    Attributes:
-        approval: the approval of this call, which makes another request unnecessary. A caller sets it once a prepared
-            call is approved.
-        tool: the tool, once it is found.
-        values: the arguments with defaults, once they are permitted; later the approved arguments.
-        question: the request that must be decided first; None if there is none.
+    A caller sets `approval` once a prepared call is approved; it makes another request unnecessary. `values` are the
+    arguments with defaults, and later the approved arguments. `question` is the request that must be decided first.
     """
 
     tool: ToolDefinition

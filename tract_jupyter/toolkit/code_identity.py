@@ -121,10 +121,8 @@ def code_identity(
 ) -> CodeIdentity:
     """Return the identity of a handler's code.
 
-    Args:
-        handler: a callable.
-        with_state: include the current contents of lists, dicts, sets and assigned variables.
-        with_objects: distinguish the library objects that the handler encloses or is bound to.
+    `with_state` includes the current contents of lists, dicts, sets and assigned variables. `with_objects`
+    distinguishes the library objects that the handler encloses or is bound to.
     """
     try:
         walk = _Walk(with_state=with_state)
@@ -154,14 +152,8 @@ class _Import(NamedTuple):
 class _Facts:
     """Names and imports of a piece of code and of the code within it.
 
-    Attributes:
-        text: a digest of the source or the bytecode.
-        names: global names that it reads.
-        attributes: attributes that it reads, and texts that could name one.
-        imports: modules that it imports.
-        assigned: global variables that it assigns.
-        assigned_cells: variables of enclosing functions that it assigns.
-        assigned_attributes: attributes that it assigns.
+    `text` is a digest of the source or the bytecode. `attributes` also has texts that could name one. `assigned_cells`
+    are variables of enclosing functions.
     """
 
     text: str

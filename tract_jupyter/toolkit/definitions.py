@@ -373,15 +373,8 @@ class ToolDefinition:
     ) -> ToolDefinition:
         """Make a tool from the declaration of a server or another library.
 
-        Args:
-            name: the name for models.
-            description: the description for models and for help. It is cut after 4,000 characters.
-            schema: JSON Schema of the arguments; see `SchemaParameters`.
-            handler: receives the arguments by their names in the schema, which can be any names. It therefore takes
-                `**arguments`, and its own parameters are positional-only.
-            traits: the possible effects of a call.
-            owner: the source of the tool.
-            output_schema: JSON Schema of the result.
+        The description is cut after 4,000 characters. `handler` receives the arguments by their names in the schema,
+        which can be any names. It therefore takes `**arguments`, and its own parameters are positional-only.
         """
         return cls(
             name, shortened(description, _LONGEST_DESCRIPTION), SchemaParameters(name, schema), handler,
@@ -396,10 +389,7 @@ RESULT: Final = "result"
 def revert_of(name: str, function: Callable[..., Any], parameters: ParameterSet) -> ToolDefinition:
     """Return the tool that takes back a call of another tool.
 
-    Args:
-        name: the other tool.
-        function: takes arguments of that tool by their names, and `result`, the result of the call as JSON data.
-        parameters: the parameters of that tool.
+    `function` takes arguments of that tool by their names, and `result`, the result of the call as JSON data.
     """
     tool = ToolDefinition.from_function(function, name=f"revert of {name}")
     known = {parameter.name for parameter in parameters} | {RESULT}

@@ -50,12 +50,9 @@ READING_ONLY: Final = ReadingOnly("reading only", {})
 def agent_actor(parent: str, name: str) -> str:
     """Return the actor of a child's model: `agent:<parent's id>/<its own>`.
 
-    If that exceeds the maximum length of an actor, a digest replaces its beginning.
-
-    Args:
-        parent: the parent's actor; empty for the root tract.
-        name: the child's id, unique among the children of the parent. It has 1 to 64 characters without `/`, which
-            would name a grandchild. It is not an id of a root tract's own models.
+    If that exceeds the maximum length of an actor, a digest replaces its beginning. The name is the child's id, unique
+    among the children of the parent. It has 1 to 64 characters without `/`, which would name a grandchild, and is not
+    an id of a root tract's own models.
 
     Raises:
         SpecError: the id is invalid.
@@ -90,11 +87,8 @@ def join_actors(parent: str, name: str) -> str:
 class Delegation:
     """The link of a child tract to its parent.
 
-    Attributes:
-        parent: returns the parent tract. It raises a `TractError` with the reason if there is no parent any more.
-        granted: the tools that the child may call at all; None for all tools of the parent.
-        actor: the actor of the child's model.
-        remember: stores the delegation, if it is not stored yet.
+    `parent` raises a `TractError` with the reason if there is no parent any more. `granted` is None for all tools of
+    the parent.
     """
 
     parent: Callable[[], Any]

@@ -48,9 +48,7 @@ _STANDING: Final = frozenset({"grant", RECORDED})
 class Approval(NamedTuple):
     """The approval of one call, for one version of a tool.
 
-    Attributes:
-        definition_hash: the hash of the tool version.
-        choice: the user's choice for the operation that the call fires; None if there was none.
+    `choice` is the user's choice for the operation that the call fires.
     """
 
     definition_hash: str
@@ -360,23 +358,14 @@ _LONGEST_REASONING: Final = 1_000
 class PendingToolCall(ToolQuestion):
     """A gated tool call. An approval allows exactly this call.
 
+    `check` raises `FingerprintError` if the tool or the permission changed since the request. `acts_in` is the tract
+    that makes the call; the request's tract by default.
+
     Attributes:
         reasoning: the caller's own reason for the call; empty if there is none.
         alternatives: other calls that the caller considered. The user can choose one of them instead of this call.
         instead: the call that the user chose instead; None if there is none.
         is_in_doubt: whether the call may have run already. Then only the user can decide to repeat it.
-
-    Args:
-        tool: its name.
-        arguments: the validated arguments, with defaults.
-        parameters: validate changed arguments.
-        definition_hash: the hash of the tool's schema and code.
-        code_doubt: the doubt about the tool's code.
-        check: raises `FingerprintError` if the tool or the permission changed since the request.
-        why: the reason for the request.
-        details: returns additional information about the current arguments.
-        acts_in: the tract that makes the call; the request's tract by default.
-        options: see `Pending`.
     """
 
     kind = "tool"

@@ -79,23 +79,10 @@ class PolicyCalls:
     ) -> Any:
         """Call a tool for a policy, and return its result.
 
-        A handler on `policy` may decide. Otherwise, the executor's permission for the actor `policy:<name>` decides.
-        It allows or denies the call, or it requires a standing approval or the user's approval.
-
-        Args:
-            policy_name: the policy.
-            action_type: the tool's name.
-            action_params: the arguments of the call.
-            reason: the policy's reason, for the handler or the user.
-            permission: replaces the executor's permission if the level of autonomy differs from it. It cannot allow a
-                call that the executor denies.
-            unhandled: replaces the permission if no handler decides. It may raise an exception.
-
-        Raises:
-            ParameterError: the values do not fit the tool.
-            RejectedError: the call was rejected.
-            UndecidedError: the request waits in the inbox.
-            ToolExecutionError: there is no such tool, or its call failed.
+        A handler on `policy` may decide. Otherwise, the executor's permission for the actor `policy:<name>` decides. It
+        allows or denies the call, or it requires a standing approval or the user's approval. `permission` replaces the
+        executor's permission if the level of autonomy differs from it; it cannot allow a call that the executor denies.
+        `unhandled` replaces it if no handler decides, and may raise an exception.
         """
         tool, fields = self._planned_call(policy_name, action_type, action_params, reason)
         executor_permission = self._executor.permission(tool, policy_actor(policy_name))

@@ -98,11 +98,7 @@ class RecordedEffect:
 class UndoneTurn:
     """The record of an undone turn.
 
-    Attributes:
-        question: the commit of its message.
-        branch: the branch of the undo.
-        tip: the position before the undo; empty if the conversation stayed.
-        at: the time of the undo.
+    `tip` is the position before the undo; empty if the conversation stayed.
     """
 
     question: str

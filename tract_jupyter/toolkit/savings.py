@@ -106,12 +106,8 @@ class Exchanged:
     """The calls and results of one script, in tokens.
 
     It counts the first 200 calls, up to 200,000 characters in total, and only the beginning of a long text. It
-    estimates later calls from the average so far. A loop with many calls therefore stays fast.
-
-    Attributes:
-        calls: number of calls.
-        tokens: tokens of all calls and results, each sent once.
-        sent: tokens of all calls and results, each sent as often as later requests repeat it.
+    estimates later calls from the average so far. A loop with many calls therefore stays fast. `sent` counts all tokens
+    as often as later requests repeat them.
     """
 
     def __init__(self, count: Callable[[str], int], longest: int) -> None:

@@ -77,11 +77,7 @@ class McpConnection:
     """A connection that is open until it is closed or the server ends. Threads may share it.
 
     `on_tools` is awaited in the connection's thread with its client, first at the start, and later at each change of
-    the server's tools.
-
-    Raises:
-        TimeoutError: it was not ready in time.
-        Exception: any other error of the start.
+    the server's tools. The constructor raises a `TimeoutError` if it was not ready in time.
     """
 
     def __init__(
@@ -107,12 +103,7 @@ class McpConnection:
         return not self._main.done() and not self.endpoint.ended.is_set()
 
     def run(self, job: Callable[[Client], Awaitable[T]], patience: Patience) -> T:
-        """Run a job with the client, and wait for it in this thread. If the wait ends early, the job is cancelled.
-
-        Raises:
-            TimeoutError: the time limit was exceeded.
-            Exception: any exception of the job.
-        """
+        """Run a job with the client, and wait for it in this thread. If the wait ends early, the job is cancelled."""
         future = self._portal.start_task_soon(job, self._client)
         try:
             while True:

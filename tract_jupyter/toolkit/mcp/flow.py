@@ -110,11 +110,8 @@ class _Window:
 class MessageMeter:
     """Counts the values of each message, and slows down a stream of many messages.
 
-    Reading a message with many values takes much longer, and 50 times as much memory, as one with a long text.
-
-    Args:
-        most_values: maximum number of values of one message.
-        ends: the ends of a message in a stream of messages; none for a single message.
+    Reading a message with many values takes much longer, and 50 times as much memory, as one with a long text. `ends`
+    are the ends of a message in a stream of messages; none for a single message.
     """
 
     def __init__(self, most_values: int, *ends: bytes) -> None:

@@ -66,18 +66,8 @@ def hold_of(client: str, *, has_progress: bool) -> float:
 class HeldCall:
     """A call, and the requests that wait for it.
 
-    Attributes:
-        actor: the client.
-        tool: the name of the tool for the client.
-        key: equal for identical calls of one client.
-        call_id: the id for the client.
-        notes: the requests to the user.
-        outside: tells the call that its client has left.
-        ended: set with the result.
-        waiting: the number of requests of the client that wait.
-        since: the time at which the last of them ended, or the call itself.
-        is_delivered: whether the client got the result.
-        was_left: whether all requests of the client that waited were cancelled once.
+    `key` is equal for identical calls of one client. `waiting` counts the client's requests that wait. `since` is the
+    time at which the last of them ended, or the call itself. `was_left` is True if all of them were cancelled once.
     """
 
     actor: str

@@ -177,12 +177,7 @@ class KernelProxy:
     # --- the connection
 
     async def _connected(self, ctx: ServerRequestContext[Any]) -> _Connection:
-        """Return a connection to the kernel. Connect if there is none, or if another kernel serves the notebook.
-
-        Raises:
-            McpStartError: no kernel serves the notebook.
-            McpConnectionError: it does not answer.
-        """
+        """Return a connection to the kernel. Connect if there is none, or if another kernel serves the notebook."""
         async with self._lock:
             kernel = await self._kernel()
             if self._connection is not None and self._connection.kernel == kernel:

@@ -25,13 +25,8 @@ _MOST_BYTES: Final = 20_000
 class ServedKernel(NamedTuple):
     """A kernel that serves its tools.
 
-    Attributes:
-        url: the URL of its server.
-        token: the token for this server.
-        notebook: the absolute path of its notebook; empty if it is unknown.
-        process: the name of its process.
-        since: the start of the server, in seconds since the epoch.
-        kernel: Jupyter's id of the kernel; empty if it is unknown.
+    `since` is the start of the server, in seconds since the epoch. `notebook` is an absolute path; it and `kernel`,
+    Jupyter's id, are empty if they are unknown.
     """
 
     url: str

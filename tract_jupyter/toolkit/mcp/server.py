@@ -95,12 +95,8 @@ class ServedAs(NamedTuple):
 class Surroundings(NamedTuple):
     """The way in which a server in a kernel makes calls.
 
-    Attributes:
-        context: returns the context variables for a call.
-        in_line: runs approved code in line with the user's cells.
-        renamed: tools under other names. The own names of these tools are not served.
-        notes: returns the notes for a call.
-        has_inbox: if no user can be reached, keep requests in the inbox. False: such calls fail.
+    `in_line` runs approved code in line with the user's cells. `renamed` has tools under other names; their own names
+    are not served. If no user can be reached, requests stay in the inbox with `has_inbox`; otherwise such calls fail.
     """
 
     context: Callable[[], contextvars.Context] | None = None
