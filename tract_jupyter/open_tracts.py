@@ -47,15 +47,7 @@ class Opened(NamedTuple):
 
 
 class OpenTracts:
-    """Registry that opens each tract, and each agent on a branch, once. Threads may share it.
-
-    Args:
-        session: the owner of the tracts.
-        database: the session's database, shared by all tracts.
-        tokenizer: the token counter of all tracts.
-        trust: signs and verifies approvals; the user's own by default.
-        around: the tract that created the session, if any.
-    """
+    """Registry that opens each tract, and each agent on a branch, once. Threads may share it."""
 
     def __init__(
         self,
@@ -203,12 +195,7 @@ class OpenTracts:
         return known.tract
 
     def get(self, name: object) -> Tract:
-        """Return the tract or agent with an id.
-
-        Raises:
-            UnknownTractError: no tract or agent has this id.
-            StoreClosedError: the session is closed.
-        """
+        """Return the tract or agent with an id."""
         self.check_open()
         with self._lock:
             known = self._open.get(name) if isinstance(name, str) else None
@@ -219,12 +206,7 @@ class OpenTracts:
         return self.keep(self.open(tract_id, branch))
 
     def release(self, name: object) -> None:
-        """Close a tract or agent, if it is open.
-
-        Raises:
-            UnknownTractError: no tract or agent has this id.
-            StoreClosedError: the session is closed.
-        """
+        """Close a tract or agent, if it is open."""
         self.check_open()
         known = self.forget(name)
         if known is not None:
@@ -262,12 +244,7 @@ class OpenTracts:
         return tract_id, branch or None
 
     def check(self, value: object) -> Tract:
-        """Return a tract, or the tract of a notebook's wrapper, if it is open in this session.
-
-        Raises:
-            SessionError: not a tract of this session.
-            StoreClosedError: the tract or the session is closed.
-        """
+        """Return a tract, or the tract of a notebook's wrapper, if it is open in this session."""
         self.check_open()
         unwrap = getattr(type(value), "__tract__", None)  # a notebook's wrapper
         tract = value if unwrap is None else unwrap(value)

@@ -37,11 +37,7 @@ def call_title(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
-    """Return the tools that create and call agents.
-
-    Args:
-        agents: returns the tract's agents, which are created on first use.
-    """
+    """Return the tools that create and call agents."""
     tools = _Tools(agents)
 
     def details(what: str) -> Callable[[Mapping[str, Any], str], CallDetails]:
@@ -83,11 +79,7 @@ def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
 
 
 class AgentFunctions:
-    """The active agents as tools `agents.<name>`. They are rebuilt only after an agent changes.
-
-    Args:
-        agents: returns the agents, or None before their first use.
-    """
+    """The active agents as tools `agents.<name>`. They are rebuilt only after an agent changes."""
 
     def __init__(self, agents: Callable[[], Agents | None]) -> None:
         self._agents = agents

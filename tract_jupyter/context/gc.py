@@ -151,11 +151,7 @@ def _groups(hashes: Sequence[str]) -> Iterator[list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Retain:
-    """Days to keep unreachable commits.
-
-    Raises:
-        HistoryError: a value is not a number of days.
-    """
+    """Days to keep unreachable commits."""
 
     orphans: float = 7
     archives: float | None = None

@@ -56,15 +56,6 @@ def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str)
     """Call a resolver, and return its decisions by the conflict's key.
 
     A function or a dict may also decide warnings. `'ours'` and `'theirs'` decide only blocking conflicts.
-
-    Args:
-        conflicts: the conflicts.
-        resolver: decides conflicts; None for no decisions.
-        doing: the operation for the error, as in `merging 'topic' into 'main'`.
-
-    Raises:
-        MergeConflictError: a blocking conflict has no decision, or the resolver aborted.
-        HistoryError: the resolver or its result is invalid.
     """
     decided = answers(conflicts, resolver)
     aborted = [c for c in conflicts if c.key in decided and decided[c.key].action is Action.ABORT]
@@ -149,13 +140,7 @@ class Reconciler:
     def drafts(
         self, findings: Iterable[Divergence], decided: dict[str, Resolution], *, explicit: bool = False
     ) -> list[Draft]:
-        """Return the edits and annotations to add after the joined history. Its order already gives most results.
-
-        Args:
-            findings: the differences of the two sides.
-            decided: the decisions by the conflict's key.
-            explicit: write a choice between two edits even if the order gives the same result.
-        """
+        """Return the edits and annotations to add after the joined history. Its order already gives most results."""
         drafts: list[Draft] = []
         for finding in findings:
             resolution = decided.get(finding.conflict.key) if finding.conflict else None
@@ -240,11 +225,7 @@ def removed(commit_hash: str) -> str:
 
 
 def with_text(content: dict[str, Any], text: str) -> dict[str, Any]:
-    """Return the same content with another text.
-
-    Raises:
-        HistoryError: contents of this type have no plain text.
-    """
+    """Return the same content with another text."""
     if content["content_type"] == "tool_io":
         return {**content, "payload": {"content": text}}
     key = "content" if content["content_type"] == "artifact" else "text"

@@ -101,11 +101,7 @@ class Rebase:
 
 
 def check_planned(drafts: Sequence[Draft], planned: Collection[str]) -> None:
-    """Check that the commits of a plan exist and did not change since.
-
-    Raises:
-        HistoryError: a commit was removed or changed.
-    """
+    """Check that the commits of a plan exist and did not change since."""
     since = [draft for draft in drafts if draft.source not in planned]
     new = {draft.source for draft in since}
     changed = [draft for draft in since if draft.edit_target is not None and draft.edit_target not in new]

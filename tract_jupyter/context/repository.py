@@ -134,11 +134,7 @@ class Repository:
         return None if budget is None else budget.max_tokens
 
     def newest_events(self, event_type: str | None, limit: int) -> list[Event]:
-        """Return events, newest first; arguments as for `VersionedContext.events`.
-
-        Raises:
-            ContentError: the type is not a text, or the limit is not a whole number.
-        """
+        """Return events, newest first; arguments as for `VersionedContext.events`."""
         limit = check_limit(limit)
         if event_type is not None:
             check_words(check_text(event_type, "event_type"))

@@ -78,23 +78,7 @@ class SideBySide:
         strict: bool = False,
         expected: Heads | None = None,
     ) -> Sides:
-        """Compare the current branch with the branch `name`.
-
-        Args:
-            name: the other branch.
-            doing: the operation, for errors.
-            ours_last: the current branch's changes come after the other branch's.
-            strict: warnings block as well.
-            expected: the positions from an earlier decision, if any. The current branch may have new commits since.
-
-        Raises:
-            BranchMovedError: the current branch is not the expected one, or the other branch moved.
-            DetachedHeadError: there is no current branch.
-            BranchNotFoundError: unknown branch.
-            HistoryError: a branch has no commits, no commit is common, or one side has a summary of the other's
-                messages.
-            StoreCorruptError: a message of one side does not match its hash.
-        """
+        """Compare the current branch with the branch `name`."""
         here, there = self._here(name, doing), self._repository.refs.at(name)
         if expected is not None and Heads(here.branch, there.commit_hash) != expected:
             raise BranchMovedError(

@@ -39,12 +39,7 @@ def copies_of(repository: Repository, head: str, steps: Sequence[Step]) -> list[
 
 
 def write_copies(repository: Repository, plan: Plan, tokens_before: int) -> list[Entry]:
-    """Write a plan, and copy the added tags of the originals.
-
-    Args:
-        repository: the tract.
-        plan: the plan.
-        tokens_before: the previous size of the context; the budget checks only growth.
+    """Write a plan, and copy the added tags of the originals. The budget checks only growth over `tokens_before`.
 
     Raises:
         BranchMovedError: another process or thread moved the branch; nothing was written.
@@ -188,11 +183,7 @@ class Expander:
         self._repository = repository
 
     def expand(self, name: str) -> ExpandResult:
-        """Replace a summary with its originals, in their state from before the compression.
-
-        Raises:
-            CompressionError: not a summary of this branch, or the originals are in another tract or removed.
-        """
+        """Replace a summary with its originals, in their state from before the compression."""
         here = self._repository.refs.on_branch("expand")
         history = BranchHistory.read(here, self._repository)
         try:

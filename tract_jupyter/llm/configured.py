@@ -39,12 +39,7 @@ _REFUSED: Final = "the provider refused an image"
 def settings_of(
     operation: str, model: str | None, temperature: float | None, max_tokens: int | None = None
 ) -> dict[str, Any]:
-    """Return the options for these settings. None leaves the choice to the client.
-
-    Raises:
-        ContentError: the operation is unknown.
-        LLMConfigError: a value cannot be sent.
-    """
+    """Return the options for these settings. None leaves the choice to the client."""
     check_choice(operation, MODEL_OPERATIONS, "operation")
     if model is not None and (not isinstance(model, str) or not model.strip()):
         raise LLMConfigError(f"model must be a model name that the client knows, not {brief_repr(model)}")
@@ -95,11 +90,6 @@ class ConfiguredClient:
         self, messages: list[dict[str, Any]], *, on_delta: Callable[..., object] | None = None, **options: Any
     ) -> dict[str, Any]:
         """Return the reply; see `models.LLMClient`.
-
-        Args:
-            messages: the conversation.
-            on_delta: receives each piece of the reply, if the client can stream.
-            **options: options of the client.
 
         Raises:
             LLMBudgetError: the request could exceed the budget. It was not sent.

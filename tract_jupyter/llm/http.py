@@ -252,19 +252,11 @@ class HTTPClient(ABC):
         return ReplyStream(self._streamed(request, abort, before_retry))
 
     def as_sent(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-        """Return the body of a request without sending it.
-
-        Raises:
-            LLMConfigError: see `chat`.
-        """
+        """Return the body of a request without sending it."""
         return self._body(self._request(messages, options, stream=False))
 
     def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...]:
-        """Return the numbers of the replies that a request would send back with their raw blocks.
-
-        Raises:
-            LLMConfigError: see `chat`.
-        """
+        """Return the numbers of the replies that a request would send back with their raw blocks."""
         request = self._request(messages, options, stream=False)
         self._body(request)
         return tuple(request.blocks.sent)

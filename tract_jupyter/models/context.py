@@ -147,11 +147,7 @@ def commit_text(info: CommitInfo, text: str, tags: Iterable[str]) -> str:
 
 
 def context_text(context: CompiledContext, style: Style = "table") -> str:
-    """Return a context as text: `table` has one line per message, `compact` is shorter, and `chat` has the full texts.
-
-    Raises:
-        ContentError: the style is unknown.
-    """
+    """Return a context as text: `table` has one line per message, `compact` is shorter, `chat` has the full texts."""
     if style not in _STYLES:
         raise ContentError(f"{style!r} is not a style; use {', '.join(_STYLES)}")
     return "\n".join([*(_STYLES[style](message) for message in context.messages), repr(context)])

@@ -544,9 +544,6 @@ class Orchestrator:
 def about_run(conversation: Any) -> dict[str, Any] | None:
     """Return the description of a run; None if the run was interrupted before it was stored.
 
-    Args:
-        conversation: the conversation of the run.
-
     Returns:
         `of` (the id of the maintained context), `reason`, `autonomy` (the requested level), `effective` (the effective
         level at the start), the state of the context at the start (`branch`, `head` and `tokens`), and the `signature`

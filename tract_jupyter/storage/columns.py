@@ -29,13 +29,7 @@ _KINDS: Final = {"text": str, "integer": int, "blob": bytes}
 
 
 class Stored(TypeDecorator[Any]):
-    """A column type that checks the values on read.
-
-    Args:
-        of: the column's type without the check.
-        name: the table's and the column's name.
-        allowed: the Python types of valid values.
-    """
+    """A column type that checks the values on read."""
 
     impl = LargeBinary  # replaced in the constructor
     cache_ok = True
@@ -102,11 +96,7 @@ def unchecked(column: Column[Any]) -> Any:
 
 
 def from_json(text: str, kind: type[T]) -> T:
-    """Read a stored JSON object or list.
-
-    Raises:
-        StoreCorruptError: the text is not valid JSON, or of another kind.
-    """
+    """Read a stored JSON object or list."""
     try:
         value = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
@@ -143,11 +133,7 @@ def to_text(moment: datetime) -> str:
 
 
 def from_text(text: str) -> datetime:
-    """Read a time that `to_text` wrote.
-
-    Raises:
-        StoreCorruptError: the text is not a time, or has no time zone.
-    """
+    """Read a time that `to_text` wrote."""
     try:
         moment = datetime.fromisoformat(text)
     except (ValueError, TypeError) as error:

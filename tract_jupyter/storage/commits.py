@@ -378,11 +378,7 @@ class CommitRows:
         return content_hash
 
     def blobs(self, connection: Connection, hashes: Iterable[str]) -> dict[str, bytes]:
-        """Return the stored bytes of each hash.
-
-        Raises:
-            StoreCorruptError: bytes are missing or damaged.
-        """
+        """Return the stored bytes of each hash."""
         wanted = list(dict.fromkeys(hashes))
         payloads: dict[str, bytes] = {}
         for hash_group in _groups(wanted):

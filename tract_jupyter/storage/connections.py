@@ -147,12 +147,7 @@ class Connections:
             _OPEN.add(self)
 
     def check(self, link: ThreadConnection) -> None:
-        """Check that a transaction may begin on a locked link.
-
-        Raises:
-            StoreClosedError: the database was closed.
-            StoreError: this is a child process, forked within a transaction.
-        """
+        """Check that a transaction may begin on a locked link."""
         if self.is_closed:
             location = self._backend.location
             raise StoreClosedError(f"the tract on {location} was closed; open it again with Tract.open")
@@ -281,11 +276,7 @@ class Prepared:
     def rows(
         self, connection: Connection, parameters: Parameters, make: Callable[[Any], Any] = tuple
     ) -> list[Any]:
-        """Run the query, and return its rows. `make` converts each row; the default is a tuple.
-
-        Raises:
-            StoreCorruptError: a value has the wrong type for its column.
-        """
+        """Run the query, and return its rows. `make` converts each row; the default is a tuple."""
         text = self._texts.get(connection.dialect.name) or self._compiled(connection)
         driver: Any = connection.connection.dbapi_connection
         rows = list(map(make, driver.execute(text, parameters)))

@@ -55,11 +55,7 @@ class StoreObject(NamedTuple):
 
 
 def check_opening(connection: Connection, location: str) -> None:
-    """Check that the store has no triggers or rules. SQLite has checked the file's header before.
-
-    Raises:
-        StoreCorruptError: the store has triggers or rules, which would run with every write.
-    """
+    """Check that the store has no triggers or rules, which would run with every write."""
     runs = [item for item in _objects(connection) if item.runs]
     if runs:
         on = "" if connection.dialect.name == SQLITE else " ON {0.table}"

@@ -35,10 +35,6 @@ def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
     """Return the schema for a provider: unchanged, or with all its named properties if it combines several schemas.
 
     The result may accept more values than the original schema. Calls are still checked against the original.
-
-    Args:
-        schema: the schema of the arguments.
-        root: the same schema, checked.
     """
     if _COMBINING.isdisjoint(schema):
         return {**schema, "type": "object", "properties": schema.get("properties", {})}
