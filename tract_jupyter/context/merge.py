@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.context.commits import annotation, merge_draft
-from tract_jupyter.context.sides import SideBySide, same_content
+from tract_jupyter.context.sides import compare_branches, same_content
 from tract_jupyter.context.splice import write_copies
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import (
@@ -271,7 +271,6 @@ class Merge:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._sides = SideBySide(repository)
         self._reconciler = Reconciler(repository)
 
     def look(
@@ -328,7 +327,9 @@ class Merge:
             raise HistoryError(
                 f"invalid merge strategy {strategy!r}; use 'auto', or 'strict' to block on warnings"
             )
-        sides = self._sides.look(source, "merge", strict=strategy == "strict", expected=expected)
+        sides = compare_branches(
+            self._repository, source, "merge", strict=strategy == "strict", expected=expected
+        )
         if source == sides.here.branch:
             raise NothingToMergeError(f"{source!r} is the current branch; switch to the target branch first")
         if sides.is_ahead:

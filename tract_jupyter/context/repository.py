@@ -37,12 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tract_jupyter.context.compress import Compressor
-    from tract_jupyter.context.gc import GarbageCollector
     from tract_jupyter.context.log import History
     from tract_jupyter.context.merge import Merge
-    from tract_jupyter.context.rebase import Imports, Rebase
+    from tract_jupyter.context.rebase import Rebase
     from tract_jupyter.context.spawn import Family
-    from tract_jupyter.context.splice import Expander
     from tract_jupyter.context.tags import Tags
     from tract_jupyter.context.tool_turns import ToolTurns
     from tract_jupyter.context.undo import Undo
@@ -191,32 +189,11 @@ class Repository:
         return Rebase(self)
 
     @cached_property
-    def imports(self) -> Imports:
-        """Imports commits from other branches."""
-        from tract_jupyter.context.rebase import Imports
-
-        return Imports(self)
-
-    @cached_property
     def compressor(self) -> Compressor:
         """Replaces messages with summaries."""
         from tract_jupyter.context.compress import Compressor
 
         return Compressor(self)
-
-    @cached_property
-    def expander(self) -> Expander:
-        """Replaces summaries with their originals."""
-        from tract_jupyter.context.splice import Expander
-
-        return Expander(self)
-
-    @cached_property
-    def garbage_collector(self) -> GarbageCollector:
-        """Removes unreachable commits."""
-        from tract_jupyter.context.gc import GarbageCollector, Reach
-
-        return GarbageCollector(self, Reach(self.tract_id))
 
     @cached_property
     def tool_turns(self) -> ToolTurns:

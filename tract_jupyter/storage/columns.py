@@ -18,13 +18,15 @@ from sqlalchemy.types import TypeDecorator
 from tract_jupyter.exceptions import StoreCorruptError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from sqlalchemy import Column, Dialect
     from sqlalchemy.types import TypeEngine
 
 T = TypeVar("T", dict[str, Any], list[Any])
+V = TypeVar("V")
 
+_AT_ONCE: Final = 500  # SQLite bounds the number of variables
 _KINDS: Final = {"text": str, "integer": int, "blob": bytes}
 
 
@@ -93,6 +95,12 @@ def unchecked(column: Column[Any]) -> Any:
     kind = column.type
     assert isinstance(kind, Stored)  # noqa: S101 # as above
     return type_coerce(column, kind.of).label(column.name)
+
+
+def batched(values: Iterable[V]) -> Iterator[list[V]]:
+    """Yield the values in groups for one statement each."""
+    every = list(values)
+    return (every[start : start + _AT_ONCE] for start in range(0, len(every), _AT_ONCE))
 
 
 def from_json(text: str, kind: type[T]) -> T:

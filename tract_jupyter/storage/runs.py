@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.models import sha256
-from tract_jupyter.storage.columns import now_text
+from tract_jupyter.storage.columns import batched, now_text
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.schema import commits, run_commits, run_leases, run_objects
 
@@ -129,7 +129,6 @@ class RunLeaseRows:
 _ADD = Prepared(
     lambda dialect: dialect.insert(run_objects).on_conflict_do_nothing(), ("tract_id", "name", "body_json")
 )
-_AT_ONCE: Final = 500  # SQLite bounds the number of variables
 _NAME: Final = 32
 # built once: building a statement takes longer than running it
 _GET = select(run_objects.c.name, run_objects.c.body_json).where(
@@ -164,10 +163,9 @@ class RunObjectRows:
 
     def get(self, connection: Connection, names: Iterable[str]) -> dict[str, str]:
         """Return the existing objects with these names."""
-        wanted = list(dict.fromkeys(names))
         objects: dict[str, str] = {}
-        for start in range(0, len(wanted), _AT_ONCE):
-            values = {"tract": self.tract_id, "names": wanted[start : start + _AT_ONCE]}
+        for group in batched(dict.fromkeys(names)):
+            values = {"tract": self.tract_id, "names": group}
             objects.update((row.name, row.body_json) for row in connection.execute(_GET, values))
         return objects
 
