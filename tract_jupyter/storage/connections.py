@@ -21,13 +21,13 @@ from weakref import WeakSet
 from sqlalchemy import Select
 
 from tract_jupyter.exceptions import StoreClosedError, StoreError
+from tract_jupyter.storage.columns import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import Connection, Executable
 
-    from tract_jupyter.storage.columns import Stored
     from tract_jupyter.storage.engines import Backend
     from tract_jupyter.storage.transaction import Block
 
@@ -298,7 +298,10 @@ class Prepared:
         styles = ("qmark", "named") if name == "sqlite" else ("format", "pyformat")
         statement = self._make(module)
         if isinstance(statement, Select):
-            self._kinds = [column.type for column in statement.selected_columns]  # type: ignore[misc]
+            kinds: list[Any] = [column.type for column in statement.selected_columns]
+            self._kinds = (
+                kinds if any(isinstance(kind, Stored) for kind in kinds) else []
+            )  # signed rows have none
         compiled = statement.compile(dialect=module.dialect(paramstyle=styles[not self._order]))  # type: ignore[attr-defined]
         if self._order and compiled.positiontup != self._order:
             raise ValueError(f"the statement takes {compiled.positiontup}, not {self._order}")
