@@ -69,9 +69,8 @@ class OpenTracts:
             self._open[around.family.agent_id] = Opened(around, database)
         self._account: Account | None = None
         self._deck: CassetteDeck | None = None
-        self._lock = (
-            threading.RLock()
-        )  # an interrupted transaction is rolled back on the thread that collects it
+        # an interrupted transaction is rolled back on the thread that collects it
+        self._lock = threading.RLock()
         self._is_closed = False
 
     def close(self) -> None:

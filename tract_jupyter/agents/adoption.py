@@ -84,6 +84,5 @@ class PendingAdoption(Pending):
 
 
 def _adopt(agents: Agents, path: Path, pending: Any) -> Any:
-    return agents.maker.adopt(
-        path.expanduser().absolute(), pending.fields["file"]
-    )  # the approved text, not the file's current text
+    # the approved text, not the file's current text
+    return agents.maker.adopt(path.expanduser().absolute(), pending.fields["file"])

@@ -75,14 +75,12 @@ class AgentMaker:
             except BaseException:
                 agent.definition, agent.text, agent.making, agent.earlier, agent.version = before
                 if agent.path is not None:
-                    with suppress(
-                        AgentError
-                    ):  # then the file differs from the approved text, and the agent is blocked
+                    # then the file differs from the approved text, and the agent is blocked
+                    with suppress(AgentError):
                         write_file(agent.path, agent.text, is_new=False)
                 raise
-            if (
-                agent.meter is not None and definition.budget != before[0].budget
-            ):  # else an unknown price would be forgotten
+            # else an unknown price would be forgotten
+            if agent.meter is not None and definition.budget != before[0].budget:
                 agent.meter.limits = definition.budget or self._agents.limits.agent
         return agent
 

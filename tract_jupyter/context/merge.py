@@ -314,9 +314,8 @@ class Merge:
             # explicit, because a later merge in the other direction must see the choice
             settled = self._reconciler.drafts(sides.compared.findings, decided, explicit=True)
             drafts = (_merge_draft(sides, text, decided), *settled)
-        with (
-            self._repository.writer.batch()
-        ):  # if the other branch moved, it is not deleted, and nothing is merged
+        # if the other branch moved, it is not deleted, and nothing is merged
+        with self._repository.writer.batch():
             done = self._write(sides, result, drafts, text)
             if delete_branch:
                 self._repository.refs.delete(result.source_branch)

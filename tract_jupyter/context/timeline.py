@@ -321,10 +321,8 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         # an edit with a `tool_call_id` has its edited `is_error`
         failed = bool((edited if "tool_call_id" in edited else metadata).get("is_error"))
         name = name or (metadata.get("name") if call_id else None)
-    direction, fields = (
-        None,
-        edited.get(PROVIDER_FIELDS),
-    )  # not the original's: an edit does not come from the provider
+    # not the original's: an edit does not come from the provider
+    direction, fields = (None, edited.get(PROVIDER_FIELDS))
     if content["content_type"] == "tool_io":
         name, direction = name or content.get("tool_name"), content.get("direction")
     config = winner.generation_config_json

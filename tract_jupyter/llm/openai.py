@@ -232,9 +232,8 @@ def _is_cut(call: RawCall, reason: str | None, *, is_last: bool) -> bool:
     function = call.given.get("function")
     written = function.get("arguments") if isinstance(function, dict) else call.arguments
     if not (written.strip() if isinstance(written, str) else written):
-        return is_last and (
-            reason is None or finish_of(reason, calls=False) in CUT_REASONS
-        )  # else no arguments
+        # else no arguments
+        return is_last and (reason is None or finish_of(reason, calls=False) in CUT_REASONS)
     return is_unfinished(call.arguments)
 
 

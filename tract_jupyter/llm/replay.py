@@ -299,7 +299,6 @@ def _error(data: Mapping[str, Any]) -> Exception:
     error = LLMRequestError(message, **{name: data[name] for name in names if name in data})
     error.partial = data.get("partial")
     if error.code == CANCELLED:
-        current_stop().set(
-            str(data.get("why", "")) or BY_PERSON
-        )  # the user who pressed Stop then does not do it now
+        # the user who pressed Stop then does not do it now
+        current_stop().set(str(data.get("why", "")) or BY_PERSON)
     return error

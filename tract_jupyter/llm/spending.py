@@ -490,9 +490,8 @@ class Spending:
 
     def _note(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
         asked, cost = request.asked, None
-        if (
-            asked.provider or asked.base_url or usage.raw or self.account.prices.own
-        ):  # otherwise the price is unknown
+        # otherwise the price is unknown
+        if asked.provider or asked.base_url or usage.raw or self.account.prices.own:
             cost = self._cost(request, usage, response)
         self.account.add(request.line(usage, cost, is_estimate=not usage.raw))
         if request.is_budgeted:

@@ -255,11 +255,8 @@ def _webp_pixels(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {
-    0xC4,
-    0xC8,
-    0xCC,
-}  # the segments at the start of a JPEG frame
+# the segments at the start of a JPEG frame
+_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _ALONE: Final = frozenset({0x01, *range(0xD0, 0xDA)}) - {0xD9}  # markers without a segment
 
 

@@ -51,9 +51,8 @@ _ABOUT: Final = "orchestrator_run"
 _EXTRA_REQUESTS: Final = 3
 """Extra requests of a run: for the last reply, and for replies whose calls were refused."""
 _ID_LENGTH: Final = 27
-_active_contexts: ContextVar[frozenset[str]] = ContextVar(
-    "tract_orchestrating", default=frozenset()
-)  # the default is never modified
+# the default is never modified
+_active_contexts: ContextVar[frozenset[str]] = ContextVar("tract_orchestrating", default=frozenset())
 
 
 class Orchestrator:

@@ -427,9 +427,8 @@ class CommitRows:
         The rows are in context order: first parents, oldest first, and the merged commits before their merge.
         """
         chain = _lineage(shape._fields).rows(connection, {"head": head}, shape._make)
-        chain.sort(
-            key=attrgetter("generation")
-        )  # the rows are almost in order; sorting in the database takes longer
+        # the rows are almost in order; sorting in the database takes longer
+        chain.sort(key=attrgetter("generation"))
         if not chain or len(chain) != chain[-1].generation + 1:
             raise _gap(head)
         for row in chain:

@@ -37,9 +37,8 @@ _FORK_PATIENCE: Final = 1.0  # seconds that a fork waits for another thread's tr
 _CLOSE_PATIENCE: Final = 5.0  # seconds that `close` waits for the connections of other threads
 FORKED: Final = "the process was forked within a transaction; only its parent can continue it"
 _CLOSING = threading.RLock()  # if two connections close at once, SQLite may treat neither as the last one
-_ABANDONED: list[
-    Any
-] = []  # the parent's connections in a child: closing one here would end the parent's session
+# the parent's connections in a child: closing one here would end the parent's session
+_ABANDONED: list[Any] = []
 
 
 class ThreadConnection:
@@ -299,9 +298,8 @@ class Prepared:
         statement = self._make(module)
         if isinstance(statement, Select):
             kinds: list[Any] = [column.type for column in statement.selected_columns]
-            self._kinds = (
-                kinds if any(isinstance(kind, Stored) for kind in kinds) else []
-            )  # signed rows have none
+            # signed rows have none
+            self._kinds = kinds if any(isinstance(kind, Stored) for kind in kinds) else []
         compiled = statement.compile(dialect=module.dialect(paramstyle=styles[not self._order]))  # type: ignore[attr-defined]
         if self._order and compiled.positiontup != self._order:
             raise ValueError(f"the statement takes {compiled.positiontup}, not {self._order}")

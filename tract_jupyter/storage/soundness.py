@@ -31,11 +31,8 @@ _OURS: Final = {("table", name) for name in metadata.tables} | {
     ("index", str(index.name)) for table in metadata.tables.values() for index in table.indexes
 }
 _RUN: Final = {"trigger", "rule"}
-_HISTORY: Final = {
-    "commits",
-    "commit_parents",
-    "refs",
-}  # `context.verification` names the missing commits and contents
+# `context.verification` names the missing commits and contents
+_HISTORY: Final = {"commits", "commit_parents", "refs"}
 
 
 class StoreObject(NamedTuple):

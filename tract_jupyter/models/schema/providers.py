@@ -243,9 +243,8 @@ def _checked(schema: dict[str, Any]) -> dict[str, Any]:
         if not schema["$ref"].startswith(_DEFINED):
             raise _NotStrictError
         others = {key: value for key, value in schema.items() if key != "$ref"}
-        return (
-            {"anyOf": [{"$ref": schema["$ref"]}], **others} if others else schema
-        )  # other keywords next to `$ref` are not allowed
+        # other keywords next to `$ref` are not allowed
+        return {"anyOf": [{"$ref": schema["$ref"]}], **others} if others else schema
     if "type" not in schema and "anyOf" not in schema:  # any value
         raise _NotStrictError
     if "array" in _types(schema) and "items" not in schema:
