@@ -12,18 +12,8 @@ from tract_jupyter.exceptions import (
     UnknownTractError,
     nearest,
 )
-from tract_jupyter.models import (
-    AGENT_MARK,
-)
-from tract_jupyter.storage import (
-    AGENT_HEAD,
-    HEAD,
-    Database,
-    RefRows,
-    SharedDatabase,
-    SpawnRows,
-    TractRows,
-)
+from tract_jupyter.models import AGENT_MARK
+from tract_jupyter.storage import AGENT_HEAD, HEAD, Database, RefRows, SharedDatabase, SpawnRows, TractRows
 from tract_jupyter.tract import Tract
 
 if TYPE_CHECKING:
@@ -31,9 +21,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Family
     from tract_jupyter.llm import Account, CassetteDeck
-    from tract_jupyter.models import (
-        TokenCounter,
-    )
+    from tract_jupyter.models import TokenCounter
     from tract_jupyter.review import Settings, Trust
     from tract_jupyter.session import Session
     from tract_jupyter.toolkit import Delegation

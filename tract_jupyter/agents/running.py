@@ -30,12 +30,7 @@ from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteErro
 from tract_jupyter.loop import StoppedEarlyError, TurnMeter, reserve
 from tract_jupyter.models import Allowance, TurnOutcome
 from tract_jupyter.review import this_cell, this_process
-from tract_jupyter.toolkit import (
-    Toolset,
-    agent_actor,
-    call_context,
-    changed_context,
-)
+from tract_jupyter.toolkit import Toolset, agent_actor, call_context, changed_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

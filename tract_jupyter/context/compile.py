@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context.timeline import PER_CONTEXT, Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, ContentError
-from tract_jupyter.models import (
-    CompiledContext,
-    Priority,
-    brief_repr,
-    check_limit,
-    check_text,
-)
+from tract_jupyter.models import CompiledContext, Priority, brief_repr, check_limit, check_text
 from tract_jupyter.storage import APPEND, CompileRows, to_text, uninterrupted
 
 if TYPE_CHECKING:

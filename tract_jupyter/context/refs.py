@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.storage import (
-        CommitRows,
-        Database,
-        Move,
-        Position,
-        ReflogRows,
-        RefRows,
-    )
+    from tract_jupyter.storage import CommitRows, Database, Move, Position, ReflogRows, RefRows
 
 
 DEFAULT_BRANCH = "main"

@@ -18,20 +18,8 @@ from tract_jupyter.context.timeline import Timelines
 from tract_jupyter.context.tokens import Corrections, checked_counter
 from tract_jupyter.context.toolsets import Toolsets
 from tract_jupyter.context.writer import Writer
-from tract_jupyter.models import (
-    check_budget,
-    check_limit,
-    check_text,
-    check_words,
-)
-from tract_jupyter.storage import (
-    AGENT_HEAD,
-    HEAD,
-    CommitRows,
-    EventRows,
-    ReflogRows,
-    RefRows,
-)
+from tract_jupyter.models import check_budget, check_limit, check_text, check_words
+from tract_jupyter.storage import AGENT_HEAD, HEAD, CommitRows, EventRows, ReflogRows, RefRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

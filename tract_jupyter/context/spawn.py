@@ -12,27 +12,9 @@ from tract_jupyter.context.commits import draft
 from tract_jupyter.context.refs import DEFAULT_BRANCH
 from tract_jupyter.context.timeline import Timeline
 from tract_jupyter.context.writer import Plan
-from tract_jupyter.exceptions import (
-    SessionError,
-    UnknownTractError,
-)
-from tract_jupyter.models import (
-    Inheritance,
-    Priority,
-    agent_id,
-    brief_repr,
-    canonical_json,
-)
-from tract_jupyter.storage import (
-    MERGE,
-    Draft,
-    Entry,
-    EventRows,
-    Position,
-    RefRows,
-    SpawnRows,
-    TagRows,
-)
+from tract_jupyter.exceptions import SessionError, UnknownTractError
+from tract_jupyter.models import Inheritance, Priority, agent_id, brief_repr, canonical_json
+from tract_jupyter.storage import MERGE, Draft, Entry, EventRows, Position, RefRows, SpawnRows, TagRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence

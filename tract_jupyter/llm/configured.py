@@ -11,13 +11,7 @@ from tract_jupyter.llm.call import can_stream
 from tract_jupyter.llm.failures import is_about_images, takes_no_attachments
 from tract_jupyter.llm.recording import SentRequest
 from tract_jupyter.llm.reply import WITHOUT_IMAGES
-from tract_jupyter.models import (
-    brief_repr,
-    check_choice,
-    has_attached_results,
-    repr_of_whole,
-    with_parts,
-)
+from tract_jupyter.models import brief_repr, check_choice, has_attached_results, repr_of_whole, with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

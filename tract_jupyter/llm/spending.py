@@ -10,12 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import (
-    ContentError,
-    LLMBudgetError,
-    LLMRequestError,
-    LLMResponseError,
-)
+from tract_jupyter.exceptions import ContentError, LLMBudgetError, LLMRequestError, LLMResponseError
 from tract_jupyter.llm.call import CANCELLED
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, dicts, is_count
 from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars

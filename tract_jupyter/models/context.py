@@ -11,11 +11,7 @@ from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.attachment import named_text, no_reader
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.content import Priority
-from tract_jupyter.models.provider_messages import (
-    anthropic_messages,
-    openai_message,
-    openai_messages,
-)
+from tract_jupyter.models.provider_messages import anthropic_messages, openai_message, openai_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

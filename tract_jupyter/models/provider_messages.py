@@ -23,10 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.attachment import (
-    anthropic_block,
-    attached_parts,
-)
+from tract_jupyter.models.attachment import anthropic_block, attached_parts
 from tract_jupyter.models.canonical import canonical_json, sha256
 
 if TYPE_CHECKING:
