@@ -14,9 +14,6 @@ if TYPE_CHECKING:
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command.
 
-    Args:
-        words: the arguments; by default, the arguments of the process.
-
     Returns:
         The exit code: 0, or 1 if something would be refused or is damaged, or 2 if the command failed.
     """

@@ -154,10 +154,6 @@ def current_stop() -> StopSignal:
 class Worker(Generic[T]):
     """Run work in a daemon thread with the caller's context variables. The thread starts at once.
 
-    Args:
-        work: the function to run.
-        name: the name of the thread.
-
     Attributes:
         result: the result of the work; None before its end, and if it failed.
     """

@@ -12,18 +12,8 @@ from tract_jupyter.exceptions import (
     UnknownTractError,
     nearest,
 )
-from tract_jupyter.models import (
-    AGENT_MARK,
-)
-from tract_jupyter.storage import (
-    AGENT_HEAD,
-    HEAD,
-    Database,
-    RefRows,
-    SharedDatabase,
-    SpawnRows,
-    TractRows,
-)
+from tract_jupyter.models import AGENT_MARK
+from tract_jupyter.storage import AGENT_HEAD, HEAD, Database, RefRows, SharedDatabase, SpawnRows, TractRows
 from tract_jupyter.tract import Tract
 
 if TYPE_CHECKING:
@@ -31,9 +21,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Family
     from tract_jupyter.llm import Account, CassetteDeck
-    from tract_jupyter.models import (
-        TokenCounter,
-    )
+    from tract_jupyter.models import TokenCounter
     from tract_jupyter.review import Settings, Trust
     from tract_jupyter.session import Session
     from tract_jupyter.toolkit import Delegation
@@ -47,15 +35,7 @@ class Opened(NamedTuple):
 
 
 class OpenTracts:
-    """Registry that opens each tract, and each agent on a branch, once. Threads may share it.
-
-    Args:
-        session: the owner of the tracts.
-        database: the session's database, shared by all tracts.
-        tokenizer: the token counter of all tracts.
-        trust: signs and verifies approvals; the user's own by default.
-        around: the tract that created the session, if any.
-    """
+    """Registry that opens each tract, and each agent on a branch, once. Threads may share it."""
 
     def __init__(
         self,
@@ -77,9 +57,8 @@ class OpenTracts:
             self._open[around.family.agent_id] = Opened(around, database)
         self._account: Account | None = None
         self._deck: CassetteDeck | None = None
-        self._lock = (
-            threading.RLock()
-        )  # an interrupted transaction is rolled back on the thread that collects it
+        # an interrupted transaction is rolled back on the thread that collects it
+        self._lock = threading.RLock()
         self._is_closed = False
 
     def close(self) -> None:
@@ -203,12 +182,7 @@ class OpenTracts:
         return known.tract
 
     def get(self, name: object) -> Tract:
-        """Return the tract or agent with an id.
-
-        Raises:
-            UnknownTractError: no tract or agent has this id.
-            StoreClosedError: the session is closed.
-        """
+        """Return the tract or agent with an id."""
         self.check_open()
         with self._lock:
             known = self._open.get(name) if isinstance(name, str) else None
@@ -219,12 +193,7 @@ class OpenTracts:
         return self.keep(self.open(tract_id, branch))
 
     def release(self, name: object) -> None:
-        """Close a tract or agent, if it is open.
-
-        Raises:
-            UnknownTractError: no tract or agent has this id.
-            StoreClosedError: the session is closed.
-        """
+        """Close a tract or agent, if it is open."""
         self.check_open()
         known = self.forget(name)
         if known is not None:
@@ -262,12 +231,7 @@ class OpenTracts:
         return tract_id, branch or None
 
     def check(self, value: object) -> Tract:
-        """Return a tract, or the tract of a notebook's wrapper, if it is open in this session.
-
-        Raises:
-            SessionError: not a tract of this session.
-            StoreClosedError: the tract or the session is closed.
-        """
+        """Return a tract, or the tract of a notebook's wrapper, if it is open in this session."""
         self.check_open()
         unwrap = getattr(type(value), "__tract__", None)  # a notebook's wrapper
         tract = value if unwrap is None else unwrap(value)

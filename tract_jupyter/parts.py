@@ -229,13 +229,6 @@ class Parts:
 
         The caller's functions (summarizer, resolver, validator) are not stored. The user can still decide and edit the
         pending. Only the tract's own functions can regenerate it.
-
-        Args:
-            operation: the name of the operation.
-            fields: the stored fields.
-
-        Raises:
-            PendingError: invalid fields.
         """
         from tract_jupyter.review.builtin import BUILT_IN, check_stored
 

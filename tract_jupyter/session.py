@@ -15,11 +15,7 @@ from tract_jupyter.context import (
     summarizer_for,
     writer_options,
 )
-from tract_jupyter.exceptions import (
-    CompressionError,
-    SessionError,
-    TractExistsError,
-)
+from tract_jupyter.exceptions import CompressionError, SessionError, TractExistsError
 from tract_jupyter.models import (
     CollapseResult,
     CompressGroup,
@@ -29,13 +25,7 @@ from tract_jupyter.models import (
     repr_of_whole,
 )
 from tract_jupyter.open_tracts import OpenTracts
-from tract_jupyter.storage import (
-    MEMORY,
-    Database,
-    RefRows,
-    TractRows,
-    triggered,
-)
+from tract_jupyter.storage import MEMORY, Database, RefRows, TractRows, triggered
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -30,12 +30,7 @@ if TYPE_CHECKING:
     from tract_jupyter.review import OnTimeout, Pending, Reviewer, Settings, Trust
     from tract_jupyter.runs import Fork, Functions
     from tract_jupyter.session import Session
-    from tract_jupyter.toolkit import (
-        Delegation,
-        SchemaFormat,
-        ToolProfile,
-        Toolset,
-    )
+    from tract_jupyter.toolkit import Delegation, SchemaFormat, ToolProfile, Toolset
 
     Function = TypeVar("Function", bound=Callable[..., Any])
     Result = TypeVar("Result")

@@ -11,7 +11,6 @@ from sqlalchemy import func, inspect, select
 
 from tests.context.histories import PICK, STEPS, appends, check, new_tract, play, shown
 from tract_jupyter import Tract
-from tract_jupyter.context import Reach
 from tract_jupyter.context import gc as module
 from tract_jupyter.exceptions import CommitNotFoundError, CompressionError, HistoryError
 from tract_jupyter.storage import schema
@@ -186,7 +185,7 @@ def test_a_failure_on_the_way_changes_nothing(tract, orphan, monkeypatch):
     def fail(*_):
         raise OSError("no space")
 
-    monkeypatch.setattr(Reach, "remove_blobs", fail)
+    monkeypatch.setattr(module, "remove_rows", fail)
     with pytest.raises(OSError, match="no space"):
         now(tract)
     assert tract.get_commit(orphan).commit_hash == orphan

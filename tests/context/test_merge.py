@@ -104,23 +104,16 @@ def test_changes_of_only_one_side_are_merged(tract):
     assert by_text(tract, "better question").priority is Priority.IMPORTANT
 
 
-def test_equal_edits_do_not_conflict(tract):
+@pytest.mark.parametrize(("ours", "theirs"), [("the same", "the same"), (None, "better question")])
+def test_equal_edits_and_restored_edits_do_not_conflict(tract, ours, theirs):
     _, target = diverged(tract)
-    tract.user("the same", edit=target)
+    tract.user(ours or "hasty", edit=target)
+    if ours is None:
+        tract.restore(target)
     with on(tract, "topic"):
-        tract.user("the same", edit=target)
+        tract.user(theirs, edit=target)
     assert tract.merge("topic").conflicts == ()
-    assert texts(tract) == ["rules", "the same"]
-
-
-def test_a_restored_edit_does_not_conflict(tract):
-    _, target = diverged(tract)
-    tract.user("hasty", edit=target)
-    tract.restore(target)
-    with on(tract, "topic"):
-        tract.user("better question", edit=target)
-    assert tract.merge("topic").conflicts == ()
-    assert texts(tract) == ["rules", "better question"]
+    assert texts(tract) == ["rules", theirs]
 
 
 def test_of_two_priorities_the_merged_branch_has_the_last_word(tract):

@@ -98,19 +98,8 @@ def test_options_for_more_output_count_for_a_custom_client_too(tract):
     assert client.asked == []
 
 
-def test_reasoning_that_goes_back_counts(tract):
-    thought = {"type": "thinking", "thinking": "t " * 20_000, "signature": "s"}
-    said = {"type": "text", "text": "ok"}
-    served = Served(AnthropicClient, message(thought, said, input_tokens=10, output_tokens=20_000))
-    tract.models.use(served.client)
-    tract.chat("One")
-    tract.costs.set_budget(tokens=tract.costs().tokens + 1_000)
-    with pytest.raises(LLMBudgetError):
-        tract.chat("Two", max_tokens=500)
-    assert len(served.bodies) == 1
-
-
-def test_reasoning_that_is_not_sent_does_not_count_in_the_budget(tract):
+@pytest.mark.parametrize("goes_back", [True, False])
+def test_reasoning_counts_in_the_budget_only_if_it_goes_back(tract, goes_back):
     """Another model gets only the text."""
     thought = {"type": "thinking", "thinking": "t " * 20_000, "signature": "s"}
     said = {"type": "text", "text": "ok"}
@@ -118,8 +107,13 @@ def test_reasoning_that_is_not_sent_does_not_count_in_the_budget(tract):
     tract.models.use(served.client)
     tract.chat("One")
     tract.costs.set_budget(tokens=tract.costs().tokens + 1_000)
-    tract.models.use(Served(OpenAIClient, HELLO).client)
-    assert tract.chat("Two", max_tokens=500).text == "Hello."
+    if goes_back:
+        with pytest.raises(LLMBudgetError):
+            tract.chat("Two", max_tokens=500)
+        assert len(served.bodies) == 1
+    else:
+        tract.models.use(Served(OpenAIClient, HELLO).client)
+        assert tract.chat("Two", max_tokens=500).text == "Hello."
 
 
 @pytest.mark.parametrize("on_delta", [None, lambda piece: None])

@@ -104,17 +104,11 @@ def test_a_pipe_is_refused_at_once(admin_file):
         admin_limits()
 
 
-@pytest.mark.parametrize("place", ["policy.toml", "policy.toml/more.toml"])
-def test_a_dangling_link_allows_nothing(tmp_path, monkeypatch, place):
+@pytest.mark.parametrize("place", ["policy.toml", "policy.toml/more.toml", "limits/policy.toml"])
+def test_a_dangling_link_or_a_file_as_its_folder_allows_nothing(tmp_path, monkeypatch, place):
     (tmp_path / "policy.toml").symlink_to(tmp_path / "missing")
-    monkeypatch.setattr("tract_jupyter.models.administrator.ADMIN_FILE", tmp_path / place)
-    with pytest.raises(AdminLimitError, match="cannot be used"):
-        admin_limits()
-
-
-def test_a_file_in_place_of_the_admin_folder_is_an_error(tmp_path, monkeypatch):
     (tmp_path / "limits").write_text("")
-    monkeypatch.setattr("tract_jupyter.models.administrator.ADMIN_FILE", tmp_path / "limits" / "policy.toml")
+    monkeypatch.setattr("tract_jupyter.models.administrator.ADMIN_FILE", tmp_path / place)
     with pytest.raises(AdminLimitError, match="cannot be used"):
         admin_limits()
 

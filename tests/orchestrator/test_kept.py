@@ -117,6 +117,12 @@ def killed(forker, path, number, by):
     return code != 7
 
 
+def change(folder, what, old, new):
+    """Change a text in one row of the store."""
+    with closing(sqlite3.connect(folder / "t.db")) as connection, connection:
+        assert connection.execute(f"UPDATE {what}", {"old": old, "new": new}).rowcount == 1
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_a_run_killed_after_any_transaction_ends_without_repetition(tmp_path, forker):
@@ -213,9 +219,7 @@ def finished(tract, number):
 def test_settings_with_a_foreign_signature_are_not_used(tmp_path):
     with Tract.open(tmp_path / "t.db") as t:
         t.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous", task_context="birds")
-    with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
-        connection.execute("UPDATE settings SET settings_json = replace(settings_json, 'birds', 'obey')")
-        connection.commit()
+    change(tmp_path, "settings SET settings_json = replace(settings_json, :old, :new)", "birds", "obey")
     with Tract.open(tmp_path / "t.db") as t:
         with pytest.warns(UserWarning, match="are not yours"):
             config = t.orchestrator.config
@@ -239,14 +243,8 @@ def test_a_raised_autonomy_level_in_the_store_is_not_used_at_resume(tmp_path):
         t.orchestrator.config = OrchestratorConfig(autonomy_ceiling="autonomous")
         t.models.use(model, operation="orchestrate")
         assert t.orchestrate("it is full", "collaborative").outcome == "waiting"
-    with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
-        changed = connection.execute(
-            "UPDATE commits SET metadata_json = replace(metadata_json, :collaborative, :autonomous) "
-            "WHERE metadata_json LIKE '%orchestrator_run%'",
-            {"collaborative": '"autonomy":"collaborative"', "autonomous": '"autonomy":"autonomous"'},
-        )
-        assert changed.rowcount == 1
-        connection.commit()
+    run = "commits SET metadata_json = replace(metadata_json, :old, :new) WHERE metadata_json LIKE '%orchestrator_run%'"
+    change(tmp_path, run, '"autonomy":"collaborative"', '"autonomy":"autonomous"')
     with Tract.open(tmp_path / "t.db") as t:
         t.models.use(model, operation="orchestrate")
         result = t.orchestrator.resume()
@@ -263,14 +261,8 @@ def test_a_call_changed_in_the_store_needs_approval_at_resume(tmp_path, planted)
         t.models.use(model, operation="orchestrate")
         assert t.orchestrate("it is full", "autonomous").outcome == "waiting"
     if planted:
-        with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
-            changed = connection.execute(
-                "UPDATE commits SET metadata_json = replace(metadata_json, :said, 'Obey.') "
-                "WHERE metadata_json LIKE '%tool_calls%'",
-                {"said": SUMMARY},
-            )
-            assert changed.rowcount == 1
-            connection.commit()
+        call = "commits SET metadata_json = replace(metadata_json, :old, :new) WHERE metadata_json LIKE '%tool_calls%'"
+        change(tmp_path, call, SUMMARY, "Obey.")
     with Tract.open(tmp_path / "t.db") as t:
         t.autonomy.ceiling = "autonomous"
         t.models.use(model, operation="orchestrate")

@@ -31,6 +31,6 @@ def clock():
 def t(tract, clock):
     """A tract with a message, under that clock, where anything may act by itself."""
     tract.user("first")
-    tract.policies.clock = clock
+    tract.policies.evaluator.watch.clock = clock
     tract.autonomy.ceiling = "autonomous"
     return tract

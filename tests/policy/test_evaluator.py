@@ -109,17 +109,15 @@ def test_the_lower_of_ceiling_and_policy_counts(t):
     assert (stored.actor, stored.triggered_by) == ("policy:asks", "policy asks")
 
 
-def test_a_destructive_action_is_proposed_at_every_level(t):
-    t.policies.add(Notes(PolicyAction("gc", autonomy="autonomous")))
+@pytest.mark.parametrize(("ceiling", "action", "outcome"), [
+    (None, PolicyAction("gc", autonomy="autonomous"), "proposed"),
+    ("collaborative", PolicyAction("status"), "executed"),
+])  # fmt: skip
+def test_destructive_actions_are_proposed_at_every_level_and_read_only_ones_run(t, ceiling, action, outcome):
+    t.autonomy.ceiling = ceiling or t.autonomy.ceiling
+    t.policies.add(Notes(action))
     t.user("go")
-    assert outcomes(t) == ["proposed"]
-
-
-def test_a_read_only_action_runs_without_approval_at_collaborative_level(t):
-    t.autonomy.ceiling = "collaborative"
-    t.policies.add(Notes(PolicyAction("status")))
-    t.user("go")
-    assert outcomes(t) == ["executed"]
+    assert outcomes(t) == [outcome]
 
 
 def test_a_proposal_is_made_once_while_it_is_open(t):

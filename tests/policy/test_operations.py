@@ -136,20 +136,15 @@ def test_autonomous_it_is_done_at_every_so_many_commits(tract, firing):
     assert done == [FIELDS["urls"]] * 2
 
 
-def test_only_after_such_a_message(tract, firing):
-    tract.register_operation(firing(content_type="instruction"))
+@pytest.mark.parametrize(("condition", "moment"), [
+    ({"content_type": "instruction"}, lambda tract: tract.system("be brief")),
+    ({"moment": "compile"}, lambda tract: (tract.compile(), tract.compile())),
+])  # fmt: skip
+def test_only_at_its_moment(tract, firing, condition, moment):
+    tract.register_operation(firing(**condition))
     tract.user("hello")
     assert tract.review.inbox() == []
-    tract.system("be brief")
-    assert len(tract.review.inbox()) == 1
-
-
-def test_before_the_context_is_compiled(tract, firing):
-    tract.register_operation(firing(moment="compile"))
-    tract.user("hello")
-    assert tract.review.inbox() == []
-    tract.compile()
-    tract.compile()
+    moment(tract)
     assert len(tract.review.inbox()) == 1
 
 

@@ -31,7 +31,7 @@ def database(store_url):
 
 def hold(database, process, until=LATER):
     with database.write() as connection:
-        ROWS.put(connection, StoredLease(RUN, process, until))
+        ROWS.replace(connection, StoredLease(RUN, process, until))
 
 
 def test_a_lease_is_held_until_the_end_of_its_block(database):
@@ -115,7 +115,7 @@ def test_a_lease_is_renewed_in_time(database, monkeypatch):
         monkeypatch.setattr("time.monotonic", lambda: 1e9)
         lease.renew()
         with database.read() as connection:
-            assert ROWS.of(connection, RUN).held_until > LONG_AGO
+            assert ROWS.find_one(connection, run_id=RUN).held_until > LONG_AGO
 
 
 def test_a_thread_renews_it_while_its_holder_is_busy(database, monkeypatch):
@@ -125,7 +125,7 @@ def test_a_thread_renews_it_while_its_holder_is_busy(database, monkeypatch):
         hold(database, this_process(), LONG_AGO)
         for _ in range(1_000):
             with database.read() as connection:
-                until = ROWS.of(connection, RUN).held_until
+                until = ROWS.find_one(connection, run_id=RUN).held_until
             if until != LONG_AGO:
                 break
             Event().wait(0.01)

@@ -71,10 +71,16 @@ def sql(store, statement, *values):
         connection.commit()
 
 
-def test_content_that_was_changed_is_recognised(store):
-    sql(store, "UPDATE blobs SET payload = CAST(replace(payload, 'message 3 ', 'massage 3 ') AS BLOB)")
-    with Tract.open(store) as tract, pytest.raises(StoreCorruptError, match="content .* is damaged"):
-        tract.compile()
+@pytest.mark.parametrize(("change", "match"), [
+    ("blobs SET payload = CAST(replace(payload, 'message 3 ', 'massage 3 ') AS BLOB)", "content .* is damaged"),
+    ("commits SET message = CAST(x'ff41' AS TEXT) WHERE generation = 5", "damaged"),
+    *((f"commits SET {column} = '{{' WHERE generation = 5", "commit .* is damaged")
+      for column in ("metadata_json", "generation_config_json", "tags_json", "created_at", "operation")),
+])  # fmt: skip
+def test_damaged_content_and_damaged_commits_are_recognised(store, change, match):
+    sql(store, f"UPDATE {change}")
+    with Tract.open(store) as tract, pytest.raises(StoreCorruptError, match=match):
+        tract.compile() if change.startswith("blobs") else tract.log(None)
 
 
 def test_content_that_is_missing_is_recognised(store):
@@ -96,21 +102,6 @@ def test_a_gap_in_the_history_is_recognised(store):
         for read in (tract.compile, lambda: tract.log(21), lambda: tract.log(None)):
             with pytest.raises(StoreCorruptError, match="gap"):
                 read()
-
-
-@pytest.mark.parametrize(
-    "column", ["metadata_json", "generation_config_json", "tags_json", "created_at", "operation"]
-)
-def test_a_damaged_commit_is_recognised(store, column):
-    sql(store, f"UPDATE commits SET {column} = '{{' WHERE generation = 5")
-    with Tract.open(store) as tract, pytest.raises(StoreCorruptError, match="commit .* is damaged"):
-        tract.log(None)
-
-
-def test_text_that_is_not_unicode_is_recognised(store):
-    sql(store, "UPDATE commits SET message = CAST(x'ff41' AS TEXT) WHERE generation = 5")
-    with Tract.open(store) as tract, pytest.raises(StoreCorruptError, match="damaged"):
-        tract.log(None)
 
 
 EXCHANGED = (

@@ -25,12 +25,15 @@ os._exit(9)
 """
 
 
-def killed_after(path, writes):
+def killed_after(path, writes, *, keeps_wal=True):
     """Write in another process that ends without closing anything."""
     done = subprocess.run(
         [sys.executable, "-c", KILLED, str(path), str(writes)], cwd=Path(__file__).parents[2], check=False
     )
     assert done.returncode == 9
+    if not keeps_wal:
+        beside(path, "-wal").unlink()
+        beside(path, "-shm").unlink(missing_ok=True)
 
 
 def beside(path, end):
@@ -80,10 +83,8 @@ def test_a_new_path_opens_quietly(tmp_path):
 
 @pytest.mark.slow
 def test_a_file_that_was_removed_is_a_new_path(path):
-    killed_after(path, 1)
+    killed_after(path, 1, keeps_wal=False)
     path.unlink()
-    beside(path, "-wal").unlink()
-    beside(path, "-shm").unlink(missing_ok=True)
     assert opened(path) == 0
 
 
@@ -94,16 +95,12 @@ def test_a_file_of_0_bytes(path):
 
 def test_a_new_store_with_a_deleted_wal_warns_about_lost_commits(tmp_path):
     path = tmp_path / "new.db"
-    killed_after(path, 30)
-    beside(path, "-wal").unlink()
-    beside(path, "-shm").unlink(missing_ok=True)
+    killed_after(path, 30, keeps_wal=False)
     assert told(path, "held a store with up to 30 commits, and its content is gone") == 0
 
 
 def test_an_older_store_with_a_deleted_wal_warns_about_lost_commits(path):
-    killed_after(path, 7)
-    beside(path, "-wal").unlink()
-    beside(path, "-shm").unlink(missing_ok=True)
+    killed_after(path, 7, keeps_wal=False)
     assert told(path, "lacks up to 7 of the newest commits") == 5
 
 

@@ -296,20 +296,15 @@ def test_a_locked_store_can_be_opened(store):
             assert texts(tract) == ["first"]
 
 
-def test_a_file_locked_for_all_is_refused(tmp_path):
+@pytest.mark.parametrize("lock", [
+    ("PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE"),
+    ("BEGIN IMMEDIATE",),  # reading is possible, so only the creation of the store fails
+])  # fmt: skip
+def test_a_new_file_locked_by_another_process_is_refused(tmp_path, lock):
     path = tmp_path / "locked.db"
     with closing(sqlite3.connect(path)) as other:
-        other.execute("PRAGMA locking_mode=EXCLUSIVE")
-        other.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(StoreLockedError, match="locked"):
-            Tract.open(path, lock_timeout=0.01)
-
-
-def test_a_new_file_locked_by_another_writer_raises_store_locked_error(tmp_path):
-    # reading is possible here, so only the creation of the store fails
-    path = tmp_path / "new.db"
-    with closing(sqlite3.connect(path)) as other:
-        other.execute("BEGIN IMMEDIATE")
+        for statement in lock:
+            other.execute(statement)
         with pytest.raises(StoreLockedError, match="locked"):
             Tract.open(path, lock_timeout=0.01)
 

@@ -43,7 +43,7 @@ COMMIT = StoredRunCommit(RUN, "h", "{}")
 WRITES = {
     "events": (0, lambda c, size: RunEventRows(TRACT).append(c, events(size))),
     "objects": (0, lambda c, size: RunObjectRows(TRACT).add(c, objects(size))),
-    "lease": (0, lambda c, _: RunLeaseRows(TRACT).put(c, StoredLease(RUN, "p", TIME))),
+    "lease": (0, lambda c, _: RunLeaseRows(TRACT).replace(c, StoredLease(RUN, "p", TIME))),
     "profile": (
         0,
         lambda c, _: RunProfileRows(TRACT).replace(
@@ -96,8 +96,8 @@ def test_tracts_of_a_store_do_not_see_each_others_rows(database):
         assert RunEventRows(other).of(connection, RUN) == []
         assert list(RunEventRows(other).by_run(connection)) == RunEventRows(other).newest(connection) == []
         assert RunObjectRows(other).get(connection, ["o1"]) == {}
-        assert RunLeaseRows(other).of(connection, RUN) is None
+        assert RunLeaseRows(other).find_one(connection, run_id=RUN) is None
         assert RunProfileRows(other).all(connection) == []
         assert RunProfileRows(other).active(connection) is None
-        assert RunCommitRows(other).of(connection, RUN, "h") is None
+        assert RunCommitRows(other).find_one(connection, run_id=RUN, hook="h") is None
         assert RunProfileRows(TRACT).active(connection).name == "p"

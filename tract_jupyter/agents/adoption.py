@@ -22,15 +22,7 @@ if TYPE_CHECKING:
 
 
 class PendingAdoption(Pending):
-    """A request to adopt an agent's file in its current version, also for later sessions.
-
-    Args:
-        agents: agents of the tract.
-        path: path of the file.
-
-    Raises:
-        AgentError: the file is not a valid `.agent` file, or it grants unknown tools.
-    """
+    """A request to adopt an agent's file in its current version, also for later sessions."""
 
     in_view = frozenset({"file"})
     labels: Mapping[str, str] = {**Pending.labels, "approve": "Adopt"}
@@ -61,11 +53,7 @@ class PendingAdoption(Pending):
         return Subject("agent", self._definition.name, file_hash(self.fields["file"]), {})
 
     def check_current(self) -> None:
-        """Check that the file still has the displayed text.
-
-        Raises:
-            FingerprintError: the file changed.
-        """
+        """Check that the file still has the displayed text."""
         try:
             now = read_file(self._path)
         except AgentError as error:
@@ -96,6 +84,5 @@ class PendingAdoption(Pending):
 
 
 def _adopt(agents: Agents, path: Path, pending: Any) -> Any:
-    return agents.maker.adopt(
-        path.expanduser().absolute(), pending.fields["file"]
-    )  # the approved text, not the file's current text
+    # the approved text, not the file's current text
+    return agents.maker.adopt(path.expanduser().absolute(), pending.fields["file"])

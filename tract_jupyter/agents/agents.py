@@ -24,10 +24,7 @@ from tract_jupyter.agents.definition import (
     listed_names,
     unknown,
 )
-from tract_jupyter.agents.file import (
-    AgentFolder,
-    read_file,
-)
+from tract_jupyter.agents.file import AgentFolder, read_file
 from tract_jupyter.agents.making import AgentMaker
 from tract_jupyter.agents.registry import Agent, AgentCall, AgentRecords, AgentState, CallState
 from tract_jupyter.agents.rights import tools_of, toolsets_of

@@ -143,11 +143,7 @@ class AgentDefinition:
 
 
 def check_name(name: object) -> None:
-    """Check that a name is valid for an agent. The check never changes the name.
-
-    Raises:
-        AgentError: the name is invalid or reserved.
-    """
+    """Check that a name is valid for an agent. The check never changes the name."""
     if not isinstance(name, str):
         raise AgentError("bad_name", f"an agent name must be a string, not {brief_repr(name)}")
     if not _NAME.fullmatch(name) or len(name) > _LONGEST_NAME:
@@ -170,11 +166,7 @@ def key_of(name: str) -> str:
 
 
 def checked_names(what: str, value: object) -> tuple[str, ...]:
-    """Return a list of unique names as a tuple.
-
-    Raises:
-        AgentError: the value is not a list of unique, non-empty strings.
-    """
+    """Return a list of unique names as a tuple."""
     if not isinstance(value, list | tuple):
         raise AgentError("bad_list", f"{what}: expected YAML list, or a Python list, not {brief_repr(value)}")
     for name in value:
@@ -189,11 +181,7 @@ def checked_names(what: str, value: object) -> tuple[str, ...]:
 
 
 def check_keys(what: str, keys: Iterable[object], allowed: Sequence[str], code: str) -> None:
-    """Check that all keys are known.
-
-    Raises:
-        AgentError: a key is unknown.
-    """
+    """Check that all keys are known."""
     for key in keys:
         if key not in allowed:
             message = f"{what} has no key {brief_repr(key)}.{nearest(str(key), allowed)} Allowed: {', '.join(allowed)}"
@@ -201,11 +189,7 @@ def check_keys(what: str, keys: Iterable[object], allowed: Sequence[str], code: 
 
 
 def read_budget(budget: object) -> Allowance | None:
-    """Return a budget from `{steps, calls, tokens, usd, seconds}` or an `Allowance`.
-
-    Raises:
-        AgentError: the value is not a valid budget.
-    """
+    """Return a budget from `{steps, calls, tokens, usd, seconds}` or an `Allowance`."""
     if budget is None or isinstance(budget, Allowance):
         return budget
     if not isinstance(budget, Mapping):
@@ -230,11 +214,7 @@ def read_budget(budget: object) -> Allowance | None:
 
 
 def changed_definition(definition: AgentDefinition, changes: dict[str, Any]) -> AgentDefinition:
-    """Return a copy of a definition with some values changed. A change of None keeps the old value.
-
-    Raises:
-        AgentError: the new definition is invalid.
-    """
+    """Return a copy of a definition with some values changed. A change of None keeps the old value."""
     values = {name: value for name, value in changes.items() if value is not None}
     if "budget" in values:
         values["budget"] = read_budget(values["budget"])
@@ -295,11 +275,7 @@ class TreeLimits:
     agent: Allowance = field(default=Allowance(steps=50))  # the same
 
     def __post_init__(self) -> None:
-        """Validate the limits.
-
-        Raises:
-            AgentError: a limit has the wrong type.
-        """
+        """Validate the limits."""
         for name in ("depth", "count"):
             if type(getattr(self, name)) is not int or getattr(self, name) < 1:
                 raise AgentError(

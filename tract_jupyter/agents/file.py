@@ -78,11 +78,7 @@ class _Loader(yaml.SafeLoader):
 
 
 def file_text(definition: AgentDefinition) -> str:
-    """Return the file text of a definition.
-
-    Raises:
-        AgentError: the front matter is too long.
-    """
+    """Return the file text of a definition."""
     front = yaml.dump(
         definition.front_matter(), Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=10**9
     )
@@ -105,11 +101,7 @@ def file_hash(text: str) -> str:
 
 
 def parse_file(text: str) -> AgentDefinition:
-    """Parse the text of an `.agent` file.
-
-    Raises:
-        AgentError: the text is not a valid `.agent` file, or its definition is invalid.
-    """
+    """Parse the text of an `.agent` file."""
     front, body = _parted(text.removeprefix("\ufeff"))
     _check_length(front)
     hidden = _HIDDEN_END.search(front)
@@ -163,11 +155,7 @@ def _lines(text: str) -> Iterator[str]:
 
 
 def read_file(path: Path) -> str:
-    """Return the unchanged text of a file.
-
-    Raises:
-        AgentError: the file cannot be read, is too large, or is not text.
-    """
+    """Return the unchanged text of a file."""
     try:
         with open(path, "rb", opener=open_regular) as file:  # Path.open takes no opener
             data = file.read(_MOST_BYTES + 1)
@@ -183,15 +171,7 @@ def read_file(path: Path) -> str:
 
 
 def new_file(path: Path, roots: Sequence[Path]) -> Path:
-    """Return the resolved path for a promoted file.
-
-    Args:
-        path: path from the caller. A relative path starts at the first root.
-        roots: the folders of the workspace.
-
-    Raises:
-        AgentError: the path is not allowed.
-    """
+    """Return the resolved path for a promoted file. A relative path starts at the first root."""
     if not roots:
         raise AgentError(
             "bad_path", "the workspace has no folder; set one with tract.workspace.roots = ['PLACE']"
@@ -242,11 +222,7 @@ class AgentFolder:
         self._current = None
 
     def ensure(self) -> Path:
-        """Return the folder of the session. Create it if it does not exist yet, or no longer exists.
-
-        Raises:
-            AgentError: the folder cannot be created.
-        """
+        """Return the folder of the session. Create it if it does not exist yet, or no longer exists."""
         if self._current is None or not self._current.exists():
             folder = self.parent / self._session
             try:
@@ -272,16 +248,7 @@ class AgentFolder:
 
 
 def write_file(path: Path, text: str, *, is_new: bool) -> None:
-    """Write a file atomically.
-
-    Args:
-        path: path of the file.
-        text: the whole text.
-        is_new: refuse to replace an existing file.
-
-    Raises:
-        AgentError: the file exists, or it cannot be written.
-    """
+    """Write a file atomically."""
     aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         try:

@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 
 class AgentMaker:
-    """Creates and changes the agents of a tract.
-
-    Args:
-        agents: all agents of the tract.
-        folder: the folder for their files.
-    """
+    """Creates and changes the agents of a tract."""
 
     def __init__(self, agents: Agents, folder: AgentFolder) -> None:
         self._agents = agents
@@ -80,14 +75,12 @@ class AgentMaker:
             except BaseException:
                 agent.definition, agent.text, agent.making, agent.earlier, agent.version = before
                 if agent.path is not None:
-                    with suppress(
-                        AgentError
-                    ):  # then the file differs from the approved text, and the agent is blocked
+                    # then the file differs from the approved text, and the agent is blocked
+                    with suppress(AgentError):
                         write_file(agent.path, agent.text, is_new=False)
                 raise
-            if (
-                agent.meter is not None and definition.budget != before[0].budget
-            ):  # else an unknown price would be forgotten
+            # else an unknown price would be forgotten
+            if agent.meter is not None and definition.budget != before[0].budget:
                 agent.meter.limits = definition.budget or self._agents.limits.agent
         return agent
 
@@ -108,11 +101,7 @@ class AgentMaker:
                 agent.path = None
 
     def promote(self, caller: AgentCaller, agent: Agent, path: Path, actor: str) -> Path:
-        """Copy the file of an agent, and record its origin.
-
-        Raises:
-            AgentError: the file changed since its approval, or the copy cannot be written.
-        """
+        """Copy the file of an agent, and record its origin."""
         with self._agents.lock:
             self.check_promoted(agent, caller)
             target = new_file(path, self._agents.tract.workspace.roots)
@@ -168,11 +157,7 @@ class AgentMaker:
     # --- permission checks
 
     def check_new(self, definition: AgentDefinition, caller: AgentCaller) -> None:
-        """Check that an agent can be created.
-
-        Raises:
-            AgentError: its name exists, it grants too much, or too many agents are active.
-        """
+        """Check that an agent can be created."""
         name = definition.name
         former = self._agents.find(name)
         if former is not None:
@@ -193,11 +178,7 @@ class AgentMaker:
         self.check_count()
 
     def check_changed(self, agent: Agent, definition: AgentDefinition, caller: AgentCaller) -> None:
-        """Check that the caller can change an agent to this definition.
-
-        Raises:
-            AgentError: the caller did not create the agent, the agent is retired, or the definition grants too much.
-        """
+        """Check that the caller can change an agent to this definition."""
         self.check_owned(agent, caller, "change")
         if agent.state is not AgentState.ACTIVE:
             raise AgentError("retired", f"the agent {agent.name!r} is retired; create another agent")
@@ -211,22 +192,14 @@ class AgentMaker:
         self.check_definition(definition, caller)
 
     def check_promoted(self, agent: Agent, caller: AgentCaller) -> None:
-        """Check that the caller may promote an agent, and that its file is unchanged since its approval.
-
-        Raises:
-            AgentError: the caller may not promote it, it is retired, or its file changed.
-        """
+        """Check that the caller may promote an agent, and that its file is unchanged since its approval."""
         self.check_owned(agent, caller, "promote")
         if agent.state is not AgentState.ACTIVE:
             raise AgentError("retired", f"the agent {agent.name!r} is retired, and its file was deleted")
         agent.check_file()
 
     def check_owned(self, agent: Agent, caller: AgentCaller, action: str) -> None:
-        """Check that the caller may change an agent. An agent may change only the agents that it created.
-
-        Raises:
-            AgentError: the caller may not change it.
-        """
+        """Check that the caller may change an agent. An agent may change only the agents that it created."""
         if caller.running is None:
             return
         if agent.maker != caller.chain:
@@ -235,21 +208,13 @@ class AgentMaker:
             )
 
     def check_definition(self, definition: AgentDefinition, caller: AgentCaller) -> None:
-        """Check a definition's grants and its model.
-
-        Raises:
-            AgentError: a tool or model is unknown, or the caller may not grant it.
-        """
+        """Check a definition's grants and its model."""
         check_rights(definition, self._agents.executor, caller.allowed)
         self.check_model(definition)
         self.check_runtime(definition, caller)
 
     def check_runtime(self, definition: AgentDefinition, caller: AgentCaller) -> None:
-        """Check that the outside agent of a definition is known, and that no agent gains its rights.
-
-        Raises:
-            AgentError: it is unknown, or the caller is an agent.
-        """
+        """Check that the outside agent of a definition is known, and that no agent gains its rights."""
         if definition.runtime is None:
             return
         if definition.runtime not in self._agents.runtimes:
@@ -262,20 +227,12 @@ class AgentMaker:
             )
 
     def check_model(self, definition: AgentDefinition) -> None:
-        """Check that the model of a definition is on the menu.
-
-        Raises:
-            AgentError: the model is not on the menu.
-        """
+        """Check that the model of a definition is on the menu."""
         if definition.model is not None and definition.model not in self._agents.models:
             raise unknown("model", [definition.model], self._agents.models, "unknown_model")
 
     def check_count(self) -> None:
-        """Check that one more agent can be active. Agents that the same response creates count.
-
-        Raises:
-            AgentError: the number of active agents is at its limit.
-        """
+        """Check that one more agent can be active. Agents that the same response creates count."""
         if (
             len(self._agents.names) + call_context().planned.count("agent_create")
             >= self._agents.limits.count

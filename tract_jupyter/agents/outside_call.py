@@ -38,11 +38,6 @@ class OutsideBudget:
 
     Steps and calls are the ones that the agent reports. If it calls granted tools without a report, these calls count.
 
-    Args:
-        meter: counts them.
-        stop: the signal of the turn.
-        notify: gets each event.
-
     Attributes:
         why: the limit that ended the turn; empty for none.
     """
@@ -56,11 +51,7 @@ class OutsideBudget:
         self._notify = notify
 
     def run(self, tract: Any, runtime: str, text: str, call: AgentCall) -> ChatResponse:
-        """Let the outside agent work on a message in the tract of the call.
-
-        Raises:
-            TractError: see `Tract.chat`.
-        """
+        """Let the outside agent work on a message in the tract of the call."""
         with pausing(self._meter.waiting), self._timed():
             response: ChatResponse = tract.chat(
                 text, agent=runtime, attachments=list(call.attachments), on_turn=self._take
@@ -121,13 +112,7 @@ class OutsideBudget:
 
 
 class GrantedTools:
-    """The granted tools of a call, as an MCP server for its outside agent: `start`, `stop`.
-
-    Args:
-        tract: the tract with the tools.
-        toolset: the granted tools, with the agent of the tree as their actor.
-        budget: counts their calls.
-    """
+    """The granted tools of a call, as an MCP server for its outside agent: `start`, `stop`."""
 
     def __init__(self, tract: Any, toolset: Toolset, budget: OutsideBudget) -> None:
         self._tract = tract
@@ -137,11 +122,7 @@ class GrantedTools:
         self._name = f"tools_{secrets.token_hex(4)}"
 
     def start(self) -> ServerAddress:
-        """Start to serve in the context of the caller, and return the address.
-
-        Raises:
-            McpStartError: the SDK is missing, or the server does not start.
-        """
+        """Start to serve in the context of the caller, and return the address."""
         from tract_jupyter.toolkit import HttpServer
 
         with changed_context(take_call=self._budget.take_served):

@@ -286,11 +286,7 @@ class Agent:
         return ""
 
     def check_file(self) -> None:
-        """Check that the file still has the approved text.
-
-        Raises:
-            AgentError: the file changed or does not exist.
-        """
+        """Check that the file still has the approved text."""
         why = self.why_blocked
         if why:
             raise AgentError("file_changed", why)
@@ -306,11 +302,7 @@ class Agent:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Agent:
-        """Read the data from `to_dict`.
-
-        Raises:
-            AgentError: the data is invalid.
-        """
+        """Read the data from `to_dict`."""
         try:
             return cls(
                 parse_file(data["text"]), data["text"], None if data["path"] is None else Path(data["path"]),
@@ -322,11 +314,7 @@ class Agent:
 
 
 class AgentRecords:
-    """The signed records of agents and their calls. Records without this user's signature are ignored.
-
-    Args:
-        settings: the store of the records.
-    """
+    """The signed records of agents and their calls. Records without this user's signature are ignored."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -351,17 +339,7 @@ class AgentRecords:
                     )
 
     def save(self, agent: Agent, what: str, actor: str) -> None:
-        """Store the current state of an agent.
-
-        Args:
-            agent: the agent.
-            what: the action, for the log.
-            actor: the actor of the action.
-
-        Raises:
-            StoreError: the record cannot be stored.
-            TrustError: the record cannot be signed.
-        """
+        """Store the current state of an agent."""
         about = {"agent": agent.name, "what": what, "version": agent.version, "hash": agent.hash}
         self._settings.save(_RECORD + agent.storage_key, agent.to_dict(), about, actor)
 

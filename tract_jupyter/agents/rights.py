@@ -48,16 +48,7 @@ def reserved_names(executor: ToolExecutor) -> list[str]:
 
 
 def check_free(name: str, executor: ToolExecutor, others: Iterable[str]) -> None:
-    """Check that a new agent's name is free: no tool, tool group or other agent has the same name in Python.
-
-    Args:
-        name: name of the new agent.
-        executor: the executor of the tract.
-        others: names of the existing agents.
-
-    Raises:
-        AgentError: the name exists.
-    """
+    """Check that a new agent's name is free: no tool, tool group or other agent has the same name in Python."""
     key = key_of(python_name(name))
     taken = next(
         (other for other in reserved_names(executor) if key_of(python_name(other)) == key_of(name)), None
@@ -77,12 +68,7 @@ def check_free(name: str, executor: ToolExecutor, others: Iterable[str]) -> None
 
 
 def allowed_tools(executor: ToolExecutor, profile: ToolProfile | None) -> frozenset[str]:
-    """Return the names of the tools that a profile allows, directly or in code. Without a profile, return all tools.
-
-    Args:
-        executor: the executor. A delegating executor has only the granted tools.
-        profile: the caller's profile.
-    """
+    """Return the tools that a profile allows, directly or in code. A delegating executor has only granted ones."""
     tools = executor.tools()
     if profile is None:
         return frozenset(tools)
@@ -98,16 +84,7 @@ def tools_of(definition: AgentDefinition, toolsets: Mapping[str, frozenset[str]]
 
 
 def check_rights(definition: AgentDefinition, executor: ToolExecutor, allowed: frozenset[str]) -> None:
-    """Check that a definition grants only existing tools that its creator may call.
-
-    Args:
-        definition: definition of the agent.
-        executor: the executor of the tract.
-        allowed: names of the tools that the creator may call.
-
-    Raises:
-        AgentError: the definition grants any other tool.
-    """
+    """Check that a definition grants only existing tools that its creator may call."""
     toolsets, tools = toolsets_of(executor), executor.tools()
     strange = [name for name in definition.toolsets if name not in toolsets]
     if strange:

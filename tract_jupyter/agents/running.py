@@ -30,12 +30,7 @@ from tract_jupyter.exceptions import AgentError, BranchExistsError, CassetteErro
 from tract_jupyter.loop import StoppedEarlyError, TurnMeter, reserve
 from tract_jupyter.models import Allowance, TurnOutcome
 from tract_jupyter.review import this_cell, this_process
-from tract_jupyter.toolkit import (
-    Toolset,
-    agent_actor,
-    call_context,
-    changed_context,
-)
+from tract_jupyter.toolkit import Toolset, agent_actor, call_context, changed_context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -78,11 +73,7 @@ class RunningAgent:
 
 
 class AgentCaller:
-    """The current caller or creator of an agent: the user, a chat's model, or an agent.
-
-    Args:
-        tract: the tract that owns the agents.
-    """
+    """The current caller or creator of an agent: the user, a chat's model, or an agent."""
 
     def __init__(self, tract: Any) -> None:
         context = call_context()
@@ -109,11 +100,7 @@ class AgentCaller:
         return "" if self._executor is self._top.executor else str(self._executor.tract.family.agent_id)
 
     def come_through(self, call: AgentCall) -> None:
-        """Call with the tools of the tract from which a call came. Its locks and its grant apply to the call.
-
-        Raises:
-            TractError: this tract does not exist any more.
-        """
+        """Call with the tools of the tract from which a call came. Its locks and its grant apply to the call."""
         if self.running is None and call.through and self._executor is self._top.executor:
             self._executor = self._top.session.get_tract(call.through).executor
 
@@ -153,11 +140,7 @@ class AgentCaller:
 
 
 class CallRunner:
-    """Runs calls of agents.
-
-    Args:
-        agents: the agents of a tract.
-    """
+    """Runs calls of agents."""
 
     def __init__(self, agents: Agents) -> None:
         self._agents = agents
@@ -194,11 +177,7 @@ class CallRunner:
         return call
 
     def resume(self, agent: Agent, call: AgentCall, caller: AgentCaller) -> AgentCall:
-        """Resume an open call. Finished tool calls do not run again, and their usage still counts.
-
-        Raises:
-            AgentError: the call cannot be resumed.
-        """
+        """Resume an open call. Finished tool calls do not run again, and their usage still counts."""
         caller.come_through(call)
         names = self._names(agent, caller, call.depth)
         self._agents.maker.check_runtime(agent.definition, caller)
@@ -348,11 +327,7 @@ class CallRunner:
         return tuple(meters)
 
     def _reserve(self, agent: Agent, caller: AgentCaller) -> Reservation:
-        """Reserve the budget of a call.
-
-        Raises:
-            AgentError: nothing is left, or a limit applies that an outside agent cannot be held to.
-        """
+        """Reserve the budget of a call."""
         reserved = reserve(self._meters(agent, caller), caller.among)
         unknown_use = [name for name in UNKNOWN_USE if getattr(reserved.limits, name) is not None]
         if agent.definition.runtime is not None and unknown_use:
@@ -522,11 +497,7 @@ def _sum(used: dict[str, float], more: dict[str, float]) -> dict[str, float]:
 
 
 def outcome_of(call: AgentCall) -> dict[str, Any]:
-    """Return the result for the caller.
-
-    Raises:
-        AgentError: the call ended without an answer.
-    """
+    """Return the result for the caller."""
     used = used_text(call.used)
     if call.state is CallState.DONE:
         return {"agent": call.agent, "answer": call.answer, "call": call.branch, "used": used}

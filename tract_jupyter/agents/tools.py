@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.agents.agents import Agents
     from tract_jupyter.agents.registry import Agent
+    from tract_jupyter.agents.running import AgentCaller
     from tract_jupyter.toolkit import CallDetails
 
 Budget = dict[str, Any]
@@ -37,11 +38,7 @@ def call_title(tool: str, arguments: Mapping[str, Any]) -> str:
 
 
 def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
-    """Return the tools that create and call agents.
-
-    Args:
-        agents: returns the tract's agents, which are created on first use.
-    """
+    """Return the tools that create and call agents."""
     tools = _Tools(agents)
 
     def details(what: str) -> Callable[[Mapping[str, Any], str], CallDetails]:
@@ -83,11 +80,7 @@ def agent_tools(agents: Callable[[], Agents]) -> list[ToolDefinition]:
 
 
 class AgentFunctions:
-    """The active agents as tools `agents.<name>`. They are rebuilt only after an agent changes.
-
-    Args:
-        agents: returns the agents, or None before their first use.
-    """
+    """The active agents as tools `agents.<name>`. They are rebuilt only after an agent changes."""
 
     def __init__(self, agents: Callable[[], Agents | None]) -> None:
         self._agents = agents
@@ -182,12 +175,10 @@ class _Tools:
         The user reads and approves it first. Its context is separate and starts empty. You can call it immediately,
         even in the same answer. Not for an agent that exists: agent_update.
         """
-        from tract_jupyter.agents.running import AgentCaller
-
         definition = self._definition(
             name, instructions, description, model, tools, toolsets, budget, runtime
         )
-        agent = self._agents().maker.make(AgentCaller(self._agents().tract), definition, actor)
+        agent = self._agents().maker.make(self._caller, definition, actor)
         return {"agent": agent.name, "version": agent.hash[:8], "tool": f"agents.{agent.name}"}
 
     def agent_call(
@@ -222,17 +213,13 @@ class _Tools:
         Omitted values stay the same. The user approves the new version, and the old version's permissions end. Not for
         a new agent: agent_create.
         """
-        from tract_jupyter.agents.running import AgentCaller
-
         agents = self._agents()
         current = agents.get(agent)
         changes = {
             "instructions": instructions, "description": description, "model": model, "tools": tools,
             "toolsets": toolsets, "budget": budget,
         }  # fmt: skip
-        changed = agents.maker.change(
-            AgentCaller(agents.tract), current, self._changed(current, changes), actor
-        )
+        changed = agents.maker.change(self._caller, current, self._changed(current, changes), actor)
         return {"agent": changed.name, "version": changed.hash[:8], "number": changed.version}
 
     def agent_list(self, actor: str, /) -> Any:  # noqa: ARG002 # as the others
@@ -262,10 +249,8 @@ class _Tools:
 
         It cannot be called then, and its name stays reserved. Not to change it: agent_update.
         """
-        from tract_jupyter.agents.running import AgentCaller
-
         agents = self._agents()
-        agents.maker.retire(AgentCaller(agents.tract), agents.get(agent), actor)
+        agents.maker.retire(self._caller, agents.get(agent), actor)
         return {"agent": agent, "state": "retired"}
 
     def agent_promote(
@@ -279,10 +264,8 @@ class _Tools:
 
         Later sessions can use it after the user adopts the file. Not to improve the agent: agent_update.
         """
-        from tract_jupyter.agents.running import AgentCaller
-
         agents = self._agents()
-        target = agents.maker.promote(AgentCaller(agents.tract), agents.get(agent), Path(path), actor)
+        target = agents.maker.promote(self._caller, agents.get(agent), Path(path), actor)
         return {"agent": agent, "path": str(target), "next": "the user adopts it: tract.agents.adopt(path)"}
 
     # --- checks before the user decides
@@ -295,36 +278,26 @@ class _Tools:
 
     def check_create(self, values: Mapping[str, Any]) -> None:
         """Check that the agent can be created."""
-        from tract_jupyter.agents.running import AgentCaller
-
-        agents = self._agents()
-        agents.maker.check_new(self._definition(**values), AgentCaller(agents.tract))
+        self._agents().maker.check_new(self._definition(**values), self._caller)
 
     def check_update(self, values: Mapping[str, Any]) -> None:
         """Check that the agent can be changed."""
-        from tract_jupyter.agents.running import AgentCaller
-
         agents = self._agents()
         current = agents.get(values["agent"])
-        agents.maker.check_changed(
-            current, self._changed(current, _without(values, "agent")), AgentCaller(agents.tract)
-        )
+        agents.maker.check_changed(current, self._changed(current, _without(values, "agent")), self._caller)
 
     def check_retire(self, values: Mapping[str, Any]) -> None:
         """Check that the agent can be retired."""
-        from tract_jupyter.agents.running import AgentCaller
-
         agents = self._agents()
-        agents.maker.check_owned(agents.get(values["agent"]), AgentCaller(agents.tract), "retire")
+        agents.maker.check_owned(agents.get(values["agent"]), self._caller, "retire")
 
     def check_promote(self, values: Mapping[str, Any]) -> None:
         """Check that the agent can be promoted."""
         from tract_jupyter.agents.file import new_file
-        from tract_jupyter.agents.running import AgentCaller
 
         agents = self._agents()
         current = agents.get(values["agent"])
-        agents.maker.check_promoted(current, AgentCaller(agents.tract))
+        agents.maker.check_promoted(current, self._caller)
         new_file(Path(values["path"]), agents.tract.workspace.roots)
 
     def details(self, what: str, values: Mapping[str, Any], actor: str) -> CallDetails:
@@ -340,6 +313,12 @@ class _Tools:
         return details_of(agents, self._changed(current, _without(values, "agent")), current, actor)
 
     # ---
+
+    @property
+    def _caller(self) -> AgentCaller:
+        from tract_jupyter.agents.running import AgentCaller
+
+        return AgentCaller(self._agents().tract)
 
     def _definition(
         self, name: str, instructions: str, description: str, model: str | None, tools: list[str] | None,

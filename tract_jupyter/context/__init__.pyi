@@ -13,8 +13,8 @@ from .files import Attachable as Attachable
 from .files import Files as Files
 from .files import read_files as read_files
 from .gc import Choice as Choice
-from .gc import Reach as Reach
 from .gc import Retain as Retain
+from .gc import collect_garbage as collect_garbage
 from .identity import DEFAULT_NAME as DEFAULT_NAME
 from .identity import make_side_branch as make_side_branch
 from .identity import make_tract as make_tract
@@ -26,7 +26,6 @@ from .rebase import check_planned as check_planned
 from .refs import Refs as Refs
 from .repository import Repository as Repository
 from .sides import Heads as Heads
-from .sides import SideBySide as SideBySide
 from .spawn import Family as Family
 from .summaries import MAX_RETRIES as MAX_RETRIES
 from .summaries import AnswerShortener as AnswerShortener

@@ -41,11 +41,6 @@ def merge_bases(connection: Connection, rows: CommitRows, common: Sequence[Step]
     """Return the commits of a common history without a child in it, newest first.
 
     Criss-cross merges can have several.
-
-    Args:
-        connection: reads the other parents of merges.
-        rows: the commits of the tract.
-        common: the common commits of both sides, in context order.
     """
     covered = {step.parent_hash for step in common}
     merges = [step.commit_hash for step in common if step.operation == MERGE]
@@ -112,20 +107,12 @@ class BranchHistory:
         return self.retention.get(entry.commit_hash) if important else None
 
     def entry(self, commit_hash: str) -> Entry:
-        """Return the commit of a full hash; for an edit or annotation, its target.
-
-        Raises:
-            HistoryError: the commit is not in this history.
-        """
+        """Return the commit of a full hash; for an edit or annotation, its target."""
         entry = self.entries[self.index(commit_hash)]
         return self.entry(entry.edit_target) if entry.edit_target else entry
 
     def index(self, commit_hash: str) -> int:
-        """Return the index in `entries` of a full hash. Edits and annotations have their own index.
-
-        Raises:
-            HistoryError: the commit is not in this history.
-        """
+        """Return the index in `entries` of a full hash. Edits and annotations have their own index."""
         place = self.place.get(commit_hash)
         if place is None:
             raise HistoryError(
@@ -150,11 +137,7 @@ def retained(entries: Iterable[Entry]) -> dict[str, dict[str, Any]]:
 
 
 def name_of(value: object, what: str) -> str:
-    """Return the name of a commit, from a text or an object with a `commit_hash`.
-
-    Raises:
-        HistoryError: the value is neither.
-    """
+    """Return the name of a commit, from a text or an object with a `commit_hash`."""
     name = value if isinstance(value, str) else getattr(value, "commit_hash", None)
     if not isinstance(name, str):
         raise HistoryError(
@@ -165,11 +148,7 @@ def name_of(value: object, what: str) -> str:
 
 
 def names_of(value: object, what: str) -> list[str]:
-    """Return the names of a list of commits.
-
-    Raises:
-        HistoryError: the value is not a list, or an item is not a commit.
-    """
+    """Return the names of a list of commits."""
     if isinstance(value, str) or hasattr(value, "commit_hash"):
         kind = "text" if isinstance(value, str) else "commit"
         raise HistoryError(f"{what} is a list of commits, not one {kind}; use [{name_of(value, what)!r}]")

@@ -66,25 +66,7 @@ def draft(
     tools_hash: str | None = None,
     files: Sequence[AttachedFile] = (),
 ) -> Draft:
-    """Create a draft of checked content; arguments as for `Tract.commit`.
-
-    Args:
-        content: the checked content.
-        counter: counts its tokens.
-        operation: see `Tract.commit`.
-        edit_target: see `Tract.commit`.
-        message: see `Tract.commit`.
-        priority: see `Tract.commit`.
-        retention: the retention criteria for a compression.
-        metadata: see `Tract.commit`.
-        generation_config: see `Tract.commit`.
-        tags: see `Tract.commit`.
-        tools_hash: the hash of the tools.
-        files: the attachments. With an image or a PDF, the token count is an estimate.
-
-    Raises:
-        ContentError: a value has no JSON form or the wrong type.
-    """
+    """Create a draft of checked content; options as for `Tract.commit`. The size of an image or PDF is an estimate."""
     if metadata is not None:
         check_dict(metadata, "metadata")
     if generation_config is not None:
@@ -128,11 +110,7 @@ def _calls(value: Any) -> list[dict[str, Any]]:
 
 
 def annotation(target: str, priority: Priority, reason: str, retention: dict[str, Any] | None) -> Draft:
-    """Create a draft that sets the priority of `target`.
-
-    Raises:
-        ContentError: the reason is not a text.
-    """
+    """Create a draft that sets the priority of `target`."""
     check_text(reason, "reason")
     content = {"content_type": "annotation", "priority": priority.value, "reason": reason}
     payload = canonical_json(content).encode()
@@ -220,22 +198,14 @@ def check_options(options: Mapping[str, Any]) -> None:
 def with_calls(
     options: Mapping[str, Any], tool_calls: Sequence[ToolCall | dict[str, Any]]
 ) -> Mapping[str, Any]:
-    """Add tool calls to the options of a message.
-
-    Raises:
-        ContentError: the metadata are not a dict.
-    """
+    """Add tool calls to the options of a message."""
     if not tool_calls:
         return options
     return {**options, "metadata": {**metadata_of(options), "tool_calls": tool_calls}}
 
 
 def metadata_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata in the options.
-
-    Raises:
-        ContentError: the metadata are not a dict.
-    """
+    """Return the metadata in the options."""
     metadata: dict[str, Any] | None = options.get("metadata")
     if metadata is None:
         return {}
@@ -271,13 +241,7 @@ class Commits:
         return self._appended(content, target, options)
 
     def edit(self, original: str, content: dict[str, Any], **options: Any) -> CommitInfo:
-        """Edit a message that the caller read in the same transaction.
-
-        Args:
-            original: the full hash of the message; not of an edit.
-            content: the new content.
-            options: options of `draft`.
-        """
+        """Edit a message, by its own full hash, that the caller read in the same transaction."""
         return self._appended(content, original, options)
 
     def _appended(
@@ -289,12 +253,7 @@ class Commits:
         return entry.info(entry.starting_priority())
 
     def say(self, content: dict[str, Any], edit: str | None, options: Mapping[str, Any]) -> CommitInfo:
-        """Commit a message, or an edit of one.
-
-        Raises:
-            TractError: as for `Tract.commit`.
-            TypeError: unknown option.
-        """
+        """Commit a message, or an edit of one."""
         check_options(options)
         if edit is not None:
             options = {**options, "operation": EDIT, "edit_target": edit}
@@ -370,29 +329,17 @@ class Commits:
         ]
 
     def entry(self, name: str) -> Entry:
-        """Return one stored commit.
-
-        Raises:
-            CommitNotFoundError: unknown commit.
-        """
+        """Return one stored commit."""
         with self._repository.database.read() as connection:
             return self._lookup(connection, name)
 
     def with_position(self, name: str) -> tuple[Entry, Position]:
-        """Return one stored commit, and the current branch and its tip from the same read.
-
-        Raises:
-            CommitNotFoundError: unknown commit.
-        """
+        """Return one stored commit, and the current branch and its tip from the same read."""
         with self._repository.database.read() as connection:
             return self._lookup(connection, name), self._repository.refs.here(connection)
 
     def entries(self, hashes: Iterable[str]) -> list[Entry]:
-        """Return stored commits by their full hashes.
-
-        Raises:
-            CommitNotFoundError: a commit is missing.
-        """
+        """Return stored commits by their full hashes."""
         with self._repository.database.read() as connection:
             return [self._of_hash(connection, commit_hash) for commit_hash in hashes]
 
@@ -419,11 +366,7 @@ class Commits:
         return draft(full_content, self.counter, files=files, **options)
 
     def check_target(self, name: str) -> Entry:
-        """Return the target commit of an edit.
-
-        Raises:
-            EditTargetError: the target cannot be edited on this branch.
-        """
+        """Return the target commit of an edit."""
         try:
             target, here = self.with_position(name)
         except CommitNotFoundError as error:
@@ -476,11 +419,7 @@ class Commits:
         return check
 
     def check_budget(self, tokens: int) -> None:
-        """Check a token count of the tract's counter against the budget, if any.
-
-        Raises:
-            BudgetExceededError: the budget rejects the count.
-        """
+        """Check a token count of the tract's counter against the budget, if any."""
         if self.budget is not None:
             self.budget.check(self._repository.corrections.tokens(tokens), self.counter.name)
 

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.context.timeline import PER_CONTEXT, Timeline
 from tract_jupyter.exceptions import CommitNotFoundError, ContentError
-from tract_jupyter.models import (
-    CompiledContext,
-    Priority,
-    brief_repr,
-    check_limit,
-    check_text,
-)
+from tract_jupyter.models import CompiledContext, Priority, brief_repr, check_limit, check_text
 from tract_jupyter.storage import APPEND, CompileRows, to_text, uninterrupted
 
 if TYPE_CHECKING:
@@ -38,12 +32,7 @@ class Compiler:
         at_time: datetime | None = None,
         include_reasoning: bool = False,
     ) -> CompiledContext:
-        """Return the context of HEAD, of another commit (`at_commit`), or of a time (`at_time`, inclusive).
-
-        Raises:
-            CommitNotFoundError: unknown commit `at_commit`.
-            ContentError: time and commit are both set, or the time is invalid.
-        """
+        """Return the context of HEAD, of another commit (`at_commit`), or of a time (`at_time`, inclusive)."""
         if not (at_time is None or isinstance(at_time, datetime)):
             raise ContentError(
                 f"at_time must be a datetime, such as datetime.now(UTC), not {brief_repr(at_time)}"

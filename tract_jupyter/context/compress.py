@@ -108,10 +108,6 @@ def select(history: BranchHistory, wanted: Range, resolve: Callable[[str], str])
 
     Pinned and preserved messages stay and end a run. Unselected messages also end a run, except skipped ones: these do
     not appear in the context and belong to the run around them.
-
-    Raises:
-        CompressionError: there is nothing to compress, a commit is not in this history, or a value is not a commit.
-        CommitNotFoundError: unknown commit.
     """
     try:
         chosen = _chosen(history, wanted, resolve)
@@ -224,16 +220,7 @@ class Compressor:
         self._repository = repository
 
     def look(self, wanted: Range, expected: str | None = None) -> CompressScope:
-        """Return the current branch and the selection of a compression.
-
-        Args:
-            wanted: the request; iterators are read once.
-            expected: the branch of an earlier decision, if there was one.
-
-        Raises:
-            CompressionError: nothing can be compressed.
-            BranchMovedError: the current branch is not the expected one.
-        """
+        """Return the current branch and the selection of a compression."""
         here = self._repository.refs.on_branch("compress", expected)
         history = BranchHistory.read(here, self._repository)
         return CompressScope(history, select(history, wanted, self._repository.refs.resolve))
@@ -340,12 +327,7 @@ class Compressor:
                 )
 
     def selected(self, fields: Mapping[str, Any]) -> CompressScope:
-        """Return the selection of a proposal on the current state of the branch.
-
-        Raises:
-            BranchMovedError: another branch is the current one.
-            CompressionError: the runs of messages differ from the proposal, or a message changed since.
-        """
+        """Return the selection of a proposal on the current state of the branch."""
         runs = fields["source_commits"]
         wanted = Range(
             [commit for run in runs for commit in run],
@@ -378,11 +360,7 @@ class Compressor:
                 )
 
     def tokens(self, texts: Sequence[str]) -> int:
-        """Return the tokens of summaries.
-
-        Raises:
-            CompressionError: a summary is not a text; a summarizer may return anything.
-        """
+        """Return the tokens of summaries."""
         for index, text in enumerate(texts):
             if not isinstance(text, str):
                 raise CompressionError(

@@ -180,12 +180,7 @@ def _cannot(error: OSError, label: str) -> AttachmentError:
 
 
 class Files:
-    """The attachments of one tract.
-
-    Args:
-        database: the tract's database.
-        rows: the tract's commits.
-    """
+    """The attachments of one tract."""
 
     def __init__(self, database: Database, rows: CommitRows) -> None:
         self._database = database
@@ -194,20 +189,12 @@ class Files:
         """Reads files of the workspace."""
 
     def read(self, sha256: str) -> bytes:
-        """Return the bytes of an attachment.
-
-        Raises:
-            StoreCorruptError: the bytes are damaged or missing.
-        """
+        """Return the bytes of an attachment."""
         with self._database.read() as connection:
             return self._rows.blobs(connection, [sha256])[sha256]
 
     def load(self, attachments: Sequence[Attachable]) -> list[AttachedFile]:
-        """Return the attachments in order. Reads all files or none.
-
-        Raises:
-            AttachmentError: a file cannot be attached; nothing was attached.
-        """
+        """Return the attachments in order. Reads all files or none."""
         if isinstance(attachments, str | Path | AttachedFile) or not isinstance(attachments, Sequence):
             raise AttachmentError(
                 f"attachments must be a list, such as ['data/photo.png'], not {brief_repr(attachments)}"
@@ -221,16 +208,7 @@ class Files:
     def attached(
         self, content: dict[str, Any], attachments: Sequence[Attachable] = ()
     ) -> tuple[dict[str, Any], list[AttachedFile]]:
-        """Return a checked content with its attachments, and their files.
-
-        Args:
-            content: the content. Attachments in it must already belong to this tract.
-            attachments: new attachments.
-
-        Raises:
-            AttachmentError: a file cannot be attached.
-            ContentError: this content cannot have attachments, or names attachments that do not belong to this tract.
-        """
+        """Return a checked content with its attachments, and their files. Files in it must be of this tract."""
         known = self._known(content) if content.get("attachments") else []
         if not attachments:
             return content, known

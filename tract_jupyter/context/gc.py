@@ -11,25 +11,24 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sqlalchemy import func, select, text
 
 from tract_jupyter.context.splice import reference
 from tract_jupyter.exceptions import HistoryError
 from tract_jupyter.models import COMPRESSED_FROM, GCResult, working
-from tract_jupyter.storage import attached_contents, attached_hashes, from_json, schema, to_text
+from tract_jupyter.storage import attached_contents, attached_hashes, batched, from_json, schema, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator
 
-    from sqlalchemy import Connection
+    from sqlalchemy import Column, Connection
 
     from tract_jupyter.context.repository import Repository
 
 
 _HASH = re.compile(r"[0-9a-f]{64}")
-_AT_ONCE = 500  # SQLite bounds the number of variables
 # columns that a database searches for references to each deleted row; only deletions need an index on them
 _REFERENCES: Final = ("parent_hash", "content_hash", "tools_hash")
 
@@ -52,110 +51,66 @@ _BLOB: Final = schema.blobs.c
 _COLUMNS = tuple(schema.commits.c[name] for name in Node._fields)
 
 
-class Reach:
-    """Reads and deletes rows of the full store for the collection of one tract. Tracts share contents."""
-
-    def __init__(self, tract_id: str) -> None:
-        self.tract_id = tract_id
-
-    def nodes(self, connection: Connection) -> dict[str, Node]:
-        """Return every commit of all tracts, oldest first."""
-        rows = connection.execute(select(*_COLUMNS).order_by(schema.commits.c.id))
-        return {row.commit_hash: Node._make(row) for row in rows}
-
-    def merge_parents(self, connection: Connection) -> dict[str, list[str]]:
-        """Return the second and later parents of every merge of the store."""
-        parents: dict[str, list[str]] = {}
-        for row in connection.execute(
-            select(schema.commit_parents.c.commit_hash, schema.commit_parents.c.parent_hash)
-        ):
-            parents.setdefault(row.commit_hash, []).append(row.parent_hash)
-        return parents
-
-    def roots(self, connection: Connection, since: str) -> set[str]:
-        """Return the commits in refs, in moves after `since`, and in open pendings, compile records and spawns."""
-        queries = [
-            select(schema.refs.c.commit_hash),
-            select(schema.compile_records.c.head_hash),
-            select(schema.spawns.c.parent_commit_hash),
-            select(schema.reflog.c.old).where(schema.reflog.c.created_at >= since),
-            select(schema.reflog.c.new).where(schema.reflog.c.created_at >= since),
-        ]
-        hashes = {name for query in queries for name in connection.scalars(query) if name is not None}
-        # except pendings of `gc`, which name the commits to remove
-        is_waiting = (schema.pendings.c.settled_at.is_(None), schema.pendings.c.operation != "gc")
-        waiting = select(schema.pendings.c.fields_json).where(*is_waiting)
-        for fields in connection.scalars(waiting):
-            hashes.update(_HASH.findall(fields))
-        return hashes
-
-    def stale_moves(self, connection: Connection, gone: Collection[str]) -> list[int]:
-        """Return the ids of this tract's recorded moves to removed commits."""
-        query = select(schema.reflog.c.id, schema.reflog.c.new).where(
-            schema.reflog.c.tract_id == self.tract_id
-        )
-        return [row.id for row in connection.execute(query) if row.new in gone]
-
-    def blobs(self, connection: Connection, hashes: Collection[str]) -> dict[str, bytes]:
-        """Return the stored bytes of each hash, if any."""
-        payloads: dict[str, bytes] = {}
-        for group in _groups(sorted(hashes)):
-            query = select(_BLOB.content_hash, _BLOB.payload).where(_BLOB.content_hash.in_(group))
-            payloads.update((row.content_hash, row.payload) for row in connection.execute(query))
-        return payloads
-
-    def attached(self, connection: Connection) -> dict[str, set[str]]:
-        """Return the attachment hashes of each content with attachments."""
-        return {name: attached_hashes(payload) for name, payload in attached_contents(connection)}
-
-    def size(self, connection: Connection, hashes: Collection[str]) -> int:
-        """Return the bytes of these blobs."""
-        total = 0
-        for group in _groups(sorted(hashes)):
-            query = select(func.sum(func.length(_BLOB.payload))).where(_BLOB.content_hash.in_(group))
-            total += connection.scalar(query) or 0
-        return total
-
-    @contextmanager
-    def removing(self, connection: Connection) -> Iterator[None]:
-        """Create temporary indexes. With them, the cost of a deletion does not grow with the store."""
-        for name in _REFERENCES:
-            connection.execute(text(f"CREATE INDEX ix_removing_{name} ON commits ({name})"))
-        yield
-        for name in _REFERENCES:
-            connection.execute(text(f"DROP INDEX ix_removing_{name}"))
-
-    def remove_blobs(self, connection: Connection, hashes: Collection[str]) -> None:
-        """Delete unused blobs."""
-        for group in _groups(sorted(hashes)):
-            connection.execute(schema.blobs.delete().where(_BLOB.content_hash.in_(group)))
-
-    def remove_moves(self, connection: Connection, ids: Sequence[int]) -> None:
-        """Delete recorded moves."""
-        for start in range(0, len(ids), _AT_ONCE):
-            connection.execute(
-                schema.reflog.delete().where(schema.reflog.c.id.in_(ids[start : start + _AT_ONCE]))
-            )
-
-    def remove_tags(self, connection: Connection, gone: Collection[str]) -> None:
-        """Delete the tags that were added to commits. Call this before the commits are removed."""
-        for group in _groups(sorted(gone)):
-            connection.execute(
-                schema.tag_annotations.delete().where(schema.tag_annotations.c.target_hash.in_(group))
-            )
+def _nodes(connection: Connection) -> dict[str, Node]:
+    """Return every commit of all tracts, oldest first."""
+    rows = connection.execute(select(*_COLUMNS).order_by(schema.commits.c.id))
+    return {row.commit_hash: Node._make(row) for row in rows}
 
 
-def _groups(hashes: Sequence[str]) -> Iterator[list[str]]:
-    return (list(hashes[start : start + _AT_ONCE]) for start in range(0, len(hashes), _AT_ONCE))
+def _merge_parents(connection: Connection) -> dict[str, list[str]]:
+    """Return the second and later parents of every merge of the store."""
+    parents: dict[str, list[str]] = {}
+    links = schema.commit_parents.c
+    for row in connection.execute(select(links.commit_hash, links.parent_hash)):
+        parents.setdefault(row.commit_hash, []).append(row.parent_hash)
+    return parents
+
+
+def _roots(connection: Connection, since: str) -> set[str]:
+    """Return the commits in refs, in moves after `since`, and in open pendings, compile records and spawns."""
+    queries = [
+        select(schema.refs.c.commit_hash),
+        select(schema.compile_records.c.head_hash),
+        select(schema.spawns.c.parent_commit_hash),
+        select(schema.reflog.c.old).where(schema.reflog.c.created_at >= since),
+        select(schema.reflog.c.new).where(schema.reflog.c.created_at >= since),
+    ]
+    hashes = {name for query in queries for name in connection.scalars(query) if name is not None}
+    # except pendings of `gc`, which name the commits to remove
+    is_waiting = (schema.pendings.c.settled_at.is_(None), schema.pendings.c.operation != "gc")
+    for fields in connection.scalars(select(schema.pendings.c.fields_json).where(*is_waiting)):
+        hashes.update(_HASH.findall(fields))
+    return hashes
+
+
+def _size(connection: Connection, hashes: Collection[str]) -> int:
+    """Return the bytes of these blobs."""
+    sizes = select(func.sum(func.length(_BLOB.payload)))
+    return sum(
+        connection.scalar(sizes.where(_BLOB.content_hash.in_(group))) or 0
+        for group in batched(sorted(hashes))
+    )
+
+
+@contextmanager
+def _removing(connection: Connection) -> Iterator[None]:
+    """Create temporary indexes. With them, the cost of a deletion does not grow with the store."""
+    for name in _REFERENCES:
+        connection.execute(text(f"CREATE INDEX ix_removing_{name} ON commits ({name})"))
+    yield
+    for name in _REFERENCES:
+        connection.execute(text(f"DROP INDEX ix_removing_{name}"))
+
+
+def remove_rows(connection: Connection, column: Column[Any], values: Iterable[Any]) -> None:
+    """Delete the rows with these values."""
+    for group in batched(values):
+        connection.execute(column.table.delete().where(column.in_(group)))
 
 
 @dataclass(frozen=True, slots=True)
 class Retain:
-    """Days to keep unreachable commits.
-
-    Raises:
-        HistoryError: a value is not a number of days.
-    """
+    """Days to keep unreachable commits."""
 
     orphans: float = 7
     archives: float | None = None
@@ -187,29 +142,30 @@ class Choice:
 class _Garbage:
     """The removable commits and contents, collected in one transaction."""
 
-    def __init__(self, connection: Connection, reach: Reach, retain: Retain, choice: Choice) -> None:
+    def __init__(self, connection: Connection, tract_id: str, retain: Retain, choice: Choice) -> None:
         self._connection = connection
-        self._reach = reach
+        self._tract_id = tract_id
         self._choice = choice
         now = _now()
         self._since = _before(now, retain.orphans)
         self._archives_since = None if retain.archives is None else _before(now, retain.archives)
-        self._nodes = reach.nodes(connection)
-        self._parents = reach.merge_parents(connection)
+        self._nodes = _nodes(connection)
+        self._parents = _merge_parents(connection)
         reachable = self._reachable()
         self.commits = tuple(name for name in self._nodes if name not in reachable)
         self.blobs = self._unused([self._nodes[name] for name in reachable])
-        self.moves = reach.stale_moves(connection, frozenset(self.commits))
-        self.bytes = reach.size(connection, self.blobs)
+        self.moves = self._stale_moves()
+        self.bytes = _size(connection, self.blobs)
         self.tokens = sum(self._nodes[name].token_count for name in self.commits)
 
     def _reachable(self) -> set[str]:
-        waiting = [name for name in self._reach.roots(self._connection, self._since) if name in self._nodes]
-        tract_id = self._reach.tract_id
+        waiting = [name for name in _roots(self._connection, self._since) if name in self._nodes]
         waiting += [
             n.commit_hash
             for n in self._nodes.values()
-            if n.tract_id != tract_id or n.created_at >= self._since or self._choice.keeps(n.commit_hash)
+            if n.tract_id != self._tract_id
+            or n.created_at >= self._since
+            or self._choice.keeps(n.commit_hash)
         ]
         reachable: set[str] = set()
         while waiting:
@@ -246,7 +202,7 @@ class _Garbage:
         tools = {node.tools_hash for node in reachable if node.tools_hash}
         old_tools = {node.tools_hash for node in removed if node.tools_hash} - tools
         contents, old_contents = ({node.content_hash for node in each} for each in (reachable, removed))
-        attached = self._reach.attached(self._connection)
+        attached = {name: attached_hashes(payload) for name, payload in attached_contents(self._connection)}
         files, old_files = (
             {name for content in each & attached.keys() for name in attached[content]}
             for each in (contents, old_contents)
@@ -255,49 +211,54 @@ class _Garbage:
         return (old_contents | old_files | old_tools | self._schemas(old_tools)) - used
 
     def _schemas(self, tools: set[str]) -> set[str]:
-        """Return the schemas in lists of tools."""
-        lists = self._reach.blobs(self._connection, tools).values()
-        return {name for payload in lists for name in json.loads(payload)["tools"]}
+        """Return the schemas in the stored lists of tools."""
+        return {
+            name
+            for group in batched(sorted(tools))
+            for payload in self._connection.scalars(
+                select(_BLOB.payload).where(_BLOB.content_hash.in_(group))
+            )
+            for name in json.loads(payload)["tools"]
+        }
+
+    def _stale_moves(self) -> list[int]:
+        """Return the ids of this tract's recorded moves to removed commits."""
+        moves, gone = schema.reflog.c, frozenset(self.commits)
+        query = select(moves.id, moves.new).where(moves.tract_id == self._tract_id)
+        return [row.id for row in self._connection.execute(query) if row.new in gone]
 
 
-class GarbageCollector:
-    """Removes unreachable commits of one tract."""
-
-    def __init__(self, repository: Repository, reach: Reach) -> None:
-        self._repository = repository
-        self._reach = reach
-
-    def run(self, retain: Retain, choice: Choice, *, dry_run: bool = False) -> GCResult:
-        """Remove unreachable commits in one transaction."""
-        with working("Looking for unreachable commits"):
-            return self._run(retain, choice, dry_run=dry_run)
-
-    def _run(self, retain: Retain, choice: Choice, *, dry_run: bool) -> GCResult:
+def collect_garbage(
+    repository: Repository, retain: Retain, choice: Choice, *, dry_run: bool = False
+) -> GCResult:
+    """Remove unreachable commits of one tract in one transaction."""
+    with working("Looking for unreachable commits"):
         if dry_run:
-            with self._repository.database.read() as connection:
-                return _result(_Garbage(connection, self._reach, retain, choice), dry_run=True)
-        with self._repository.database.write() as connection:
-            garbage = _Garbage(connection, self._reach, retain, choice)
+            with repository.database.read() as connection:
+                return _result(_Garbage(connection, repository.tract_id, retain, choice), dry_run=True)
+        with repository.database.write() as connection:
+            garbage = _Garbage(connection, repository.tract_id, retain, choice)
             if garbage.commits:
-                self._remove(connection, garbage)
+                _remove(repository, connection, garbage)
         if garbage.commits:
-            self._repository.timelines.forget()
-            self._repository.writer.forget_position()
+            repository.timelines.forget()
+            repository.writer.forget_position()
         return _result(garbage, dry_run=False)
 
-    def _remove(self, connection: Connection, garbage: _Garbage) -> None:
-        self._reach.remove_moves(connection, garbage.moves)
-        self._reach.remove_tags(connection, garbage.commits)
-        with self._reach.removing(connection):
-            self._repository.rows.remove(connection, garbage.commits)
-            self._reach.remove_blobs(connection, garbage.blobs)
-        data = {
-            "commits": len(garbage.commits),
-            "blobs": len(garbage.blobs),
-            "bytes": garbage.bytes,
-            "tokens": garbage.tokens,
-        }
-        self._repository.events.append(connection, "gc", "user", data)
+
+def _remove(repository: Repository, connection: Connection, garbage: _Garbage) -> None:
+    remove_rows(connection, schema.reflog.c.id, garbage.moves)
+    remove_rows(connection, schema.tag_annotations.c.target_hash, garbage.commits)
+    with _removing(connection):
+        repository.rows.remove(connection, garbage.commits)
+        remove_rows(connection, _BLOB.content_hash, sorted(garbage.blobs))
+    data = {
+        "commits": len(garbage.commits),
+        "blobs": len(garbage.blobs),
+        "bytes": garbage.bytes,
+        "tokens": garbage.tokens,
+    }
+    repository.events.append(connection, "gc", "user", data)
 
 
 def _result(garbage: _Garbage, *, dry_run: bool) -> GCResult:

@@ -24,11 +24,7 @@ _ID = re.compile(r"[\w.-]{1,32}")  # as wide as the columns; ':' marks the branc
 
 
 def find_or_make_tract(database: Database, tract_id: str | None = None) -> str:
-    """Return the id of the tract to work on. Create a missing tract.
-
-    Raises:
-        SessionError: invalid id.
-    """
+    """Return the id of the tract to work on. Create a missing tract."""
     with database.read() as connection:
         wanted = tract_id or _default(connection)
         if wanted is not None and RefRows(wanted).has_head(connection):
@@ -41,11 +37,7 @@ def find_or_make_tract(database: Database, tract_id: str | None = None) -> str:
 
 
 def make_tract(connection: Connection, tract_id: str, display_name: str = DEFAULT_NAME) -> None:
-    """Create a tract with an empty branch. The first tract of a store is its default.
-
-    Raises:
-        SessionError: invalid id.
-    """
+    """Create a tract with an empty branch. The first tract of a store is its default."""
     if not (isinstance(tract_id, str) and _ID.fullmatch(tract_id)):
         raise SessionError(
             f"invalid tract id {tract_id!r}; use 1 to 32 letters, digits, '_', '-' or '.', as in 'writer-2'"
@@ -64,18 +56,6 @@ def make_side_branch(
     """Create an empty branch with its own HEAD, in a child tract. Existing ones do not change.
 
     The HEAD returns to the branch if other code moved it.
-
-    Args:
-        repository: the parent's repository.
-        tract_id: the child's id.
-        branch: the child's branch.
-        purpose: the child's purpose.
-        is_new: refuse an existing branch.
-
-    Raises:
-        SessionError: invalid id.
-        InvalidBranchNameError: invalid branch name (by git's rules).
-        BranchExistsError: the branch exists, and `is_new` is set.
     """
     check_name(branch)
     rows = RefRows(tract_id, AGENT_HEAD + branch)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.context.commits import annotation, merge_draft
-from tract_jupyter.context.sides import SideBySide, same_content
+from tract_jupyter.context.sides import compare_branches, same_content
 from tract_jupyter.context.splice import write_copies
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import (
@@ -56,15 +56,6 @@ def decide(conflicts: Sequence[Conflict], resolver: Resolver | None, doing: str)
     """Call a resolver, and return its decisions by the conflict's key.
 
     A function or a dict may also decide warnings. `'ours'` and `'theirs'` decide only blocking conflicts.
-
-    Args:
-        conflicts: the conflicts.
-        resolver: decides conflicts; None for no decisions.
-        doing: the operation for the error, as in `merging 'topic' into 'main'`.
-
-    Raises:
-        MergeConflictError: a blocking conflict has no decision, or the resolver aborted.
-        HistoryError: the resolver or its result is invalid.
     """
     decided = answers(conflicts, resolver)
     aborted = [c for c in conflicts if c.key in decided and decided[c.key].action is Action.ABORT]
@@ -149,13 +140,7 @@ class Reconciler:
     def drafts(
         self, findings: Iterable[Divergence], decided: dict[str, Resolution], *, explicit: bool = False
     ) -> list[Draft]:
-        """Return the edits and annotations to add after the joined history. Its order already gives most results.
-
-        Args:
-            findings: the differences of the two sides.
-            decided: the decisions by the conflict's key.
-            explicit: write a choice between two edits even if the order gives the same result.
-        """
+        """Return the edits and annotations to add after the joined history. Its order already gives most results."""
         drafts: list[Draft] = []
         for finding in findings:
             resolution = decided.get(finding.conflict.key) if finding.conflict else None
@@ -240,11 +225,7 @@ def removed(commit_hash: str) -> str:
 
 
 def with_text(content: dict[str, Any], text: str) -> dict[str, Any]:
-    """Return the same content with another text.
-
-    Raises:
-        HistoryError: contents of this type have no plain text.
-    """
+    """Return the same content with another text."""
     if content["content_type"] == "tool_io":
         return {**content, "payload": {"content": text}}
     key = "content" if content["content_type"] == "artifact" else "text"
@@ -290,7 +271,6 @@ class Merge:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._sides = SideBySide(repository)
         self._reconciler = Reconciler(repository)
 
     def look(
@@ -334,9 +314,8 @@ class Merge:
             # explicit, because a later merge in the other direction must see the choice
             settled = self._reconciler.drafts(sides.compared.findings, decided, explicit=True)
             drafts = (_merge_draft(sides, text, decided), *settled)
-        with (
-            self._repository.writer.batch()
-        ):  # if the other branch moved, it is not deleted, and nothing is merged
+        # if the other branch moved, it is not deleted, and nothing is merged
+        with self._repository.writer.batch():
             done = self._write(sides, result, drafts, text)
             if delete_branch:
                 self._repository.refs.delete(result.source_branch)
@@ -347,7 +326,9 @@ class Merge:
             raise HistoryError(
                 f"invalid merge strategy {strategy!r}; use 'auto', or 'strict' to block on warnings"
             )
-        sides = self._sides.look(source, "merge", strict=strategy == "strict", expected=expected)
+        sides = compare_branches(
+            self._repository, source, "merge", strict=strategy == "strict", expected=expected
+        )
         if source == sides.here.branch:
             raise NothingToMergeError(f"{source!r} is the current branch; switch to the target branch first")
         if sides.is_ahead:

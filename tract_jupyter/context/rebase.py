@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.context.ancestry import annotation_of, names_of
 from tract_jupyter.context.merge import Reconciler, decide
-from tract_jupyter.context.sides import SideBySide
+from tract_jupyter.context.sides import compare_branches
 from tract_jupyter.context.splice import copied, copies_of, write_copies
 from tract_jupyter.context.writer import Plan
 from tract_jupyter.exceptions import DetachedHeadError, HistoryError
@@ -38,12 +38,11 @@ class Rebase:
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
-        self._sides = SideBySide(repository)
         self._reconciler = Reconciler(repository)
 
     def look(self, target: str, expected: Heads | None = None) -> tuple[Sides, list[Draft]]:
         """Return the comparison of the branches and the plan of the copies."""
-        sides = self._sides.look(target, "rebase", ours_last=True, expected=expected)
+        sides = compare_branches(self._repository, target, "rebase", ours_last=True, expected=expected)
         if sides.is_ahead or sides.is_behind:
             return sides, []
         _check_no_merges(sides)
@@ -67,7 +66,7 @@ class Rebase:
             planned: the branch's commits at the time of an earlier decision. Newer messages are copied as well.
             expected: the positions from the earlier decision.
         """
-        sides = self._sides.look(target, "rebase", ours_last=True, expected=expected)
+        sides = compare_branches(self._repository, target, "rebase", ours_last=True, expected=expected)
         if sides.is_ahead:
             return _result(sides, RebaseType.UP_TO_DATE, sides.tips[0])
         if sides.is_behind:
@@ -101,11 +100,7 @@ class Rebase:
 
 
 def check_planned(drafts: Sequence[Draft], planned: Collection[str]) -> None:
-    """Check that the commits of a plan exist and did not change since.
-
-    Raises:
-        HistoryError: a commit was removed or changed.
-    """
+    """Check that the commits of a plan exist and did not change since."""
     since = [draft for draft in drafts if draft.source not in planned]
     new = {draft.source for draft in since}
     changed = [draft for draft in since if draft.edit_target is not None and draft.edit_target not in new]
@@ -166,82 +161,78 @@ class _Selection:
         return {draft.source for draft in self.drafts if draft.operation == APPEND}
 
 
-class Imports:
-    """Imports commits into the current branch of one tract."""
+def import_commits(
+    repository: Repository, names: Sequence[str], resolver: ImportResolver | None = None
+) -> ImportResult:
+    """Import commits; arguments as for `Tract.import_commits`."""
+    wanted = names_of(names, "import_commits")
+    selection = _selection(repository, resolver)
+    entries = [repository.commits.entry(name) for name in wanted]
+    _check(entries, selection)
+    for entry in entries:
+        draft = _draft(repository, entry, selection)
+        if draft is None:
+            selection.skipped.append(entry.commit_hash)
+        else:
+            selection.drafts.append(draft)
+    return _imported(repository, selection)
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
 
-    def run(self, names: Sequence[str], resolver: ImportResolver | None = None) -> ImportResult:
-        """Import commits; arguments as for `Tract.import_commits`."""
-        wanted = names_of(names, "import_commits")
-        selection = self._selection(resolver)
-        entries = [self._repository.commits.entry(name) for name in wanted]
-        _check(entries, selection)
-        for entry in entries:
-            draft = self._draft(entry, selection)
-            if draft is None:
-                selection.skipped.append(entry.commit_hash)
-            else:
-                selection.drafts.append(draft)
-        return self._write(selection)
+def _selection(repository: Repository, resolver: ImportResolver | None) -> _Selection:
+    here = repository.refs.position
+    if here.branch is None:
+        raise DetachedHeadError("HEAD is detached: cannot import. Switch to a branch, or create one, first")
+    with repository.timelines.lock:
+        known = frozenset(repository.timelines.at(here.commit_hash).place)
+    return _Selection(here, known, resolver)
 
-    def _selection(self, resolver: ImportResolver | None) -> _Selection:
-        here = self._repository.refs.position
-        if here.branch is None:
-            raise DetachedHeadError(
-                "HEAD is detached: cannot import. Switch to a branch, or create one, first"
-            )
-        with self._repository.timelines.lock:
-            known = frozenset(self._repository.timelines.at(here.commit_hash).place)
-        return _Selection(here, known, resolver)
 
-    def _draft(self, entry: Entry, selection: _Selection) -> Draft | None:
-        if entry.operation == APPEND:
-            return self._message(entry)
-        if entry.edit_target in selection.known or entry.edit_target in selection.copied:
-            return Draft.of(entry)
-        return self._resolved(entry, selection)
+def _draft(repository: Repository, entry: Entry, selection: _Selection) -> Draft | None:
+    if entry.operation == APPEND:
+        return _imported_message(repository, entry)
+    if entry.edit_target in selection.known or entry.edit_target in selection.copied:
+        return Draft.of(entry)
+    return _resolved(repository, entry, selection)
 
-    def _message(self, entry: Entry) -> Draft:
-        annotation = annotation_of(self._repository, entry.commit_hash)
-        if annotation is None:
-            return Draft.of(entry)
-        return Draft.of(entry, priority=annotation.priority, retention_json=annotation.retention_json)
 
-    def _resolved(self, entry: Entry, selection: _Selection) -> Draft | None:
-        """Return the draft for a change without a target on this branch; None to omit it."""
-        target = self._repository.commits.entry(entry.edit_target or "")
-        resolver = selection.resolver
-        issue = ImportIssue(
-            entry.commit_hash, entry.operation, target.commit_hash, entry.content, target.content
-        )
-        answer = resolver(issue) if callable(resolver) else resolver
-        if answer == "skip":
-            return None
-        if answer == "append" and entry.operation == EDIT:
-            return _as_message(entry, target)
-        if answer is None or answer in {"append", "abort"} or not isinstance(answer, str):
-            raise HistoryError(_missing(entry, target, selection))
-        return Draft.of(entry, edit_target=self._repository.commits.check_target(answer).commit_hash)
+def _imported_message(repository: Repository, entry: Entry) -> Draft:
+    annotation = annotation_of(repository, entry.commit_hash)
+    if annotation is None:
+        return Draft.of(entry)
+    return Draft.of(entry, priority=annotation.priority, retention_json=annotation.retention_json)
 
-    def _write(self, selection: _Selection) -> ImportResult:
-        skipped, drafts, here = tuple(selection.skipped), selection.drafts, selection.here
-        if not drafts:
-            return ImportResult({}, skipped)
-        sources = [draft.source for draft in drafts]
-        plan = Plan(
-            branch=here.branch or "",
-            old=here.commit_hash,
-            base=here,
-            drafts=drafts,
-            operation="import",
-            message=", ".join((source or "")[:8] for source in sources[:5])
-            + (", …" if len(sources) > 5 else ""),  # noqa: PLR2004
-            event={"sources": sources, "skipped": list(skipped)},
-        )
-        entries = write_copies(self._repository, plan, here.context_tokens)
-        return ImportResult(copied(drafts, entries), skipped)
+
+def _resolved(repository: Repository, entry: Entry, selection: _Selection) -> Draft | None:
+    """Return the draft for a change without a target on this branch; None to omit it."""
+    target = repository.commits.entry(entry.edit_target or "")
+    resolver = selection.resolver
+    issue = ImportIssue(entry.commit_hash, entry.operation, target.commit_hash, entry.content, target.content)
+    answer = resolver(issue) if callable(resolver) else resolver
+    if answer == "skip":
+        return None
+    if answer == "append" and entry.operation == EDIT:
+        return _as_message(entry, target)
+    if answer is None or answer in {"append", "abort"} or not isinstance(answer, str):
+        raise HistoryError(_missing(entry, target, selection))
+    return Draft.of(entry, edit_target=repository.commits.check_target(answer).commit_hash)
+
+
+def _imported(repository: Repository, selection: _Selection) -> ImportResult:
+    skipped, drafts, here = tuple(selection.skipped), selection.drafts, selection.here
+    if not drafts:
+        return ImportResult({}, skipped)
+    sources = [draft.source for draft in drafts]
+    plan = Plan(
+        branch=here.branch or "",
+        old=here.commit_hash,
+        base=here,
+        drafts=drafts,
+        operation="import",
+        message=", ".join((source or "")[:8] for source in sources[:5]) + (", …" if len(sources) > 5 else ""),  # noqa: PLR2004
+        event={"sources": sources, "skipped": list(skipped)},
+    )
+    entries = write_copies(repository, plan, here.context_tokens)
+    return ImportResult(copied(drafts, entries), skipped)
 
 
 def _check(entries: Sequence[Entry], selection: _Selection) -> None:

@@ -27,14 +27,7 @@ if TYPE_CHECKING:
 
     from sqlalchemy import Connection
 
-    from tract_jupyter.storage import (
-        CommitRows,
-        Database,
-        Move,
-        Position,
-        ReflogRows,
-        RefRows,
-    )
+    from tract_jupyter.storage import CommitRows, Database, Move, Position, ReflogRows, RefRows
 
 
 DEFAULT_BRANCH = "main"
@@ -85,26 +78,12 @@ class Refs:
             OWN_HEADS.reset(token)
 
     def at(self, name: str) -> Position:
-        """Return a branch and its newest commit.
-
-        Raises:
-            BranchNotFoundError: unknown branch.
-        """
+        """Return a branch and its newest commit."""
         with self._database.read() as connection:
             return self._known(connection, name)
 
     def on_branch(self, doing: str, expected: str | None = None) -> Position:
-        """Return the current branch for an operation that moves it.
-
-        Args:
-            doing: the operation, for the error.
-            expected: the branch of an earlier decision, if any.
-
-        Raises:
-            DetachedHeadError: there is no current branch.
-            HistoryError: the branch has no commits.
-            BranchMovedError: the current branch is not the expected one.
-        """
+        """Return the current branch for an operation that moves it."""
         here = self.position
         if expected is not None and here.branch != expected:
             raise BranchMovedError(
@@ -175,12 +154,7 @@ class Refs:
         return commit_hash
 
     def move_current(self, new: str | None, operation: str, message: str) -> None:
-        """Move the current branch, within the caller's transaction. None is before its first commit.
-
-        Raises:
-            DetachedHeadError: there is no current branch.
-            HistoryError: gc removed the commit.
-        """
+        """Move the current branch, within the caller's transaction. None is before its first commit."""
         with self._database.write() as connection:
             here = self._refs.position(connection)
             if here.branch is None:
@@ -199,12 +173,7 @@ class Refs:
         self._reflog.add(connection, BRANCHES + branch, here.commit_hash, new, operation, message)
 
     def delete(self, name: str, *, force: bool = False) -> None:
-        """Delete a branch.
-
-        Raises:
-            UnmergedBranchError: no other branch has its commits, and `force` is not set.
-            BranchError: it is the current branch, or a turn is running on it.
-        """
+        """Delete a branch."""
         with self._database.write() as connection:
             there = self._known(connection, name)
             if self._refs.is_current(connection, name):
@@ -238,11 +207,7 @@ class Refs:
             return list(self._reflog.newest_first(connection, BRANCHES + (name or ""), most))
 
     def tip_at(self, moment: str) -> str | None:
-        """Return the newest commit of the current branch or HEAD at a time. It may include later plain commits.
-
-        Raises:
-            CommitNotFoundError: `gc` removed the commit.
-        """
+        """Return the newest commit of the current branch or HEAD at a time. It may include later plain commits."""
         with self._database.read() as connection:
             here = self._refs.position(connection)
             tip = here.commit_hash
@@ -258,12 +223,7 @@ class Refs:
         return tip
 
     def resolve(self, name: str) -> str:
-        """Return the full hash for a hash, branch, `HEAD`, `ORIG_HEAD` or prefix of at least 4 digits.
-
-        Raises:
-            CommitNotFoundError: unknown commit.
-            AmbiguousPrefixError: several commits have this prefix.
-        """
+        """Return the full hash for a hash, branch, `HEAD`, `ORIG_HEAD` or prefix of at least 4 digits."""
         with self._database.read() as connection:
             return self.find(connection, name)
 
@@ -330,11 +290,7 @@ class Refs:
 
 
 def check_name(name: str) -> None:
-    """Check the name of a branch.
-
-    Raises:
-        InvalidBranchNameError: invalid name (by git's rules).
-    """
+    """Check the name of a branch."""
     if not _can_be_name(name):
         raise InvalidBranchNameError(
             f"invalid branch name {name!r}; use letters, digits, '-', '_' and single '/' as in 'topic/first-try'"

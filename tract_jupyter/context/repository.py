@@ -18,31 +18,17 @@ from tract_jupyter.context.timeline import Timelines
 from tract_jupyter.context.tokens import Corrections, checked_counter
 from tract_jupyter.context.toolsets import Toolsets
 from tract_jupyter.context.writer import Writer
-from tract_jupyter.models import (
-    check_budget,
-    check_limit,
-    check_text,
-    check_words,
-)
-from tract_jupyter.storage import (
-    AGENT_HEAD,
-    HEAD,
-    CommitRows,
-    EventRows,
-    ReflogRows,
-    RefRows,
-)
+from tract_jupyter.models import check_budget, check_limit, check_text, check_words
+from tract_jupyter.storage import AGENT_HEAD, HEAD, CommitRows, EventRows, ReflogRows, RefRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from tract_jupyter.context.compress import Compressor
-    from tract_jupyter.context.gc import GarbageCollector
     from tract_jupyter.context.log import History
     from tract_jupyter.context.merge import Merge
-    from tract_jupyter.context.rebase import Imports, Rebase
+    from tract_jupyter.context.rebase import Rebase
     from tract_jupyter.context.spawn import Family
-    from tract_jupyter.context.splice import Expander
     from tract_jupyter.context.tags import Tags
     from tract_jupyter.context.tool_turns import ToolTurns
     from tract_jupyter.context.undo import Undo
@@ -134,11 +120,7 @@ class Repository:
         return None if budget is None else budget.max_tokens
 
     def newest_events(self, event_type: str | None, limit: int) -> list[Event]:
-        """Return events, newest first; arguments as for `VersionedContext.events`.
-
-        Raises:
-            ContentError: the type is not a text, or the limit is not a whole number.
-        """
+        """Return events, newest first; arguments as for `VersionedContext.events`."""
         limit = check_limit(limit)
         if event_type is not None:
             check_words(check_text(event_type, "event_type"))
@@ -195,32 +177,11 @@ class Repository:
         return Rebase(self)
 
     @cached_property
-    def imports(self) -> Imports:
-        """Imports commits from other branches."""
-        from tract_jupyter.context.rebase import Imports
-
-        return Imports(self)
-
-    @cached_property
     def compressor(self) -> Compressor:
         """Replaces messages with summaries."""
         from tract_jupyter.context.compress import Compressor
 
         return Compressor(self)
-
-    @cached_property
-    def expander(self) -> Expander:
-        """Replaces summaries with their originals."""
-        from tract_jupyter.context.splice import Expander
-
-        return Expander(self)
-
-    @cached_property
-    def garbage_collector(self) -> GarbageCollector:
-        """Removes unreachable commits."""
-        from tract_jupyter.context.gc import GarbageCollector, Reach
-
-        return GarbageCollector(self, Reach(self.tract_id))
 
     @cached_property
     def tool_turns(self) -> ToolTurns:

@@ -63,89 +63,67 @@ class Sides:
         return self.tips[1] in self.compared.common
 
 
-class SideBySide:
-    """Compares the current branch with another one."""
+def compare_branches(
+    repository: Repository,
+    name: str,
+    doing: str,
+    *,
+    ours_last: bool = False,
+    strict: bool = False,
+    expected: Heads | None = None,
+) -> Sides:
+    """Compare the current branch with the branch `name`."""
+    here, there = _here(repository, name, doing), repository.refs.at(name)
+    if expected is not None and Heads(here.branch, there.commit_hash) != expected:
+        raise BranchMovedError(
+            f"cannot {doing}: the decision is for branch {expected.branch!r}, with {name!r} at "
+            f"{(expected.other or 'no commit')[:8]}; the current branch is {here.branch!r}, and {name!r} is at "
+            f"{(there.commit_hash or 'no commit')[:8]}. Nothing was changed; propose it again"
+        )
+    if there.commit_hash is None:
+        raise HistoryError(f"branch {name!r} has no commits yet: nothing to {doing}")
+    with repository.timelines.lock:
+        ours, theirs = (
+            repository.timelines.at(here.commit_hash),
+            repository.timelines.at(there.commit_hash),
+        )
+        compared = Comparison(ours, theirs, ours_last=ours_last, strict=strict)
+        _check_hashes(repository, ours, theirs)
+        _check_summaries((here.branch or "", ours), (name, theirs))
+        common = [step for step in ours.steps if step.commit_hash in compared.common]
+    if not common:
+        raise HistoryError(
+            f"cannot {doing}: {here.branch!r} and {name!r} have no common commit. Copy single commits with "
+            "import_commits()"
+        )
+    with repository.database.read() as connection:
+        bases = merge_bases(connection, repository.rows, common)
+    return Sides(here, there, bases, compared)
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
 
-    def look(
-        self,
-        name: str,
-        doing: str,
-        *,
-        ours_last: bool = False,
-        strict: bool = False,
-        expected: Heads | None = None,
-    ) -> Sides:
-        """Compare the current branch with the branch `name`.
+def _check_hashes(repository: Repository, *sides: Timeline) -> None:
+    """Check the messages of one side only. With damaged metadata, a summary would look like another message."""
+    own = [
+        step.commit_hash
+        for timeline, other in permutations(sides)
+        for step in timeline.steps
+        if step.operation == APPEND and step.commit_hash not in other.place
+    ]
+    with repository.database.read() as connection:
+        entries = repository.rows.among(connection, own)
+    for entry in entries:
+        if entry.commit_hash != commit_hash(entry, entry.tract_id, entry.parent_hash, (), entry.created_at):
+            raise damaged(f"commit {entry.commit_hash[:8]} does not match its hash")
 
-        Args:
-            name: the other branch.
-            doing: the operation, for errors.
-            ours_last: the current branch's changes come after the other branch's.
-            strict: warnings block as well.
-            expected: the positions from an earlier decision, if any. The current branch may have new commits since.
 
-        Raises:
-            BranchMovedError: the current branch is not the expected one, or the other branch moved.
-            DetachedHeadError: there is no current branch.
-            BranchNotFoundError: unknown branch.
-            HistoryError: a branch has no commits, no commit is common, or one side has a summary of the other's
-                messages.
-            StoreCorruptError: a message of one side does not match its hash.
-        """
-        here, there = self._here(name, doing), self._repository.refs.at(name)
-        if expected is not None and Heads(here.branch, there.commit_hash) != expected:
-            raise BranchMovedError(
-                f"cannot {doing}: the decision is for branch {expected.branch!r}, with {name!r} at "
-                f"{(expected.other or 'no commit')[:8]}; the current branch is {here.branch!r}, and {name!r} is at "
-                f"{(there.commit_hash or 'no commit')[:8]}. Nothing was changed; propose it again"
-            )
-        if there.commit_hash is None:
-            raise HistoryError(f"branch {name!r} has no commits yet: nothing to {doing}")
-        with self._repository.timelines.lock:
-            ours, theirs = (
-                self._repository.timelines.at(here.commit_hash),
-                self._repository.timelines.at(there.commit_hash),
-            )
-            compared = Comparison(ours, theirs, ours_last=ours_last, strict=strict)
-            self._check_hashes(ours, theirs)
-            _check_summaries((here.branch or "", ours), (name, theirs))
-            common = [step for step in ours.steps if step.commit_hash in compared.common]
-        if not common:
-            raise HistoryError(
-                f"cannot {doing}: {here.branch!r} and {name!r} have no common commit. Copy single commits with "
-                "import_commits()"
-            )
-        with self._repository.database.read() as connection:
-            bases = merge_bases(connection, self._repository.rows, common)
-        return Sides(here, there, bases, compared)
-
-    def _check_hashes(self, *sides: Timeline) -> None:
-        """Check the messages of one side only. With damaged metadata, a summary would look like another message."""
-        own = [
-            step.commit_hash
-            for timeline, other in permutations(sides)
-            for step in timeline.steps
-            if step.operation == APPEND and step.commit_hash not in other.place
-        ]
-        with self._repository.database.read() as connection:
-            entries = self._repository.rows.among(connection, own)
-        for entry in entries:
-            if entry.commit_hash != commit_hash(
-                entry, entry.tract_id, entry.parent_hash, (), entry.created_at
-            ):
-                raise damaged(f"commit {entry.commit_hash[:8]} does not match its hash")
-
-    def _here(self, name: str, doing: str) -> Position:
-        here = self._repository.refs.position
-        if here.branch is not None and here.commit_hash is None:
-            raise HistoryError(
-                f"branch {here.branch!r} has no commits yet, so none is common with {name!r}; copy the branch with "
-                f"reset({name!r})"
-            )
-        return self._repository.refs.on_branch(doing)
+def _here(repository: Repository, name: str, doing: str) -> Position:
+    here = repository.refs.position
+    if here.branch is not None and here.commit_hash is None:
+        raise HistoryError(
+            f"branch {here.branch!r} has no commits yet, so none is common with {name!r}; copy the branch with "
+            f"reset({name!r})"
+        )
+    return repository.refs.on_branch(doing)
 
 
 def _check_summaries(*sides: tuple[str, Timeline]) -> None:

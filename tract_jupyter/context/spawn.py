@@ -12,27 +12,9 @@ from tract_jupyter.context.commits import draft
 from tract_jupyter.context.refs import DEFAULT_BRANCH
 from tract_jupyter.context.timeline import Timeline
 from tract_jupyter.context.writer import Plan
-from tract_jupyter.exceptions import (
-    SessionError,
-    UnknownTractError,
-)
-from tract_jupyter.models import (
-    Inheritance,
-    Priority,
-    agent_id,
-    brief_repr,
-    canonical_json,
-)
-from tract_jupyter.storage import (
-    MERGE,
-    Draft,
-    Entry,
-    EventRows,
-    Position,
-    RefRows,
-    SpawnRows,
-    TagRows,
-)
+from tract_jupyter.exceptions import SessionError, UnknownTractError
+from tract_jupyter.models import Inheritance, Priority, agent_id, brief_repr, canonical_json
+from tract_jupyter.storage import MERGE, Draft, Entry, EventRows, Position, RefRows, SpawnRows, TagRows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -92,14 +74,7 @@ class Family:
             return self._spawns.children(connection)
 
     def standing(self, child: str | None = None) -> list[tuple[SpawnInfo, Position]]:
-        """Return the children of this tract, oldest first, with their current branches and newest commits.
-
-        Args:
-            child: the id of one child; None for all.
-
-        Raises:
-            UnknownTractError: unknown child.
-        """
+        """Return the children of this tract, oldest first, with their current branches and newest commits."""
         children = [info for info in self.children() if child in (None, info.child_tract_id)]
         if child is not None and not children:
             known = ", ".join(info.child_tract_id for info in self.children()) or "none"
@@ -110,11 +85,7 @@ class Family:
     def prepare_inheritance(
         self, inheritance: Inheritance, max_tokens: int | None = None
     ) -> InheritedContext:
-        """Return the inheritance of a child. Writes nothing.
-
-        Raises:
-            SessionError: there is nothing to inherit, or an option does not match the inheritance.
-        """
+        """Return the inheritance of a child. Writes nothing."""
         _check_options(inheritance, max_tokens)
         repository, is_snapshot = self._repository, inheritance is Inheritance.HEAD_SNAPSHOT
         with repository.database.read() as connection:
@@ -187,18 +158,7 @@ class Snapshot(NamedTuple):
 def snapshot(
     messages: Sequence[Message], title: str, count: Callable[[str], int], max_tokens: int | None
 ) -> Snapshot:
-    """Write messages as one text, each under a heading with its number and role.
-
-    Args:
-        messages: at least one message.
-        title: the first line.
-        count: counts the tokens of the text.
-        max_tokens: the maximum length. If the text is longer, the oldest messages are omitted, and pinned ones last.
-            The text contains their number.
-
-    Raises:
-        SessionError: not even one message fits.
-    """
+    """Write messages as one text, each under a heading. Above `max_tokens`, the oldest go first, pinned ones last."""
     parts = [_part(number, message) for number, message in enumerate(messages, 1)]
     if max_tokens is None:
         return Snapshot(_text(title, parts, ()), 0)

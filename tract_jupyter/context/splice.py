@@ -39,12 +39,7 @@ def copies_of(repository: Repository, head: str, steps: Sequence[Step]) -> list[
 
 
 def write_copies(repository: Repository, plan: Plan, tokens_before: int) -> list[Entry]:
-    """Write a plan, and copy the added tags of the originals.
-
-    Args:
-        repository: the tract.
-        plan: the plan.
-        tokens_before: the previous size of the context; the budget checks only growth.
+    """Write a plan, and copy the added tags of the originals. The budget checks only growth over `tokens_before`.
 
     Raises:
         BranchMovedError: another process or thread moved the branch; nothing was written.
@@ -181,68 +176,53 @@ def _spliced(pieces: Sequence[_Piece], entries: Sequence[Entry]) -> Spliced:
     return Spliced(entries[-1], tuple(entry for piece, entry in pairs if piece.is_new), copies)
 
 
-class Expander:
-    """Expands summaries of the current branch of one tract."""
+def expand(repository: Repository, name: str) -> ExpandResult:
+    """Replace a summary with its originals, in their state from before the compression."""
+    here = repository.refs.on_branch("expand")
+    history = BranchHistory.read(here, repository)
+    try:
+        summary = history.entry(repository.refs.resolve(name))
+    except HistoryError as error:
+        raise CompressionError(str(error)) from None
+    drafts = _originals(repository, summary)
+    spliced = splice(
+        repository,
+        history, {summary.commit_hash}, {summary.commit_hash: drafts}, "expand", summary.commit_hash[:8],
+        lambda done: {
+            "summary_commit": summary.commit_hash,
+            "commits": [entry.commit_hash for entry in done.put],
+            "tokens_before": here.context_tokens,
+            "tokens_after": done.head.context_tokens,
+        },
+    )  # fmt: skip
+    return ExpandResult(
+        branch=history.branch,
+        old_head=history.head,
+        new_head=spliced.head.commit_hash,
+        summary_commit=summary.commit_hash,
+        restored=tuple(entry.commit_hash for entry in spliced.put if entry.operation == APPEND),
+        copies=spliced.copies,
+        tokens_before=repository.corrections.tokens(here.context_tokens, history.context.token_source),
+        tokens_after=repository.corrections.tokens(spliced.head.context_tokens, history.context.token_source),
+    )
 
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
 
-    def expand(self, name: str) -> ExpandResult:
-        """Replace a summary with its originals, in their state from before the compression.
-
-        Raises:
-            CompressionError: not a summary of this branch, or the originals are in another tract or removed.
-        """
-        here = self._repository.refs.on_branch("expand")
-        history = BranchHistory.read(here, self._repository)
-        try:
-            summary = history.entry(self._repository.refs.resolve(name))
-        except HistoryError as error:
-            raise CompressionError(str(error)) from None
-        drafts = self._originals(summary)
-        spliced = splice(
-            self._repository,
-            history, {summary.commit_hash}, {summary.commit_hash: drafts}, "expand", summary.commit_hash[:8],
-            lambda done: {
-                "summary_commit": summary.commit_hash,
-                "commits": [entry.commit_hash for entry in done.put],
-                "tokens_before": here.context_tokens,
-                "tokens_after": done.head.context_tokens,
-            },
-        )  # fmt: skip
-        return ExpandResult(
-            branch=history.branch,
-            old_head=history.head,
-            new_head=spliced.head.commit_hash,
-            summary_commit=summary.commit_hash,
-            restored=tuple(entry.commit_hash for entry in spliced.put if entry.operation == APPEND),
-            copies=spliced.copies,
-            tokens_before=self._repository.corrections.tokens(
-                here.context_tokens, history.context.token_source
-            ),
-            tokens_after=self._repository.corrections.tokens(
-                spliced.head.context_tokens, history.context.token_source
-            ),
+def _originals(repository: Repository, summary: Entry) -> list[Draft]:
+    """Return the original messages with their edits and annotations, in their original order."""
+    head, commits = _reference(summary)
+    with repository.database.read() as connection:
+        if repository.rows.get(connection, head) is None:
+            raise CompressionError(_not_here(connection, summary, head))
+        entries = repository.rows.lineage(connection, head, Entry).rows
+    drafts = [
+        restored(entry) for entry in entries if entry.commit_hash in commits or entry.edit_target in commits
+    ]
+    if not drafts:
+        raise CompressionError(
+            f"{summary.commit_hash[:8]} cannot be expanded: its metadata name no commits in the history of "
+            f"{head[:8]}"
         )
-
-    def _originals(self, summary: Entry) -> list[Draft]:
-        """Return the original messages with their edits and annotations, in their original order."""
-        head, commits = _reference(summary)
-        with self._repository.database.read() as connection:
-            if self._repository.rows.get(connection, head) is None:
-                raise CompressionError(_not_here(connection, summary, head))
-            entries = self._repository.rows.lineage(connection, head, Entry).rows
-        drafts = [
-            restored(entry)
-            for entry in entries
-            if entry.commit_hash in commits or entry.edit_target in commits
-        ]
-        if not drafts:
-            raise CompressionError(
-                f"{summary.commit_hash[:8]} cannot be expanded: its metadata name no commits in the history of "
-                f"{head[:8]}"
-            )
-        return drafts
+    return drafts
 
 
 def reference(metadata: dict[str, Any]) -> tuple[str, frozenset[str]] | None:

@@ -155,11 +155,7 @@ class Source:
             )
 
     def provided(self, groups: Sequence[CompressGroup]) -> list[str] | None:
-        """Return the caller's texts; None if there are none.
-
-        Raises:
-            CompressionError: the number of texts differs from the number of groups.
-        """
+        """Return the caller's texts; None if there are none."""
         if self.content is None:
             return None
         texts = [self.content] if isinstance(self.content, str) else list(self.content)
@@ -173,11 +169,7 @@ class Source:
         return texts
 
     def texts(self, groups: Sequence[CompressGroup]) -> list[str]:
-        """Return the summaries, written and checked.
-
-        Raises:
-            CompressionError: there is no source, a text was rejected, or the summarizer takes other arguments.
-        """
+        """Return the summaries, written and checked."""
         provided = self.provided(groups)
         if provided is not None:
             return self.checked(provided, groups)
@@ -209,11 +201,7 @@ class Source:
         return list(texts)
 
     def problem(self, text: object, group: CompressGroup) -> Problem | None:
-        """Return the problem of a summary, if any.
-
-        Raises:
-            CompressionError: a retention pattern takes too long.
-        """
+        """Return the problem of a summary, if any."""
         first = f"the summary of the messages from {group.commits[0][:8]} on"
         if not isinstance(text, str):
             return Problem(f"{first} is {type(text).__name__}, not a text", _TEXT)
@@ -251,16 +239,9 @@ class Source:
     def attempted(self, group: CompressGroup, guidance: str | None = None) -> tuple[str, list[Problem]]:
         """Write the summary of a group, with retries until it has no problem.
 
-        Args:
-            group: the messages.
-            guidance: text before the instructions.
-
         Returns:
             The last result of the summarizer, of any type, and the problems of all attempts; no problems if the last
             one is accepted.
-
-        Raises:
-            CompressionError: there is no summarizer, or it takes other arguments.
         """
         problems: list[Problem] = []
         earlier: list[object] = []
@@ -365,15 +346,7 @@ def summarizer_for(
     system_prompt: str | None = None,
     context: Sequence[Message] = (),
 ) -> Summarizer | None:
-    """Return the summarizer: the caller's, or a model if the caller gave neither content nor a summarizer.
-
-    Args:
-        client: the client of the model.
-        content: the caller's summaries.
-        summarizer: the caller's summarizer.
-        system_prompt: replaces the default system prompt.
-        context: the surrounding messages for the model.
-    """
+    """Return the summarizer: the caller's, or a model if the caller gave neither content nor a summarizer."""
     if content is not None or summarizer is not None or client is None:
         return summarizer
     if system_prompt is not None:
@@ -382,13 +355,7 @@ def summarizer_for(
 
 
 class LLMSummarizer:
-    """A `Summarizer` that sends requests to a client.
-
-    Args:
-        client: the client.
-        system_prompt: replaces the default system prompt.
-        context: the surrounding context for the model.
-    """
+    """A `Summarizer` that sends requests to a client."""
 
     task: ClassVar[str] = prompts.SUMMARIZE
 
@@ -406,11 +373,7 @@ class LLMSummarizer:
         instructions: str | None,
         target_tokens: int | None,
     ) -> str:
-        """Return the text; see `protocols.Summarizer`.
-
-        Raises:
-            LLMResponseError: invalid reply.
-        """
+        """Return the text; see `protocols.Summarizer`."""
         required = [
             part for each in criteria for part in (each["instructions"], *each["match_patterns"]) if part
         ]

@@ -235,13 +235,7 @@ class Timeline:
         max_tokens: int | None = None,
         read: Reader = no_reader,
     ) -> CompiledContext:
-        """Return the context. The cost grows only with the number of commits since the last call.
-
-        Args:
-            tools: the current tools.
-            max_tokens: the budget.
-            read: returns the bytes of attachments.
-        """
+        """Return the context. The cost grows only with the number of commits since the last call."""
         priority_of = self._priorities.get
         for step in self.steps[self._rendered :]:
             if step.operation == APPEND and _shows(step, priority_of(step.commit_hash, step)):
@@ -327,10 +321,8 @@ def message_of(step: Step, winner: Step, priority: Priority) -> Message:
         # an edit with a `tool_call_id` has its edited `is_error`
         failed = bool((edited if "tool_call_id" in edited else metadata).get("is_error"))
         name = name or (metadata.get("name") if call_id else None)
-    direction, fields = (
-        None,
-        edited.get(PROVIDER_FIELDS),
-    )  # not the original's: an edit does not come from the provider
+    # not the original's: an edit does not come from the provider
+    direction, fields = (None, edited.get(PROVIDER_FIELDS))
     if content["content_type"] == "tool_io":
         name, direction = name or content.get("tool_name"), content.get("direction")
     config = winner.generation_config_json
@@ -388,11 +380,7 @@ class Timelines:
             return timeline
 
     def newest(self, head: str | None) -> Iterator[tuple[str, str | None]]:
-        """Yield (commit, role) of the messages in the context of `head`, newest first.
-
-        Raises:
-            StoreCorruptError: the history in the store is damaged.
-        """
+        """Yield (commit, role) of the messages in the context of `head`, newest first."""
         with self.lock:
             timeline = self.at(head)
             for step in reversed(timeline.steps):

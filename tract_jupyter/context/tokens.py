@@ -55,11 +55,7 @@ class ApproximateCounter:
 
 
 class TiktokenCounter:
-    """Counts with a tiktoken encoding.
-
-    Args:
-        encoding: any `tiktoken.Encoding`, including custom ones.
-    """
+    """Counts with a tiktoken encoding, also with a custom one."""
 
     def __init__(self, encoding: tiktoken.Encoding) -> None:
         self._encoding = encoding
@@ -83,11 +79,7 @@ def default_counter() -> TokenCounter:
 
 
 def checked_counter(tokenizer: TokenCounter | None) -> TokenCounter:
-    """Return the token counter to use: `tokenizer`, or the default one.
-
-    Raises:
-        ContentError: the tokenizer has no name, or no method to count.
-    """
+    """Return the token counter to use: `tokenizer`, or the default one."""
     if tokenizer is None:
         return default_counter()
     name = getattr(tokenizer, "name", None)
@@ -128,11 +120,6 @@ class Corrections:
     An event `usage` stores each provider's count for later processes. Stored counts are not corrected: `verify`
     recomputes the totals of commits, and approvals are bound to the fields of pendings. Counts of an exact tokenizer
     are not corrected either.
-
-    Args:
-        database: the tract's database.
-        events: the tract's events.
-        counter: the token counter.
     """
 
     def __init__(self, database: Database, events: EventRows, counter: TokenCounter) -> None:

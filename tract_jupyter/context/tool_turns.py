@@ -103,9 +103,8 @@ class ToolTurns:
             "payload": {"content": text},
             "status": "error" if message.is_error else None,
         }
-        before = history.winners.get(
-            entry.commit_hash
-        )  # the new edit replaces it; the original's metadata stay
+        # the new edit replaces it; the original's metadata stay
+        before = history.winners.get(entry.commit_hash)
         metadata = {} if before is None else before.metadata
         metadata = {name: value for name, value in metadata.items() if name != "usage"}
         return draft(

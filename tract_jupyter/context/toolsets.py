@@ -32,11 +32,7 @@ class Toolsets:
         return self._known[tools_hash]
 
     def store(self, tools: Sequence[dict[str, Any]]) -> str:
-        """Store a list of tools, and return its hash for commits.
-
-        Raises:
-            ContentError: invalid tools.
-        """
+        """Store a list of tools, and return its hash for commits."""
         if not isinstance(tools, list | tuple):
             raise ContentError(
                 f"tools must be a list of tools in OpenAI's shape, or None, not {brief_repr(tools)}"

@@ -613,7 +613,9 @@ class VersionedContext:
             BranchMovedError: another process moved the branch; nothing was written.
             BudgetExceededError: the result exceeds the token budget.
         """
-        return self._repository.imports.run(names, resolver)
+        from tract_jupyter.context.rebase import import_commits
+
+        return import_commits(self._repository, names, resolver)
 
     def preview_compress(
         self,
@@ -658,4 +660,6 @@ class VersionedContext:
             DetachedHeadError: there is no current branch.
             BranchMovedError: another process or thread moved the branch; nothing was changed.
         """
-        return self._repository.expander.expand(summary_commit)
+        from tract_jupyter.context.splice import expand
+
+        return expand(self._repository, summary_commit)

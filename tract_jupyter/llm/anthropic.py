@@ -124,9 +124,8 @@ class AnthropicClient(HTTPClient):
         blocks.add(tools)
         body |= _translated(messages, request.model, blocks)
         if (body.get("thinking") or {}).get("type") == "enabled" and _thinking_is_missing(body["messages"]):
-            del body[
-                "thinking"
-            ]  # the provider refuses it in a turn that began without it; the next turn has it again
+            # the provider refuses it in a turn that began without it; the next turn has it again
+            del body["thinking"]
         return {name: value for name, value in body.items() if value is not None}
 
     def _check_options(self, options: Mapping[str, Any], model: str) -> None:
@@ -339,9 +338,8 @@ def _append(turns: list[dict[str, Any]], role: str, blocks: list[dict[str, Any]]
         return
     content = turns[-1]["content"]
     place = len(content)
-    if (
-        blocks[0]["type"] == "tool_result"
-    ):  # all results of a step are in one message, and before anything else
+    # all results of a step are in one message, and before anything else
+    if blocks[0]["type"] == "tool_result":
         place = sum(block["type"] == "tool_result" for block in content)
     content[place:place] = blocks
 

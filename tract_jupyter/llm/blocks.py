@@ -116,14 +116,7 @@ def _storable(text: str) -> str:
 
 
 class SentBlocks:
-    """Selects the blocks that a request sends back, while the request is built: their prefix must be the same.
-
-    Args:
-        messages: all messages of the request.
-        dialect: the dialect of the request.
-        model: the requested model. Blocks of other models are omitted.
-        leaves_out: True to omit all blocks, because the provider has refused them.
-    """
+    """Selects the blocks of one model that a request sends back, while it is built: their prefix must be the same."""
 
     def __init__(
         self, messages: Sequence[Mapping[str, Any]], dialect: Dialect, model: str, *, leaves_out: bool = False
@@ -149,12 +142,7 @@ class SentBlocks:
     def of(
         self, message: Mapping[str, Any], is_unchanged: Callable[[tuple[dict[str, Any], ...]], bool]
     ) -> tuple[dict[str, Any], ...]:
-        """Return the blocks to send for the next reply; empty if none can be sent.
-
-        Args:
-            message: the reply. Call this once for each reply, in order.
-            is_unchanged: returns True if blocks match the message, which may have been edited.
-        """
+        """Return the blocks to send for the next reply; empty if there are none. Call it once for each, in order."""
         self._number += 1
         blocks = None if self._leaves_out or self._number < self._first else ProviderBlocks.of(message)
         if blocks is None or (blocks.dialect, blocks.model) != (self._dialect, self._model):
@@ -204,11 +192,6 @@ def thought_before(
     """Return True if all reasoning comes before the first block that is sent with a change, such as another call id.
 
     Reasoning after that block is bound to its original form, so these blocks cannot be sent.
-
-    Args:
-        original: the original blocks of a reply.
-        sent: the same blocks as they would be sent.
-        thoughts: the types of blocks that are bound to their prefix.
     """
     same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(original, sent, strict=False)))
     return not any(block.get("type") in thoughts for block in original[same:])

@@ -156,11 +156,7 @@ Send = Callable[..., dict[str, Any]]
 
 
 class ClientThrough(ABC):
-    """A client that calls another client and changes the requests or the responses.
-
-    Args:
-        client: the other client.
-    """
+    """A client that calls another client and changes the requests or the responses."""
 
     def __init__(self, client: LLMClient) -> None:
         self._client = client

@@ -417,16 +417,7 @@ class _RecordedClient:
 
 
 def recorded_tract_id(replay: str | Path, tract_id: str | None, record: str | Path | None) -> str:
-    """Return the id of the recorded tract, for a store that is opened for a replay.
-
-    Args:
-        replay: the cassette.
-        tract_id: the id that the caller wants.
-        record: the cassette that the caller wants to record.
-
-    Raises:
-        CassetteError: the file is not a cassette, or the other arguments contradict it.
-    """
+    """Return the id of the recorded tract, for a store that is opened for a replay."""
     if record is not None:
         raise CassetteError("a tract cannot record and replay at once; pass record or replay")
     recorded = read_place(_path(replay)).tract_id

@@ -11,13 +11,7 @@ from tract_jupyter.llm.call import can_stream
 from tract_jupyter.llm.failures import is_about_images, takes_no_attachments
 from tract_jupyter.llm.recording import SentRequest
 from tract_jupyter.llm.reply import WITHOUT_IMAGES
-from tract_jupyter.models import (
-    brief_repr,
-    check_choice,
-    has_attached_results,
-    repr_of_whole,
-    with_parts,
-)
+from tract_jupyter.models import brief_repr, check_choice, has_attached_results, repr_of_whole, with_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -39,12 +33,7 @@ _REFUSED: Final = "the provider refused an image"
 def settings_of(
     operation: str, model: str | None, temperature: float | None, max_tokens: int | None = None
 ) -> dict[str, Any]:
-    """Return the options for these settings. None leaves the choice to the client.
-
-    Raises:
-        ContentError: the operation is unknown.
-        LLMConfigError: a value cannot be sent.
-    """
+    """Return the options for these settings. None leaves the choice to the client."""
     check_choice(operation, MODEL_OPERATIONS, "operation")
     if model is not None and (not isinstance(model, str) or not model.strip()):
         raise LLMConfigError(f"model must be a model name that the client knows, not {brief_repr(model)}")
@@ -95,11 +84,6 @@ class ConfiguredClient:
         self, messages: list[dict[str, Any]], *, on_delta: Callable[..., object] | None = None, **options: Any
     ) -> dict[str, Any]:
         """Return the reply; see `models.LLMClient`.
-
-        Args:
-            messages: the conversation.
-            on_delta: receives each piece of the reply, if the client can stream.
-            **options: options of the client.
 
         Raises:
             LLMBudgetError: the request could exceed the budget. It was not sent.

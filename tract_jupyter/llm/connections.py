@@ -47,11 +47,7 @@ class ModelConnection:
 
     @classmethod
     def of_client(cls, name: str, client: object, model: str | None = None) -> ModelConnection:
-        """Return the connection to an object with `chat`, or to a function.
-
-        Raises:
-            LLMConfigError: the argument is neither.
-        """
+        """Return the connection to an object with `chat`, or to a function."""
         is_client = callable(getattr(client, "chat", None)) and not isinstance(client, type)
         if not is_client and (isinstance(client, type) or not callable(client)):
             raise LLMConfigError(
@@ -81,12 +77,7 @@ class ModelConnection:
         return self.base_url or f"your {what}"
 
     def check_allowed(self) -> None:
-        """Check the address and the model, without a key. Each request checks the user's own objects.
-
-        Raises:
-            AdminLimitError: the administrator's limits do not allow one of them.
-            LLMConfigError: the address is invalid.
-        """
+        """Check the address and the model, without a key. Each request checks the user's own objects."""
         if self.base_url is not None:
             client = make_client(self.dialect, self.model, base_url=self.base_url, api_key="")
             url = f"{client.base_url}{client.path}"
@@ -193,11 +184,7 @@ class Clients:
         return [key for _, key, _ in self._cached.values() if key]
 
     def of(self, connection: ModelConnection, credential: Credential | None = None) -> LLMClient:
-        """Return the client of a connection, with its key. No request is sent yet. A replay needs no real client.
-
-        Raises:
-            LLMConfigError: the key is missing.
-        """
+        """Return the client of a connection, with its key. No request is sent yet. A replay needs no real client."""
         if self._cassette is not None and self._cassette.is_replaying:
             return RecordedModel()
         if connection.client is not None:
@@ -219,11 +206,7 @@ class Clients:
 
 
 def http_client(connection: ModelConnection, key: str, credential: Credential | None = None) -> LLMClient:
-    """Return a client for an address. Its errors name the source of the key and the model.
-
-    Raises:
-        LLMConfigError: an argument is invalid.
-    """
+    """Return a client for an address. Its errors name the source of the key and the model."""
     name = connection.name
     source = connection.key if credential is None else credential.key
     if source is None:
@@ -249,11 +232,7 @@ def http_client(connection: ModelConnection, key: str, credential: Credential | 
 
 
 def checked_name(model: object) -> str:
-    """Return the name of a model.
-
-    Raises:
-        LLMConfigError: the name is empty or not a string.
-    """
+    """Return the name of a model."""
     if not isinstance(model, str) or not model.strip():
         raise LLMConfigError(f"model must be a model name that the provider knows, not {brief_repr(model)}")
     return model.strip()

@@ -158,11 +158,7 @@ class Failures:
         return self._classified(error, "it says: ")
 
     def reply_of(self, body: bytes, response: httpx.Response) -> dict[str, Any]:
-        """Read a whole reply.
-
-        Raises:
-            LLMRequestError: the body is not a JSON object, or it reports an error.
-        """
+        """Read a whole reply."""
         reply = json_of(body)
         if not body.strip():
             status = f"HTTP {response.status_code} {one_line(response.reason_phrase, 100)}".strip()

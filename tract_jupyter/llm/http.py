@@ -252,19 +252,11 @@ class HTTPClient(ABC):
         return ReplyStream(self._streamed(request, abort, before_retry))
 
     def as_sent(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:
-        """Return the body of a request without sending it.
-
-        Raises:
-            LLMConfigError: see `chat`.
-        """
+        """Return the body of a request without sending it."""
         return self._body(self._request(messages, options, stream=False))
 
     def replies_with_blocks(self, messages: list[dict[str, Any]], **options: Any) -> tuple[int, ...]:
-        """Return the numbers of the replies that a request would send back with their raw blocks.
-
-        Raises:
-            LLMConfigError: see `chat`.
-        """
+        """Return the numbers of the replies that a request would send back with their raw blocks."""
         request = self._request(messages, options, stream=False)
         self._body(request)
         return tuple(request.blocks.sent)
@@ -407,9 +399,8 @@ class HTTPClient(ABC):
             reply = json_of(body)
             error.reported = _usage_of(reply.get("usage")) if isinstance(reply, dict) else None
             body, reply = b"", None
-            raise error.with_traceback(
-                None
-            ) from None  # the provider's text may repeat a key, so no variable holds it
+            # the provider's text may repeat a key, so no variable holds it
+            raise error.with_traceback(None) from None
 
     def _streamed(
         self,
@@ -524,9 +515,8 @@ class HTTPClient(ABC):
 
         timeout = httpx.Timeout(self.timeout, connect=min(self.timeout, _CONNECT_TIMEOUT))
         if self._transport is not None:
-            return nullcontext(
-                httpx.Client(transport=self._transport, timeout=timeout)
-            )  # the caller closes the transport
+            # the caller closes the transport
+            return nullcontext(httpx.Client(transport=self._transport, timeout=timeout))
         certificates = _certificates(os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
         return httpx.Client(verify=certificates, timeout=timeout)
 

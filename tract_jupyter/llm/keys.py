@@ -139,11 +139,7 @@ class KeySource:
 
     @classmethod
     def of_given(cls, key: object) -> KeySource:
-        """Return the source for a key that was set in this process.
-
-        Raises:
-            LLMConfigError: the key is empty or not a string.
-        """
+        """Return the source for a key that was set in this process."""
         if not isinstance(key, str) or not key.strip():
             raise LLMConfigError(
                 "api_key must be a string that is not empty; leave it out to read the key from the environment"

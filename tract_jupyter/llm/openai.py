@@ -197,15 +197,7 @@ def _first_choice(reply: dict[str, Any]) -> dict[str, Any]:
 def _written(
     raw: dict[str, Any], reason: str | None, outer: dict[str, Any], model: str, *, is_whole: bool = True
 ) -> WrittenReply:
-    """Return the reply of a provider's message, complete or assembled from a stream.
-
-    Args:
-        raw: the message.
-        reason: the provider's reason for the end.
-        outer: the response without its choices.
-        model: the requested model.
-        is_whole: True if the provider has sent the end.
-    """
+    """Return the reply of a provider's message, complete or assembled from a stream."""
     parts = dicts(raw.get("tool_calls"))
     calls = _calls(parts, reason if is_whole else None)
     content, refusal = raw.get("content"), raw.get("refusal")
@@ -240,9 +232,8 @@ def _is_cut(call: RawCall, reason: str | None, *, is_last: bool) -> bool:
     function = call.given.get("function")
     written = function.get("arguments") if isinstance(function, dict) else call.arguments
     if not (written.strip() if isinstance(written, str) else written):
-        return is_last and (
-            reason is None or finish_of(reason, calls=False) in CUT_REASONS
-        )  # else no arguments
+        # else no arguments
+        return is_last and (reason is None or finish_of(reason, calls=False) in CUT_REASONS)
     return is_unfinished(call.arguments)
 
 

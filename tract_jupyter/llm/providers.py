@@ -128,11 +128,7 @@ def unknown_model(model: str, registered: Mapping[str, object]) -> LLMConfigErro
 
 
 def make_client(dialect: str, model: str | None, *, base_url: str, api_key: str, **options: Any) -> Any:
-    """Return a client of a dialect.
-
-    Raises:
-        LLMConfigError: an argument is invalid, or the dialect is unknown.
-    """
+    """Return a client of a dialect."""
     if dialect not in DIALECTS:
         raise LLMConfigError(f"dialect must be {' or '.join(map(repr, DIALECTS))}, not {brief_repr(dialect)}")
     module, name = _CLIENTS[dialect]

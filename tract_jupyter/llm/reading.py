@@ -74,11 +74,7 @@ class CassetteContent:
 
 
 def read_place(path: Path) -> CassettePlace:
-    """Return the place at which a recording started.
-
-    Raises:
-        CassetteError: see `read_cassette`.
-    """
+    """Return the place at which a recording started."""
     try:
         with open(path, encoding="utf-8", opener=open_regular) as file:  # Path.open takes no opener
             return _place(path, file.readline())
@@ -87,11 +83,7 @@ def read_place(path: Path) -> CassettePlace:
 
 
 def read_cassette(path: Path) -> CassetteContent:
-    """Read a cassette.
-
-    Raises:
-        CassetteError: it cannot be read, is another kind of file, incomplete, damaged, or from a newer version.
-    """
+    """Read a cassette."""
     try:
         with open(path, encoding="utf-8", opener=open_regular) as file:
             text = file.read()

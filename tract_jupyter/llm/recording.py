@@ -72,11 +72,7 @@ class RecordedModel:
     """A stand-in for a client during a replay. The cassette serves its requests first."""
 
     def chat(self, messages: list[dict[str, Any]], **options: Any) -> dict[str, Any]:  # noqa: ARG002 # as of clients
-        """Refuse.
-
-        Raises:
-            CassetteError: always.
-        """
+        """Refuse."""
         raise CassetteError(
             "a cassette is replayed, but this request bypasses it, so it was not sent; use a client of "
             "tract.models.client_for"
@@ -104,17 +100,6 @@ class Recorder:
     """Records a cassette, and writes it when the recording ends. This class is thread-safe.
 
     Requests within a user's tool or model are not recorded, because a replay does not call it.
-
-    Args:
-        path: the cassette.
-        place: the start of the recording.
-        redaction: returns the current filter that removes secrets.
-        by: the program that records.
-        at: the current time.
-        replace: overwrite an existing cassette.
-
-    Raises:
-        CassetteError: the file cannot be written, or another recording to it has not ended.
     """
 
     def __init__(
@@ -205,14 +190,7 @@ class Recorder:
         return value
 
     def end(self, head: str | None) -> None:
-        """Write the cassette.
-
-        Args:
-            head: the newest commit.
-
-        Raises:
-            CassetteError: the file cannot be written.
-        """
+        """Write the cassette."""
         with self._lock:
             self._is_over = True
             self._add({"end": {"requests": self.requests, "calls": self.calls, "head": head}})

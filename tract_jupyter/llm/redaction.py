@@ -23,11 +23,7 @@ _SHORTEST: Final = 8  # a shorter text is a dummy key, such as "ollama"
 
 
 class Redaction:
-    """Removes secrets from a text: known ones, and texts that look like one.
-
-    Args:
-        known: secrets by value.
-    """
+    """Removes secrets from a text: known ones, and texts that look like one."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         self.known = frozenset(text.strip() for text in known)

@@ -45,15 +45,7 @@ _NOTHING: Final = object()
 
 
 class Player:
-    """Replays a cassette. This class is thread-safe.
-
-    Args:
-        path: the cassette.
-        redaction: returns the filter that removes secrets, because the cassette has none.
-
-    Raises:
-        CassetteError: see `read_cassette`.
-    """
+    """Replays a cassette. This class is thread-safe."""
 
     is_paused: Final = False
     """Always False. A replay does not call a user's tool or model, so no request comes from within one."""
@@ -77,12 +69,7 @@ class Player:
         return any(entry.asked["purpose"] == operation for entry in self.content.requests)
 
     def request(self, sent: SentRequest, asker: str, on_delta: Callable[[Delta], object] | None) -> Any:
-        """Return the recorded reply to a request, or raise the recorded error.
-
-        Raises:
-            CassetteError: the cassette does not have the request.
-            LLMError: as it was recorded.
-        """
+        """Return the recorded reply to a request, or raise the recorded error."""
         fields = {
             "tract": asker,
             "purpose": sent.operation,
@@ -117,9 +104,6 @@ class Player:
             write: converts a result to JSON data.
             read: converts such data to a result.
             again: also make the call, because it changes the tract.
-
-        Raises:
-            CassetteError: the cassette does not have the call, or the repeated call fails but the recorded one did not.
         """
         with self._lock:
             name = name_of("call", self.calls + 1, asked["tool"], asked.get("tract", ""))
@@ -137,11 +121,7 @@ class Player:
         return read(json_data(recorded))
 
     def draw(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return the next recorded value. After the last one, return a new value.
-
-        Raises:
-            CassetteError: the recorded value has another type.
-        """
+        """Return the next recorded value. After the last one, return a new value."""
         drawn = make()
         with self._lock:
             values = self.content.drawn.get(kind)
@@ -319,7 +299,6 @@ def _error(data: Mapping[str, Any]) -> Exception:
     error = LLMRequestError(message, **{name: data[name] for name in names if name in data})
     error.partial = data.get("partial")
     if error.code == CANCELLED:
-        current_stop().set(
-            str(data.get("why", "")) or BY_PERSON
-        )  # the user who pressed Stop then does not do it now
+        # the user who pressed Stop then does not do it now
+        current_stop().set(str(data.get("why", "")) or BY_PERSON)
     return error

@@ -67,11 +67,7 @@ class RawCall(NamedTuple):
         return bool(self.given.get("cut")) or is_unfinished(self.arguments)
 
     def values(self) -> dict[str, Any]:
-        """Return the arguments.
-
-        Raises:
-            SpecError: the arguments are not a JSON object, or the call was cut before they were complete.
-        """
+        """Return the arguments."""
         if self.is_cut:
             raise SpecError("the reply was cut before the arguments of this call were complete")
         try:
@@ -224,11 +220,7 @@ class Reply:
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tool calls.
-
-        Raises:
-            LLMResponseError: a call has no id, no name, or arguments that are not a JSON object.
-        """
+        """The tool calls."""
         try:
             return tuple(call.read() for call in self.raw_calls)
         except ContentError as error:

@@ -47,11 +47,7 @@ class ModelRequest:
     def of(
         cls, messages: list[dict[str, Any]], options: dict[str, Any], model: str, blocks: SentBlocks, *, stream: bool
     ) -> ModelRequest:  # fmt: skip
-        """Read the options of a call.
-
-        Raises:
-            LLMConfigError: the limits differ, or a tool must be called but there are no tools.
-        """
+        """Read the options of a call."""
         options = dict(options)
         for name in ("model", "stream"):
             options.pop(name, None)  # the caller does not decide about streaming
@@ -75,11 +71,7 @@ class ModelRequest:
         )  # fmt: skip
 
     def refuse(self, names: Iterable[str], dialect: str) -> None:
-        """Remove options without a value.
-
-        Raises:
-            LLMConfigError: one of them has a value.
-        """
+        """Remove options without a value."""
         for name in names:
             if self.options.pop(name, None) is not None:
                 raise cannot_send(f"the option {name}", dialect, "leave it out")

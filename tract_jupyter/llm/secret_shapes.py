@@ -532,9 +532,6 @@ def why_not_sent(text: str, *, send_anyway: bool = False) -> str:
         text: the whole text.
         send_anyway: True if the user decided that doubtful secrets are not secrets. It has no effect if the
             administrator's limits require redaction.
-
-    Raises:
-        AdminLimitError: the administrator's limits cannot be read.
     """
     certain, doubtful = key_lines(text), key_lines(text, Grade.DOUBTFUL)
     if certain:

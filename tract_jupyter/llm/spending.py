@@ -10,12 +10,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.exceptions import (
-    ContentError,
-    LLMBudgetError,
-    LLMRequestError,
-    LLMResponseError,
-)
+from tract_jupyter.exceptions import ContentError, LLMBudgetError, LLMRequestError, LLMResponseError
 from tract_jupyter.llm.call import CANCELLED
 from tract_jupyter.llm.messages import CHARACTERS_PER_TOKEN, Usage, dicts, is_count
 from tract_jupyter.llm.prices import AskedModel, Cost, Prices, dollars
@@ -490,9 +485,8 @@ class Spending:
 
     def _note(self, request: _Request, usage: Usage, response: Mapping[str, Any]) -> Cost | None:
         asked, cost = request.asked, None
-        if (
-            asked.provider or asked.base_url or usage.raw or self.account.prices.own
-        ):  # otherwise the price is unknown
+        # otherwise the price is unknown
+        if asked.provider or asked.base_url or usage.raw or self.account.prices.own:
             cost = self._cost(request, usage, response)
         self.account.add(request.line(usage, cost, is_estimate=not usage.raw))
         if request.is_budgeted:

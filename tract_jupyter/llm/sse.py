@@ -68,11 +68,7 @@ class Assembly(Protocol):
     """True once nothing more can follow."""
 
     def add(self, event: dict[str, Any]) -> Iterable[Delta]:
-        """Add an event, and return the new pieces of the reply.
-
-        Raises:
-            LLMRequestError: the event reports an error.
-        """
+        """Add an event, and return the new pieces of the reply."""
         ...
 
     def reply(self) -> dict[str, Any]:
@@ -89,11 +85,7 @@ class Assembly(Protocol):
 
 
 class WholeCharacters:
-    """Deltas with whole characters and masked secrets. The beginning of either is held back until the rest arrives.
-
-    Args:
-        secrets: texts to mask.
-    """
+    """Deltas with whole characters and masked secrets. The beginning of either is held back until the rest arrives."""
 
     def __init__(self, secrets: Sequence[str] = ()) -> None:
         self._secrets = secrets
@@ -154,11 +146,7 @@ class ReplyStream:
 
     @property
     def reply(self) -> dict[str, Any]:
-        """The complete reply, as `chat` returns it. Reads the rest of the stream.
-
-        Raises:
-            LLMRequestError: the stream broke off.
-        """
+        """The complete reply, as `chat` returns it. Reads the rest of the stream."""
         for _ in self:
             pass
         if self._reply is None:

@@ -29,9 +29,8 @@ _MOST: Final = 50
 """How many tags of a reply are looked at: each takes time in proportion to the text."""
 _MOST_SPACE: Final = 1_000
 """The most white space before a tag at the beginning of a stream."""
-_FENCE: Final = re.compile(
-    r"[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)*(`{3,}|~{3,})"
-)  # also within lists and quotes
+# also within lists and quotes
+_FENCE: Final = re.compile(r"[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)*(`{3,}|~{3,})")
 _ITEM: Final = re.compile(r" *(?:[-*+]|\d+[.)]) +")
 _CODE_INDENT: Final = 4
 _NEAR: Final = 20_000

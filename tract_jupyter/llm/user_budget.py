@@ -55,11 +55,6 @@ def reserving_user_budget(
 ) -> Iterator[Callable[[CostLine], None]]:
     """Reserve the maximum of a request in the budgets of this user while it runs.
 
-    Args:
-        limits: the administrator's limits.
-        line: the maximum of the request.
-        used: gets the usage of the request before the end of the block.
-
     Yields:
         A function to call before a retry, with the usage of the failed try. It raises the same errors.
 

@@ -111,7 +111,7 @@ class Lease:
 
     def _take(self) -> None:
         with self._database.write() as connection:
-            lease = self._rows.of(connection, self.run_id)
+            lease = self._rows.find_one(connection, run_id=self.run_id)
             if lease is not None and _is_held(lease):
                 raise RunError(
                     f"run {self.run_id} is being run by {_holder(lease)}; wait for its end, or resume the run after "
@@ -119,14 +119,14 @@ class Lease:
                 )
             if self.branch is not None:
                 self._look_at_branch(connection, self.branch)
-            self._rows.put(connection, self._fresh())
+            self._rows.replace(connection, self._fresh())
             # within the transaction: the next thread must see it
             _HERE[self.run_id] = self
             self._is_taken = True
             self._database.if_rolled_back(self._forget)
 
     def _look_at_branch(self, connection: Connection, branch: str) -> None:
-        for other in self._rows.on_branch(connection, branch):
+        for other in self._rows.find(connection, branch=branch):
             if other.run_id != self.run_id and _is_held(other):
                 raise RunError(
                     f"{_holder(other)} answers on branch {branch!r} (run {other.run_id[:8]}), and two parallel turns "
@@ -138,17 +138,17 @@ class Lease:
     def ask(self, connection: Connection, question: str | None) -> None:
         """Set the commit to answer. The open questions of this branch are handled by now."""
         for other in self.open:
-            self._rows.remove(connection, other.run_id)
+            self._rows.remove_where(connection, run_id=other.run_id)
         self.question, self.open = question, []
-        self._rows.put(connection, self._fresh())
+        self._rows.replace(connection, self._fresh())
 
     def hold_for(self, run_id: str) -> None:
         """Hold the branch for another run of the same turn from now on."""
         with self._database.write() as connection:
             _HERE[run_id] = self
-            self._rows.remove(connection, self.run_id)
+            self._rows.remove_where(connection, run_id=self.run_id)
             before, self.run_id = self.run_id, run_id
-            self._rows.put(connection, self._fresh())
+            self._rows.replace(connection, self._fresh())
             _HERE.pop(before, None)
 
     @interrupts.protected
@@ -172,12 +172,12 @@ class Lease:
     def _give_back(self) -> None:
         try:
             with self._database.write() as connection:
-                lease = self._rows.of(connection, self.run_id)
+                lease = self._rows.find_one(connection, run_id=self.run_id)
                 if lease is not None and lease.process == self._process:
                     if self.has_failed and self.question is not None:
-                        self._rows.put(connection, self._fresh()._replace(process=""))
+                        self._rows.replace(connection, self._fresh()._replace(process=""))
                     else:
-                        self._rows.remove(connection, self.run_id)
+                        self._rows.remove_where(connection, run_id=self.run_id)
                 # within the transaction: another thread may take it right after
                 self._forget()
         except BaseException:
@@ -193,13 +193,13 @@ class Lease:
         if time.monotonic() < self._renew_at:
             return
         with self._database.write() as connection:
-            lease = self._rows.of(connection, self.run_id)
+            lease = self._rows.find_one(connection, run_id=self.run_id)
             if lease is None or lease.process != self._process:
                 holder = "another process" if lease is None else _holder(lease)
                 raise RunError(
                     f"{holder} has taken over run {self.run_id}, so this process cannot continue it"
                 )
-            self._rows.put(connection, self._fresh())
+            self._rows.replace(connection, self._fresh())
 
     def _fresh(self) -> StoredLease:
         self._renew_at = time.monotonic() + _BETWEEN
@@ -222,7 +222,7 @@ def _renew(of: ref[Lease], given_back: threading.Event) -> None:
 def is_held(database: Database, rows: RunLeaseRows, run_id: str) -> bool:
     """Return True if a process works on a run, as far as this process knows."""
     with database.read() as connection:
-        lease = rows.of(connection, run_id)
+        lease = rows.find_one(connection, run_id=run_id)
     return lease is not None and _is_held(lease)
 
 
@@ -358,7 +358,7 @@ class Turns:
     def is_held(self) -> bool:
         """Return True if a process, or a thread of this one, answers on the current branch."""
         with self._database.read() as connection:
-            leases = self._rows.on_branch(connection, self._refs.position.branch or "")
+            leases = self._rows.find(connection, branch=self._refs.position.branch or "")
         return any(map(_is_held, leases))
 
     @contextmanager

@@ -78,9 +78,6 @@ class AdminLimits:
             url: the whole address.
             path: the path of such requests after the address of the server, as `/v1/messages`.
             body: the body that is sent, as it is read from JSON.
-
-        Raises:
-            AdminLimitError: the address or a model is not allowed.
         """
         if self.base_urls is not None and url not in _request_urls(self.base_urls, path):
             self._refuse(f"requests to {url}", f"They allow {_listed(self.base_urls)}", "this address")
@@ -93,11 +90,7 @@ class AdminLimits:
                 )
 
     def check_counted(self, *, is_counted: bool) -> None:
-        """Check that a request to a model is counted for the budget of the user.
-
-        Raises:
-            AdminLimitError: there is a budget, and the request is not counted.
-        """
+        """Check that a request to a model is counted for the budget of the user."""
         if self.has_budget and not is_counted:
             raise AdminLimitError(
                 "the administrator's limits do not allow a request of a client that is used alone. They have a budget, "
@@ -106,11 +99,7 @@ class AdminLimits:
             )
 
     def check_own_object(self, what: str) -> None:
-        """Check that an object of the user may take part in a request to a model.
-
-        Raises:
-            AdminLimitError: requests are limited, and cannot be checked in such an object.
-        """
+        """Check that an object of the user may take part in a request to a model."""
         if self.limits_requests:
             self._refuse(
                 f"{what} for requests to models",
@@ -119,51 +108,31 @@ class AdminLimits:
             )
 
     def check_autonomy(self, level: AutonomyLevel) -> None:
-        """Check an autonomy level that the user sets.
-
-        Raises:
-            AdminLimitError: it is above the limit.
-        """
+        """Check an autonomy level that the user sets."""
         if level.rank > self.autonomy.rank:
             self._refuse(
                 f"the autonomy level {level}", f"They allow {self.autonomy} at most", "a higher level"
             )
 
     def check_looking(self) -> None:
-        """Check that scripts without effects may run without a request.
-
-        Raises:
-            AdminLimitError: they may not.
-        """
+        """Check that scripts without effects may run without a request."""
         if not self.looking:
             self._refuse(
                 "looking without a request", "Each script for the kernel needs your decision", "looking"
             )
 
     def check_outside_agents(self) -> None:
-        """Check that agents of other programs may work here.
-
-        Raises:
-            AdminLimitError: they may not.
-        """
+        """Check that agents of other programs may work here."""
         if not self.outside_agents:
             self._refuse("agents of other programs", "Only models of this package work here", "such agents")
 
     def check_notifications(self) -> None:
-        """Check that a message about a request may be sent outside the notebook.
-
-        Raises:
-            AdminLimitError: it may not.
-        """
+        """Check that a message about a request may be sent outside the notebook."""
         if not self.notifications:
             self._refuse("notifications", "Open requests appear only in the notebook", "notifications")
 
     def check_mcp_url(self, url: str) -> None:
-        """Check an MCP server over HTTP before its start, and before each call.
-
-        Raises:
-            AdminLimitError: it is not allowed.
-        """
+        """Check an MCP server over HTTP before its start, and before each call."""
         if self.mcp_servers is not None:
             # a file can have the name of a URL, so a pattern of one kind does not allow the other
             patterns = filter(_IS_URL.match, self.mcp_servers)
@@ -176,9 +145,6 @@ class AdminLimits:
             command_line: the program and its arguments, as a shell writes them.
             has_environment: True if the user sets variables of the program.
             has_folder: True if the user sets its working folder.
-
-        Raises:
-            AdminLimitError: it is not allowed.
         """
         if self.mcp_servers is None:
             return

@@ -109,11 +109,7 @@ class AttachedFile:
 
 
 def check_together(files: Sequence[AttachedFile]) -> None:
-    """Check that one message can carry these attachments.
-
-    Raises:
-        AttachmentError: there are too many, or they are too large together.
-    """
+    """Check that one message can carry these attachments."""
     if len(files) > MOST_FILES:
         raise AttachmentError(
             f"a message can have at most {MOST_FILES} attachments, not {len(files):,}; send them in several messages"
@@ -259,11 +255,8 @@ def _webp_pixels(data: bytes) -> tuple[int, int] | None:
     return None
 
 
-_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {
-    0xC4,
-    0xC8,
-    0xCC,
-}  # the segments at the start of a JPEG frame
+# the segments at the start of a JPEG frame
+_FRAMES: Final = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _ALONE: Final = frozenset({0x01, *range(0xD0, 0xDA)}) - {0xD9}  # markers without a segment
 
 
@@ -300,11 +293,7 @@ def _part(data: bytes, at: int, length: int) -> bytes:
 
 
 def no_reader(sha256: str) -> bytes:
-    """Refuse to read an attachment, because there is no store.
-
-    Raises:
-        ContentError: always.
-    """
+    """Refuse to read an attachment, because there is no store."""
     raise ContentError(
         f"the bytes of attachment {sha256[:12]} are not loaded; call compile() of their tract to load them"
     )
@@ -316,13 +305,7 @@ def named_text(attachments: Iterable[Attachment], text: str) -> str:
 
 
 def attached_parts(attachments: Iterable[Attachment], text: str, read: Reader) -> list[dict[str, Any]]:
-    """Return the parts of a message in OpenAI's shape: its attachments, then its text.
-
-    Args:
-        attachments: the attachments, in order.
-        text: the user's text.
-        read: returns the bytes of a hash.
-    """
+    """Return the parts of a message in OpenAI's shape: its attachments, then its text."""
     parts = [_sent_part(AttachedFile(attachment, read(attachment.sha256))) for attachment in attachments]
     return [*parts, *([{"type": "text", "text": text}] if text.strip() else [])]
 
@@ -368,11 +351,6 @@ def with_parts(
 
     Attachments of tool results follow the results in a user message, because some dialects do not allow them in
     results.
-
-    Args:
-        messages: in the form between packages, some with `attachments`.
-        read: returns the bytes of a hash.
-        with_results: also send the attachments of tool results.
     """
     from tract_jupyter.models.content_types import Attachment
 

@@ -96,12 +96,7 @@ def frozen(value: Any) -> bytes | None:
 
 
 def read_strict_json(text: str, **options: Any) -> Any:
-    """Read a JSON text, and refuse NaN and infinity. `json.loads` gets the `options`.
-
-    Raises:
-        ValueError: the text is not JSON.
-        RecursionError: it is nested too deeply.
-    """
+    """Read a JSON text, and refuse NaN and infinity. `json.loads` gets the `options`."""
     return json.loads(text, parse_constant=_refuse_constant, **options)
 
 

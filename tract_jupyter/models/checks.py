@@ -15,43 +15,27 @@ if TYPE_CHECKING:
 
 
 def check_limit(limit: object) -> int:
-    """Return the limit; a negative one counts as 0.
-
-    Raises:
-        ContentError: the limit is not a whole number.
-    """
+    """Return the limit; a negative one counts as 0."""
     if type(limit) is not int:
         raise ContentError(f"limit must be a whole number, such as 20, not {brief_repr(limit)}")
     return max(limit, 0)
 
 
 def check_text(text: object, what: str, *, error: type[TractError] = ContentError) -> str:
-    """Return the value if it is a text. `what` names it in the error.
-
-    Raises:
-        TractError: the value is not a text. The type is `error`.
-    """
+    """Return the value if it is a text. `what` names it in the error."""
     if not isinstance(text, str):
         raise error(f"{what} must be a string, not {brief_repr(text)}")
     return text
 
 
 def check_dict(value: object, what: str) -> None:
-    """Check that a value is a dict.
-
-    Raises:
-        ContentError: the value is not a dict.
-    """
+    """Check that a value is a dict."""
     if not isinstance(value, dict):
         raise ContentError(f'{what} must be a dict such as {{"key": "value"}}, not {brief_repr(value)}')
 
 
 def check_budget(budget: object) -> None:
-    """Check that a value can be the budget of a tract. None means no limit.
-
-    Raises:
-        ContentError: the value is not allowed.
-    """
+    """Check that a value can be the budget of a tract. None means no limit."""
     if not (budget is None or isinstance(budget, TokenBudget)):
         raise ContentError(
             f"budget must be TokenBudget(max_tokens), or None for no limit, not {brief_repr(budget)}"
@@ -59,11 +43,7 @@ def check_budget(budget: object) -> None:
 
 
 def check_choice(value: object, choices: Collection[str], what: str) -> None:
-    """Check that a value is one of a few words.
-
-    Raises:
-        ContentError: the value is not allowed.
-    """
+    """Check that a value is one of a few words."""
     if not isinstance(value, str) or value not in choices:
         raise ContentError(f"{what} must be {' or '.join(map(repr, choices))}, not {brief_repr(value)}")
 
@@ -98,9 +78,6 @@ def diagnosis_of(result: object) -> str:
     """Return a validator's diagnosis; empty if the reply is valid.
 
     A validator returns None, a text, True, False, or both as a pair: `(False, "the date is missing")`.
-
-    Raises:
-        ContentError: the value is not allowed.
     """
     if isinstance(result, tuple) and len(result) == 2:  # noqa: PLR2004 # a pair
         passed, why = result
@@ -120,22 +97,14 @@ _NO_REASON = "the validator rejected it without a reason"
 
 
 def check_tag(tag: object) -> None:
-    """Check that a value can be a tag.
-
-    Raises:
-        ContentError: the value is not a text, is empty, or is longer than 255 characters.
-    """
+    """Check that a value can be a tag."""
     if not isinstance(tag, str) or not tag.strip() or len(tag) > 255:  # noqa: PLR2004 # the column's width
         raise ContentError(f"{tag!r} is not a valid tag; use a text of 1 to 255 characters")
     check_words(tag)
 
 
 def check_words(text: str) -> None:
-    """Check that every database can store a text.
-
-    Raises:
-        ContentError: the text is not valid Unicode, or has a NUL.
-    """
+    """Check that every database can store a text."""
     canonical_json(text)
     if "\0" in text:
         raise ContentError(f"{text[:60]!r} has a NUL character, which some databases cannot store; remove it")
@@ -146,11 +115,7 @@ LONGEST_YAML: Final = 32_000
 
 
 def unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object of a JSON text, as an `object_pairs_hook`. Most readers silently use the last of two values.
-
-    Raises:
-        ValueError: it has a key twice.
-    """
+    """Return an object of a JSON text, as an `object_pairs_hook`. Most readers silently use the last of two values."""
     data = dict(pairs)
     if len(data) < len(pairs):
         raise ValueError(f"{brief_repr(twice_in(key for key, _ in pairs))} is named twice in one object")

@@ -177,11 +177,7 @@ _BUILT_IN: Final = {model.model_fields["content_type"].default: model for model 
 
 
 def validate_content(content: BaseModel | dict[str, Any]) -> Content:
-    """Return a content of one of the eight types as its model.
-
-    Raises:
-        ContentError: the type is unknown, or parts are missing, unknown or of the wrong type.
-    """
+    """Return a content of one of the eight types as its model."""
     if not isinstance(content, (dict, Content)):  # a union would be made each time
         raise ContentError(
             f"content must be a dict with a 'content_type', or a content model, not {type(content).__name__}"

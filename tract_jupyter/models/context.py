@@ -11,11 +11,7 @@ from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models.attachment import named_text, no_reader
 from tract_jupyter.models.commit import show_tokens
 from tract_jupyter.models.content import Priority
-from tract_jupyter.models.provider_messages import (
-    anthropic_messages,
-    openai_message,
-    openai_messages,
-)
+from tract_jupyter.models.provider_messages import anthropic_messages, openai_message, openai_messages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -147,11 +143,7 @@ def commit_text(info: CommitInfo, text: str, tags: Iterable[str]) -> str:
 
 
 def context_text(context: CompiledContext, style: Style = "table") -> str:
-    """Return a context as text: `table` has one line per message, `compact` is shorter, and `chat` has the full texts.
-
-    Raises:
-        ContentError: the style is unknown.
-    """
+    """Return a context as text: `table` has one line per message, `compact` is shorter, `chat` has the full texts."""
     if style not in _STYLES:
         raise ContentError(f"{style!r} is not a style; use {', '.join(_STYLES)}")
     return "\n".join([*(_STYLES[style](message) for message in context.messages), repr(context)])

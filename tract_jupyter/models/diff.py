@@ -25,11 +25,7 @@ class MessageDiff:
 
     @property
     def message(self) -> Message:
-        """The new message, or the old one if it was removed.
-
-        Raises:
-            ContentError: both are None.
-        """
+        """The new message, or the old one if it was removed."""
         message = self.old if self.new is None else self.new
         if message is None:
             raise ContentError("a difference needs at least one message; pass `old`, `new` or both")

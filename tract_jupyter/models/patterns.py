@@ -51,11 +51,7 @@ def problem_of(pattern: str) -> str | None:
 
 
 def matches(pattern: str, text: str, seconds: float = MAX_SECONDS) -> Iterator[Any]:
-    """Yield all matches in a text.
-
-    Raises:
-        ContentError: the pattern is invalid, or takes too long.
-    """
+    """Yield all matches in a text."""
     wrong = problem_of(pattern)
     if wrong is not None:
         raise ContentError(wrong)
@@ -80,12 +76,7 @@ class Retention:
 
     @staticmethod
     def of(instructions: str | None, patterns: Sequence[str] | None, mode: str) -> dict[str, Any] | None:
-        """Return the criteria in their stored form; None without criteria.
-
-        Raises:
-            ContentError: instructions or a pattern are not text, a pattern is not a regular expression, or the mode is
-                unknown.
-        """
+        """Return the criteria in their stored form; None without criteria."""
         check_choice(mode, _MODES, "retain_match_mode")
         pattern_list = [] if patterns is None else listed(patterns, "retain_match")
         for pattern in pattern_list:
@@ -98,11 +89,7 @@ class Retention:
 
     @staticmethod
     def missing(criteria: dict[str, Any], summary: str) -> list[str]:
-        """Return the patterns that a summary does not contain.
-
-        Raises:
-            ContentError: a pattern takes too long.
-        """
+        """Return the patterns that a summary does not contain."""
         regex = criteria["match_mode"] == "regex"
         return [
             pattern

@@ -20,9 +20,6 @@ def open_private(path: str, flags: int) -> int:
     """Open a regular file, with mode 0600 if this creates it; an `opener` for `open`.
 
     A symbolic link is an error: in a folder from another person, it could lead to a file of the user.
-
-    Raises:
-        OSError: it is a link or another kind of file.
     """
     return _regular(os.open(path, flags | _AT_ONCE | getattr(os, "O_NOFOLLOW", 0), 0o600))
 
@@ -31,9 +28,6 @@ def open_regular(path: str, flags: int) -> int:
     """Open a regular file; an `opener` for `open`.
 
     Reading a pipe or a device, also behind a link, could wait forever or fill the memory.
-
-    Raises:
-        OSError: it is another kind of file.
     """
     return _regular(os.open(path, flags | _AT_ONCE))
 
@@ -46,11 +40,7 @@ def _regular(descriptor: int) -> int:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Create a folder and its missing parents with mode 0700. Existing folders keep their mode.
-
-    Raises:
-        OSError: a folder cannot be created.
-    """
+    """Create a folder and its missing parents with mode 0700. Existing folders keep their mode."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)

@@ -23,10 +23,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError
-from tract_jupyter.models.attachment import (
-    anthropic_block,
-    attached_parts,
-)
+from tract_jupyter.models.attachment import anthropic_block, attached_parts
 from tract_jupyter.models.canonical import canonical_json, sha256
 
 if TYPE_CHECKING:
@@ -48,18 +45,11 @@ _ANTHROPIC_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 def openai_message(message: Message, read: Reader | None = None) -> dict[str, Any]:
-    """Return one message in OpenAI's shape, regardless of its neighbors.
+    """Return one message in OpenAI's shape, regardless of its neighbors. Without `read`, files are only named.
 
     A tool result without a call (a manually committed `tool_io` content) becomes a user message that names the tool. A
     participant's name keeps its ASCII letters, digits, `_` and `-`; other characters become `_`. OpenAI has no field
     for `is_error`.
-
-    Args:
-        message: the message.
-        read: returns the bytes of attachments. Without it, the message only names them.
-
-    Raises:
-        ContentError: a tool call has arguments without a JSON form.
     """
     if message.role == "tool" and message.tool_call_id:
         return {"role": "tool", "content": message.content, "tool_call_id": _openai_id(message.tool_call_id)}
@@ -79,24 +69,12 @@ def openai_message(message: Message, read: Reader | None = None) -> dict[str, An
 
 
 def openai_messages(messages: Sequence[Message], read: Reader | None = None) -> list[dict[str, Any]]:
-    """Return the messages in OpenAI's shape, each answer directly after its call.
-
-    Args:
-        messages: the messages.
-        read: returns the bytes of attachments; without it they are only named.
-
-    Raises:
-        ContentError: a tool call has arguments without a JSON form.
-    """
+    """Return the messages in OpenAI's shape, each answer after its call. Without `read`, files are only named."""
     return [openai_message(message, read) for message in paired(messages)]
 
 
 def sent_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """Return the messages in the form for clients: as `openai_messages`, with the fields that OpenAI's shape lacks.
-
-    Raises:
-        ContentError: a tool call has arguments without a JSON form.
-    """
+    """Return the messages in the form for clients: as `openai_messages`, with the fields that OpenAI's shape lacks."""
     rendering: Rendering = getattr(messages, "rendering", None) or Rendering()
     return rendering.of(messages)
 
@@ -182,18 +160,11 @@ def sent_message(message: Message) -> dict[str, Any]:
 
 
 def anthropic_messages(messages: Sequence[Message], read: Reader | None = None) -> dict[str, Any]:
-    """Return `messages` in Anthropic's shape, and `system` if there is any.
+    """Return `messages` and any `system` in Anthropic's shape. Without `read`, files are only named.
 
     All system messages are joined by blank lines. Roles alternate: consecutive messages of one role become blocks of
     one message, and `OPENING` is added if the user does not begin. Blank texts and names of participants are omitted. A
     message with a single text is a plain string.
-
-    Args:
-        messages: the messages.
-        read: returns the bytes of attachments; without it they are only named.
-
-    Raises:
-        ContentError: a tool call has arguments without a JSON form.
     """
     system = [m.content for m in messages if m.role == "system" and m.content.strip()]
     turns: list[dict[str, Any]] = []
@@ -213,11 +184,7 @@ def anthropic_messages(messages: Sequence[Message], read: Reader | None = None) 
 
 
 def anthropic_tool(openai_tool: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool in OpenAI's shape, `{"type": "function", "function": {...}}`, in the shape of Anthropic's API.
-
-    Raises:
-        ContentError: the tool has another shape.
-    """
+    """Return a tool in OpenAI's shape, `{"type": "function", "function": {...}}`, in the shape of Anthropic's API."""
     function = openai_tool.get("function")
     if not isinstance(function, dict) or not isinstance(function.get("name"), str):
         raise ContentError(
@@ -300,12 +267,7 @@ _Answers = dict[tuple[int, int], int]
 
 
 def paired(messages: Sequence[Message], ids: _Ids | None = None) -> Iterator[Message]:
-    """Yield the messages, each call with its answer directly after it. A call or answer without the other becomes text.
-
-    Args:
-        messages: the messages.
-        ids: the ids of earlier calls.
-    """
+    """Yield the messages, each call with its answer directly after it. One without the other becomes text."""
     answers = _answers(messages)
     answering = set(answers.values())
     ids = ids or _Ids()

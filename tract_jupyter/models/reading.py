@@ -79,17 +79,7 @@ def _limits(error: ErrorDetails) -> dict[str, Any]:
 
 
 def read_as(kind: Any, data: object, error: type[TractError], place: str = "") -> Any:
-    """Read plain data as a value of a type, with JSON's rules: a text is not a number, and 1 is not true.
-
-    Args:
-        kind: a dataclass, a TypedDict, or a type made of them.
-        data: dicts, lists and plain values.
-        error: the kind of error to raise.
-        place: the name of the data in the error; empty for the whole input.
-
-    Raises:
-        TractError: the data do not fit, or have no JSON form. It is an `error`, and lists the problems.
-    """
+    """Read plain data as a value of a type, by JSON's rules: a text is no number, 1 is not true. Or raise `error`."""
     try:
         canonical_json(data)
         return _adapter(kind).validate_json(json.dumps(data), strict=True)
@@ -100,17 +90,7 @@ def read_as(kind: Any, data: object, error: type[TractError], place: str = "") -
 
 
 def check_fields(record: Any, error: type[TractError], place: str = "", skip: Collection[str] = ()) -> None:
-    """Check the values of a dataclass by its annotations. Call it in `__post_init__`, before any other use.
-
-    Args:
-        record: the dataclass. Its annotations must be importable at run time.
-        error: the kind of error to raise.
-        place: the name of the record in the error.
-        skip: fields that are not checked.
-
-    Raises:
-        TractError: a value does not fit. It is an `error`, and lists the problems.
-    """
+    """Check the values of a dataclass by its annotations. Call it in `__post_init__`, before any other use."""
     record_type: Any = type(record)
     kind = _fields_of(record_type, frozenset(skip))
     try:

@@ -65,12 +65,8 @@ _ALIKE = frozenset(
     "\u01c3\u2223\u01c0\u2758\u223c\u02dc\u2053\u02b9\u02bb\u02bc\u02bd\u2032\u2035\u2217\u204e\u066d\u02c2\u02c3\u02c4\u02c6\u02cd"
     "\ua78a\u2219\u22c5\u2027\u0261\u0251\u0269"
 )
-_TAGS = (
-    "<font>",
-    "<compat>",
-    "<small>",
-    "<noBreak>",
-)  # of characters that differ from their decomposition in nothing
+# of characters that differ from their decomposition in nothing
+_TAGS = ("<font>", "<compat>", "<small>", "<noBreak>")
 _PLAIN = frozenset("…№")  # but for these
 # letters of other alphabets that look like letters of ASCII, and U+03BC, which looks like U+00B5
 _LETTERS = {

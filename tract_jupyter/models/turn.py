@@ -93,11 +93,7 @@ class ToolCall:
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Self:
-        """Read OpenAI's shape, Anthropic's tool_use block, or `{"id", "name", "arguments"}`.
-
-        Raises:
-            ContentError: the call has another shape, or it was cut before its arguments were complete.
-        """
+        """Read OpenAI's shape, Anthropic's tool_use block, or `{"id", "name", "arguments"}`."""
         try:
             if data.get("cut"):
                 raise ValueError("it was cut before its arguments were complete")

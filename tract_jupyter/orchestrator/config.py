@@ -125,12 +125,7 @@ class OrchestratorConfig:
 
 
 def checked_config(config: object) -> OrchestratorConfig:
-    """Return the settings after a check.
-
-    Raises:
-        OrchestratorError: not an `OrchestratorConfig`, or invalid settings.
-        ContentError: unknown autonomy level or profile.
-    """
+    """Return the settings after a check."""
     if not isinstance(config, OrchestratorConfig):
         raise OrchestratorError(
             f"config must be an OrchestratorConfig, such as OrchestratorConfig(max_steps=5), not {brief_repr(config)}"
@@ -140,11 +135,7 @@ def checked_config(config: object) -> OrchestratorConfig:
 
 
 def save_config(settings: Settings, config: OrchestratorConfig) -> None:
-    """Sign and store the settings of a tract's orchestrator.
-
-    Raises:
-        TractError: invalid settings, or they cannot be stored.
-    """
+    """Sign and store the settings of a tract's orchestrator."""
     data = checked_config(config).to_dict()
     about = {
         "autonomy_ceiling": data["autonomy_ceiling"],
@@ -155,11 +146,7 @@ def save_config(settings: Settings, config: OrchestratorConfig) -> None:
 
 
 def stored_config(settings: Settings) -> tuple[OrchestratorConfig, str]:
-    """Return the stored settings and an empty string. If they cannot be used, return the defaults and the reason.
-
-    Raises:
-        TrustError: the signing secret cannot be read.
-    """
+    """Return the stored settings and an empty string. If they cannot be used, return the defaults and the reason."""
     saved = settings.find(_SETTINGS)
     if saved is None:
         return OrchestratorConfig(), ""

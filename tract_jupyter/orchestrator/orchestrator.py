@@ -51,9 +51,8 @@ _ABOUT: Final = "orchestrator_run"
 _EXTRA_REQUESTS: Final = 3
 """Extra requests of a run: for the last reply, and for replies whose calls were refused."""
 _ID_LENGTH: Final = 27
-_active_contexts: ContextVar[frozenset[str]] = ContextVar(
-    "tract_orchestrating", default=frozenset()
-)  # the default is never modified
+# the default is never modified
+_active_contexts: ContextVar[frozenset[str]] = ContextVar("tract_orchestrating", default=frozenset())
 
 
 class Orchestrator:
@@ -543,9 +542,6 @@ class Orchestrator:
 
 def about_run(conversation: Any) -> dict[str, Any] | None:
     """Return the description of a run; None if the run was interrupted before it was stored.
-
-    Args:
-        conversation: the conversation of the run.
 
     Returns:
         `of` (the id of the maintained context), `reason`, `autonomy` (the requested level), `effective` (the effective

@@ -166,12 +166,7 @@ def proposal_of(pending: PendingToolCall, summary: str = "") -> OrchestratorProp
 
 
 def respond(pending: PendingToolCall, response: ProposalResponse) -> None:
-    """Apply the decision about a proposal through the actions of the pending.
-
-    Raises:
-        ParameterError: the new arguments do not fit the tool.
-        PendingError: the request is already decided.
-    """
+    """Apply the decision about a proposal through the actions of the pending."""
     other = response.modified_action
     if response.decision == "rejected":
         pending.reject(response.reason)

@@ -104,11 +104,6 @@ _MOST_IDLE = 2
 class RunSteps:
     """The steps of one run.
 
-    Args:
-        tract: the maintained context.
-        on_step: receives each call with its result.
-        on_turn: receives each event of the conversation; None for no observer.
-
     Attributes:
         results: the calls so far.
         last_text: the model's last text.

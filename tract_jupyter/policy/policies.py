@@ -17,7 +17,7 @@ from tract_jupyter.storage import StoredPolicy, from_text, read_dict
 from tract_jupyter.toolkit import Permission, policy_actor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
     from datetime import datetime
 
@@ -244,16 +244,6 @@ class Policies:
     def restored(self, fields: dict[str, Any], **options: Any) -> BuiltinPending:
         """Rebuild the pending of a policy's call from its fields."""
         return self.evaluator.calls.restored(fields, **options)
-
-    @property
-    def clock(self) -> Callable[[], datetime]:
-        """Returns the current time in UTC. Tests can replace it."""
-        return self.evaluator.watch.clock
-
-    @clock.setter
-    def clock(self, clock: Callable[[], datetime]) -> None:
-        """Set the clock."""
-        self.evaluator.watch.clock = clock
 
     # ---
 

@@ -94,11 +94,7 @@ class Policy(Protocol):
 
 
 def moments_of(policy: Any) -> tuple[str, ...]:
-    """Return the moments of a policy's evaluation.
-
-    Raises:
-        ContentError: there is no such moment.
-    """
+    """Return the moments of a policy's evaluation."""
     moments = getattr(policy, "fires_on", "commit")
     values = (moments,) if isinstance(moments, str) else moments
     if not isinstance(values, list | tuple) or not values:
@@ -109,11 +105,7 @@ def moments_of(policy: Any) -> tuple[str, ...]:
 
 
 def priority_of(policy: Any) -> int:
-    """Return the priority of a policy.
-
-    Raises:
-        ContentError: the priority is not a whole number.
-    """
+    """Return the priority of a policy."""
     priority = getattr(policy, "priority", 100)
     if type(priority) is not int:
         raise ContentError(f"the priority of a policy must be a whole number, not {brief_repr(priority)}")
@@ -121,11 +113,7 @@ def priority_of(policy: Any) -> int:
 
 
 def check_name(name: object) -> str:
-    """Return the name of a policy.
-
-    Raises:
-        ContentError: the name is invalid.
-    """
+    """Return the name of a policy."""
     text = check_text(name, "the name of a policy")
     check_words(text)
     if not text.strip() or len(text) > _LONGEST_ACTOR or text != text.strip():
@@ -136,11 +124,7 @@ def check_name(name: object) -> str:
 
 
 def check_policy(policy: Any) -> None:
-    """Check that an object is a policy.
-
-    Raises:
-        ContentError: it is not a policy.
-    """
+    """Check that an object is a policy."""
     if isinstance(policy, type) or not callable(getattr(policy, "evaluate", None)):
         raise ContentError(
             f"a policy must be an object with a name and a method evaluate(view), not {brief_repr(policy)}; for a "
@@ -152,11 +136,7 @@ def check_policy(policy: Any) -> None:
 
 
 def wanted_of(value: object) -> tuple[PolicyAction, ...]:
-    """Return the actions from the return value of `evaluate`.
-
-    Raises:
-        ContentError: the value is not an action, a list of actions or None.
-    """
+    """Return the actions from the return value of `evaluate`."""
     if value is None:
         return ()
     if isinstance(value, PolicyAction):

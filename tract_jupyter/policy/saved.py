@@ -45,11 +45,7 @@ def policy_types() -> Mapping[str, type[BuiltinPolicy]]:
 
 
 def create_policy(type_name: str, name: str, config: Mapping[str, Any]) -> BuiltinPolicy:
-    """Create a built-in policy.
-
-    Raises:
-        ContentError: there is no such type or setting, or a setting is invalid.
-    """
+    """Create a built-in policy."""
     types = policy_types()
     kind = types.get(type_name) if isinstance(type_name, str) else None
     if kind is None:
@@ -171,13 +167,7 @@ def _dict(memory: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def slot_of(row: StoredPolicy, store: PolicyStore, policy: Any | None) -> Slot:
-    """Return a policy for use in this process.
-
-    Args:
-        row: its row in the store.
-        store: checks its signature.
-        policy: this process's policy object with this name, if any.
-    """
+    """Return a policy for use in this process."""
     settings = read_dict(row.policy_json)
     type_name, config, is_on = settings.get("type"), settings.get("config"), settings.get("on") is True
     slot = Slot(row, None, is_on, str(type_name), memory=read_dict(row.memory_json))

@@ -147,9 +147,9 @@ class ContextWatch:
             self._young_until = days, from_text(oldest) + timedelta(days=days)
         if now < self._young_until[1]:
             return 0  # everything is too young
-        from tract_jupyter.context import Choice, Retain
+        from tract_jupyter.context import Choice, Retain, collect_garbage
 
-        collected = self.repository.garbage_collector.run(Retain(days), Choice(), dry_run=True)
+        collected = collect_garbage(self.repository, Retain(days), Choice(), dry_run=True)
         self._since = 0
         self._garbage = (len(collected.commits), max(_GARBAGE_EVERY, generation // 5), now + _HOUR)
         return len(collected.commits)

@@ -34,23 +34,13 @@ ONE_OPERATION: Final = "not checked: propose one operation at a time"
 
 
 def writing_request(text: str, taken: Collection[str]) -> str:
-    """Return the request for an operation.
-
-    Args:
-        text: the task, in the user's words.
-        taken: the names of the existing operations.
-    """
+    """Return the request for an operation."""
     names = f"\n\nNames in use (a new operation replaces the old one): {', '.join(sorted(taken))}."
     return f"Write an operation that does this:\n{text}{names if taken else ''}"
 
 
 def rejected_operation(reason: str, rehearsal: str) -> str:
-    """Return the message after the user rejected an operation.
-
-    Args:
-        reason: the user's words.
-        rehearsal: the result of the rehearsal; empty if there was none.
-    """
+    """Return the message after the user rejected an operation."""
     tried = f" Result of the rehearsal: {rehearsal}" if rehearsal else ""
     return f"The user rejected it: {reason}\nCorrect that, and propose the whole operation again.{tried}"
 

@@ -15,12 +15,7 @@ Text decides nothing. Call one of the tools: {names}."""
 
 
 def consulting_request(instruction: str, shown: str) -> str:
-    """Return the request.
-
-    Args:
-        instruction: the caller's wishes.
-        shown: the pending, as JSON.
-    """
+    """Return the request."""
     return f"{instruction}\n\nThe pending operation:\n{shown}"
 
 
@@ -61,12 +56,7 @@ cut."""
 
 
 def retry_text(diagnosis: str, template: str | None = None) -> str:
-    """Return the text that asks for another reply.
-
-    Args:
-        diagnosis: the problem; empty if unknown.
-        template: the user's prompt. Its `{diagnosis}` is replaced; without one, the diagnosis follows.
-    """
+    """Return the text that asks for another reply. It replaces the template's `{diagnosis}`, or adds it."""
     if template is None:
         text = RETRY.replace("{colon}", ":" if diagnosis else ".").replace(PLACE, diagnosis)
         return "\n".join(line for line in text.splitlines() if line)

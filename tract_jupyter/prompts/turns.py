@@ -75,12 +75,7 @@ def refused(reason: str) -> str:
 
 
 def also_refused(refusal: str, why: str) -> str:
-    """Return the answer of a call that was refused, if the call that the user chose instead did not run either.
-
-    Args:
-        refusal: the answer of the call.
-        why: the reason for the chosen call.
-    """
+    """Return the answer of a call that was refused, if the call that the user chose instead did not run either."""
     return f"{refusal}. That call did not run either: {why}"
 
 

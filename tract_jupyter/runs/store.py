@@ -484,7 +484,7 @@ class SqlCommitLog:
             StoreCorruptError: it is damaged.
         """
         with self._database.read() as connection:
-            stored = self._rows.of(connection, run_id, hook)
+            stored = self._rows.find_one(connection, run_id=run_id, hook=hook)
         return None if stored is None else _report(stored)
 
     def add(self, connection: Connection, run_id: str, hook: str, report: dict[str, Any]) -> None:

@@ -59,7 +59,7 @@ def verify_runs(
     """
     damage: list[Damage] = []
     with database.read() as connection:
-        reports = {(row.run_id, row.hook): row.report_json for row in commit_rows.all(connection)}
+        reports = {(row.run_id, row.hook): row.report_json for row in commit_rows.find(connection)}
         for run_id, stored in tracked(list(rows.by_run(connection)), "Checking runs"):
             where = f"run {run_id}"
             problems = _of_run(connection, commits, rows, stored, reports)

@@ -1,5 +1,6 @@
 from . import interrupts as interrupts
 from . import schema as schema
+from .columns import batched as batched
 from .columns import can_hold as can_hold
 from .columns import damaged as damaged
 from .columns import from_json as from_json

@@ -18,24 +18,20 @@ from sqlalchemy.types import TypeDecorator
 from tract_jupyter.exceptions import StoreCorruptError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from sqlalchemy import Column, Dialect
     from sqlalchemy.types import TypeEngine
 
 T = TypeVar("T", dict[str, Any], list[Any])
+V = TypeVar("V")
 
+_AT_ONCE: Final = 500  # SQLite bounds the number of variables
 _KINDS: Final = {"text": str, "integer": int, "blob": bytes}
 
 
 class Stored(TypeDecorator[Any]):
-    """A column type that checks the values on read.
-
-    Args:
-        of: the column's type without the check.
-        name: the table's and the column's name.
-        allowed: the Python types of valid values.
-    """
+    """A column type that checks the values on read."""
 
     impl = LargeBinary  # replaced in the constructor
     cache_ok = True
@@ -101,12 +97,14 @@ def unchecked(column: Column[Any]) -> Any:
     return type_coerce(column, kind.of).label(column.name)
 
 
-def from_json(text: str, kind: type[T]) -> T:
-    """Read a stored JSON object or list.
+def batched(values: Iterable[V]) -> Iterator[list[V]]:
+    """Yield the values in groups for one statement each."""
+    every = list(values)
+    return (every[start : start + _AT_ONCE] for start in range(0, len(every), _AT_ONCE))
 
-    Raises:
-        StoreCorruptError: the text is not valid JSON, or of another kind.
-    """
+
+def from_json(text: str, kind: type[T]) -> T:
+    """Read a stored JSON object or list."""
     try:
         value = json.loads(text)
     except (ValueError, TypeError, RecursionError) as error:
@@ -143,11 +141,7 @@ def to_text(moment: datetime) -> str:
 
 
 def from_text(text: str) -> datetime:
-    """Read a time that `to_text` wrote.
-
-    Raises:
-        StoreCorruptError: the text is not a time, or has no time zone.
-    """
+    """Read a time that `to_text` wrote."""
     try:
         moment = datetime.fromisoformat(text)
     except (ValueError, TypeError) as error:

@@ -20,7 +20,7 @@ from tract_jupyter.models import (
     default_priority,
     sha256,
 )
-from tract_jupyter.storage.columns import from_json, from_text
+from tract_jupyter.storage.columns import batched, from_json, from_text
 from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.schema import blobs, commit_parents, commits
 
@@ -305,7 +305,6 @@ _STARTING_WITH = Prepared(  # the index serves it
         .offset(literal_column("0"))
     )
 )
-_AT_ONCE = 500  # SQLite bounds the number of variables
 
 
 class Lineage(NamedTuple, Generic[Row]):
@@ -378,14 +377,10 @@ class CommitRows:
         return content_hash
 
     def blobs(self, connection: Connection, hashes: Iterable[str]) -> dict[str, bytes]:
-        """Return the stored bytes of each hash.
-
-        Raises:
-            StoreCorruptError: bytes are missing or damaged.
-        """
+        """Return the stored bytes of each hash."""
         wanted = list(dict.fromkeys(hashes))
         payloads: dict[str, bytes] = {}
-        for hash_group in _groups(wanted):
+        for hash_group in batched(wanted):
             query = select(blobs).where(blobs.c.content_hash.in_(hash_group))
             payloads.update(
                 (row.content_hash, checked(row.content_hash, row.payload))
@@ -407,7 +402,7 @@ class CommitRows:
 
     def among(self, connection: Connection, hashes: Sequence[str]) -> list[Entry]:
         """Return the commits with these full hashes, without contents."""
-        queries = [select(*_COLUMNS).where(commits.c.commit_hash.in_(group)) for group in _groups(hashes)]
+        queries = [select(*_COLUMNS).where(commits.c.commit_hash.in_(group)) for group in batched(hashes)]
         return [Entry._make((*row, b"")) for query in queries for row in connection.execute(query)]
 
     def starting_with(self, connection: Connection, prefix: str) -> list[str]:
@@ -432,9 +427,8 @@ class CommitRows:
         The rows are in context order: first parents, oldest first, and the merged commits before their merge.
         """
         chain = _lineage(shape._fields).rows(connection, {"head": head}, shape._make)
-        chain.sort(
-            key=attrgetter("generation")
-        )  # the rows are almost in order; sorting in the database takes longer
+        # the rows are almost in order; sorting in the database takes longer
+        chain.sort(key=attrgetter("generation"))
         if not chain or len(chain) != chain[-1].generation + 1:
             raise _gap(head)
         for row in chain:
@@ -455,7 +449,7 @@ class CommitRows:
     def merge_parents_of(self, connection: Connection, hashes: Iterable[str]) -> MergeParents:
         """Return the second and later parents of the merges among these commits."""
         parents: dict[str, tuple[str, ...]] = {}
-        for hash_group in _groups(hashes):
+        for hash_group in batched(hashes):
             parents.update(self._merge_parents(connection, commit_parents.c.commit_hash.in_(hash_group)))
         return parents
 
@@ -466,7 +460,7 @@ class CommitRows:
     def changes_to(self, connection: Connection, hashes: Iterable[str]) -> list[tuple[str, str]]:
         """Return (target, commit) of every commit, on any branch, that changes the priority of one of these commits."""
         changes: list[tuple[str, str]] = []
-        for hash_group in _groups(hashes):
+        for hash_group in batched(hashes):
             where = (
                 *self._in_tract(),
                 commits.c.edit_target.in_(hash_group),
@@ -509,9 +503,9 @@ class CommitRows:
 
     def remove(self, connection: Connection, hashes: Sequence[str]) -> None:
         """Delete commits. The caller ensures that no row refers to them."""
-        for hash_group in _groups(hashes):
+        for hash_group in batched(hashes):
             connection.execute(commit_parents.delete().where(commit_parents.c.commit_hash.in_(hash_group)))
-        for hash_group in _groups(reversed(hashes)):
+        for hash_group in batched(reversed(hashes)):
             connection.execute(commits.delete().where(commits.c.commit_hash.in_(hash_group)))
 
     def _in_tract(self) -> tuple[ColumnElement[bool], ...]:
@@ -594,11 +588,6 @@ def _parents_by_commit(rows: Iterable[Any]) -> MergeParents:
     for row in rows:
         parents[row.commit_hash].append(row.parent_hash)
     return {commit_hash: tuple(others) for commit_hash, others in parents.items()}
-
-
-def _groups(hashes: Iterable[str]) -> Iterable[list[str]]:
-    every = list(hashes)
-    return (every[start : start + _AT_ONCE] for start in range(0, len(every), _AT_ONCE))
 
 
 def _gap(head: str) -> StoreCorruptError:

@@ -21,13 +21,13 @@ from weakref import WeakSet
 from sqlalchemy import Select
 
 from tract_jupyter.exceptions import StoreClosedError, StoreError
+from tract_jupyter.storage.columns import Stored
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from sqlalchemy import Connection, Executable
 
-    from tract_jupyter.storage.columns import Stored
     from tract_jupyter.storage.engines import Backend
     from tract_jupyter.storage.transaction import Block
 
@@ -37,9 +37,8 @@ _FORK_PATIENCE: Final = 1.0  # seconds that a fork waits for another thread's tr
 _CLOSE_PATIENCE: Final = 5.0  # seconds that `close` waits for the connections of other threads
 FORKED: Final = "the process was forked within a transaction; only its parent can continue it"
 _CLOSING = threading.RLock()  # if two connections close at once, SQLite may treat neither as the last one
-_ABANDONED: list[
-    Any
-] = []  # the parent's connections in a child: closing one here would end the parent's session
+# the parent's connections in a child: closing one here would end the parent's session
+_ABANDONED: list[Any] = []
 
 
 class ThreadConnection:
@@ -147,12 +146,7 @@ class Connections:
             _OPEN.add(self)
 
     def check(self, link: ThreadConnection) -> None:
-        """Check that a transaction may begin on a locked link.
-
-        Raises:
-            StoreClosedError: the database was closed.
-            StoreError: this is a child process, forked within a transaction.
-        """
+        """Check that a transaction may begin on a locked link."""
         if self.is_closed:
             location = self._backend.location
             raise StoreClosedError(f"the tract on {location} was closed; open it again with Tract.open")
@@ -281,11 +275,7 @@ class Prepared:
     def rows(
         self, connection: Connection, parameters: Parameters, make: Callable[[Any], Any] = tuple
     ) -> list[Any]:
-        """Run the query, and return its rows. `make` converts each row; the default is a tuple.
-
-        Raises:
-            StoreCorruptError: a value has the wrong type for its column.
-        """
+        """Run the query, and return its rows. `make` converts each row; the default is a tuple."""
         text = self._texts.get(connection.dialect.name) or self._compiled(connection)
         driver: Any = connection.connection.dbapi_connection
         rows = list(map(make, driver.execute(text, parameters)))
@@ -307,7 +297,9 @@ class Prepared:
         styles = ("qmark", "named") if name == "sqlite" else ("format", "pyformat")
         statement = self._make(module)
         if isinstance(statement, Select):
-            self._kinds = [column.type for column in statement.selected_columns]  # type: ignore[misc]
+            kinds: list[Any] = [column.type for column in statement.selected_columns]
+            # signed rows have none
+            self._kinds = kinds if any(isinstance(kind, Stored) for kind in kinds) else []
         compiled = statement.compile(dialect=module.dialect(paramstyle=styles[not self._order]))  # type: ignore[attr-defined]
         if self._order and compiled.positiontup != self._order:
             raise ValueError(f"the statement takes {compiled.positiontup}, not {self._order}")

@@ -149,11 +149,7 @@ class Database:
 
     @property
     def store_id(self) -> str:
-        """The id of the store, read once. Tract ids are unique only within a store.
-
-        Raises:
-            StoreCorruptError: the id is missing.
-        """
+        """The id of the store, read once. Tract ids are unique only within a store."""
         if not self._store_id:
             with self.read() as connection:
                 store_id = connection.scalar(select(meta.c.value).where(meta.c.key == STORE_ID))
@@ -261,12 +257,7 @@ def _both(first: Callable[[], None], second: Callable[[], None]) -> Callable[[],
 
 
 class SharedDatabase(Database):
-    """A second reference to an open database.
-
-    Args:
-        owner: the database or another reference to it. Closing a reference does not close the database or the other
-            references.
-    """
+    """A second reference to an open database. To close it does not close the database or other references."""
 
     def __init__(self, owner: Database) -> None:
         self._owner: Database = owner._owner if isinstance(owner, SharedDatabase) else owner  # noqa: SLF001 # its own class

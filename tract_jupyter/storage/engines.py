@@ -92,17 +92,7 @@ class Backend:
 
 
 def backend(path: str | Path, url: str | None, lock_timeout: float) -> Backend:
-    """Return the backend of a path or URL. Create a missing file and its folder, but open nothing.
-
-    Args:
-        path: an SQLite file, or `:memory:` for a store in memory.
-        url: an SQLAlchemy URL instead.
-        lock_timeout: seconds to wait for another process's lock.
-
-    Raises:
-        StoreError: the path or the URL is invalid, both are present, the database kind is not supported, or its driver
-            is missing.
-    """
+    """Return the backend of a path or URL. Create a missing file and its folder, but open nothing."""
     if not isinstance(path, str | os.PathLike):
         raise StoreError(
             f"the path of a store must be a text or a Path, got {path!r}; use ':memory:' for a store in memory"
@@ -287,11 +277,7 @@ def _file(path: Path) -> URL:
 
 
 def file_of(url: str) -> Path | None:
-    """Return the SQLite file of a URL, which may be missing; None for another database or a store in memory.
-
-    Raises:
-        StoreError: the text is not a database URL.
-    """
+    """Return the SQLite file of a URL, which may be missing; None for another database or a store in memory."""
     return _file_of(_target(MEMORY, url))
 
 

@@ -299,9 +299,8 @@ def _is_still_protected(frame: FrameType | None, depth: int) -> bool:
     """Return True if a frame is protected after the end of a block. `depth` 1 is the frame itself, 2 is its caller."""
     for _ in range(depth - 1):
         frame = frame and frame.f_back
-    while (
-        frame is not None and frame.f_code in _OF_CONTEXTLIB
-    ):  # it ends this block, and handles an exception
+    # it ends this block, and handles an exception
+    while frame is not None and frame.f_code in _OF_CONTEXTLIB:
         frame = frame.f_back
     return _is_protected(frame)
 

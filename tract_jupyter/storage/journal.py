@@ -92,7 +92,7 @@ class Journal(Rows[Stored]):
     ) -> list[Stored]:
         """Return the entries that match all conditions, newest first. `equal` are values of columns."""
         query = _newest(self.table, self.row._fields, tuple(equal), self.order)
-        parameters = {**self._parameters(equal), "most": _NO_LIMIT if limit is None else limit}
+        parameters = {"tract_id": self.tract_id, **equal, "most": _NO_LIMIT if limit is None else limit}
         return [self.row._make(row) for row in connection.execute(query.where(*where), parameters)]
 
 
@@ -241,7 +241,7 @@ class RunEventRows(Journal[StoredRunEvent]):
 
     def by_run(self, connection: Connection) -> Iterator[tuple[str, list[StoredRunEvent]]]:
         """Yield the events of each run, one run after the other. Read rows lazily."""
-        with connection.execute(self._select(()), self._parameters({})) as rows:
+        with connection.execute(self._select(()), {"tract_id": self.tract_id}) as rows:
             for run_id, group in groupby(map(StoredRunEvent._make, rows), key=lambda event: event.run_id):
                 yield run_id, list(group)
 

@@ -1,7 +1,7 @@
 """Base class for the rows of one tract in one table: find, add, update, remove, keep the newest.
 
-A row is a NamedTuple with columns of the table as fields. The subclasses are in `signed` and `journal`. Statements are
-cached, because building one takes longer than running it.
+A row is a NamedTuple with columns of the table as fields. The subclasses are in `signed`, `journal` and `runs`.
+Statements are cached, because building one takes longer than running it.
 """
 
 from __future__ import annotations
@@ -43,28 +43,29 @@ class Rows(Generic[Stored]):
 
     def find(self, connection: Connection, **where: object) -> list[Stored]:
         """Return the rows with these values in order."""
-        return [
-            self.row._make(row) for row in connection.execute(self._select(where), self._parameters(where))
-        ]
+        query = _query(self.table, self.row._fields, tuple(where), self.order, is_checked=self.is_checked)
+        return query.rows(connection, {"tract_id": self.tract_id, **where}, self.row._make)
 
     def find_one(self, connection: Connection, **where: object) -> Stored | None:
         """Return the first row with these values."""
-        row = connection.execute(self._select(where), self._parameters(where)).first()
-        return None if row is None else self.row._make(row)
+        rows = self.find(connection, **where)
+        return rows[0] if rows else None
 
-    def insert(self, connection: Connection, *rows: Stored, **more: object) -> None:
-        """Add rows. `more` are the values of other columns."""
-        common = {"tract_id": self.tract_id, **more}
-        connection.execute(self.table.insert(), [{**common, **row._asdict()} for row in rows])
+    def insert(self, connection: Connection, row: Stored, **more: object) -> None:
+        """Add a row. `more` are the values of other columns."""
+        connection.execute(self.table.insert(), {"tract_id": self.tract_id, **more, **row._asdict()})
 
     def update(self, connection: Connection, where: Mapping[str, object], **values: object) -> int:
         """Update the rows with the values in `where`, and return their number."""
         statement = _update(self.table, tuple(where))
-        return connection.execute(statement.values(**values), self._parameters(where)).rowcount
+        known = {f"its_{name}": value for name, value in where.items()}
+        return connection.execute(
+            statement.values(**values), {"its_tract_id": self.tract_id, **known}
+        ).rowcount
 
     def remove_where(self, connection: Connection, **where: object) -> int:
         """Remove the rows with these values, and return their number."""
-        return _delete(self.table, tuple(where)).run(connection, self._parameters(where))
+        return _delete(self.table, tuple(where)).run(connection, {"tract_id": self.tract_id, **where})
 
     def put(
         self, connection: Connection, key: dict[str, object], values: dict[str, object], **fresh: object
@@ -85,9 +86,6 @@ class Rows(Generic[Stored]):
     def _select(self, where: Iterable[str]) -> Select[Any]:
         return selected(self.table, self.row._fields, tuple(where), self.order, is_checked=self.is_checked)
 
-    def _parameters(self, where: Mapping[str, object]) -> dict[str, object]:
-        return {"its_tract_id": self.tract_id, **{f"its_{name}": value for name, value in where.items()}}
-
 
 @cache
 def selected(
@@ -98,14 +96,21 @@ def selected(
     *,
     is_checked: bool = True,
 ) -> Select[Any]:
-    """Return a query of the rows with some values. The parameters are `its_tract_id` and `its_NAME` for each column."""
+    """Return a query of the rows with some values. The parameters are `tract_id` and the names of the columns."""
     columns = [table.c[name] if is_checked else unchecked(table.c[name]) for name in names]
     return select(*columns).where(_have(table, where)).order_by(*(table.c[name] for name in order))
 
 
 @cache
+def _query(
+    table: Table, names: Sequence[str], where: tuple[str, ...], order: tuple[str, ...], *, is_checked: bool
+) -> Prepared:
+    return Prepared(lambda _: selected(table, names, where, order, is_checked=is_checked))
+
+
+@cache
 def _update(table: Table, where: tuple[str, ...]) -> Update:
-    return table.update().where(_have(table, where))
+    return table.update().where(_have(table, where, "its_"))  # other names than those of the new values
 
 
 @cache
@@ -131,5 +136,5 @@ def _delete(table: Table, where: tuple[str, ...]) -> Prepared:
     return Prepared(lambda _: table.delete().where(_have(table, where)))
 
 
-def _have(table: Table, names: tuple[str, ...]) -> ColumnElement[bool]:
-    return and_(*(table.c[name] == bindparam(f"its_{name}") for name in ("tract_id", *names)))
+def _have(table: Table, names: tuple[str, ...], prefix: str = "") -> ColumnElement[bool]:
+    return and_(*(table.c[name] == bindparam(prefix + name) for name in ("tract_id", *names)))

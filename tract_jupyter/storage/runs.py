@@ -13,15 +13,15 @@ from sqlalchemy.exc import IntegrityError
 
 from tract_jupyter.exceptions import StoreError
 from tract_jupyter.models import sha256
-from tract_jupyter.storage.columns import now_text
+from tract_jupyter.storage.columns import batched, now_text
 from tract_jupyter.storage.connections import Prepared
+from tract_jupyter.storage.rows import Rows
 from tract_jupyter.storage.schema import commits, run_commits, run_leases, run_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Any
 
-    from sqlalchemy import Connection, Insert
+    from sqlalchemy import Connection
 
 
 class StoredRunCommit(NamedTuple):
@@ -32,19 +32,12 @@ class StoredRunCommit(NamedTuple):
     report_json: str
 
 
-# built once: building a statement takes longer than running it
-_MINE = select(*(run_commits.c[name] for name in StoredRunCommit._fields)).where(
-    run_commits.c.tract_id == bindparam("tract")
-)
-_OF = _MINE.where(run_commits.c.run_id == bindparam("run"), run_commits.c.hook == bindparam("at"))
-_INSERT = run_commits.insert()
-
-
-class RunCommitRows:
+class RunCommitRows(Rows[StoredRunCommit]):
     """The commits of one tract's runs."""
 
-    def __init__(self, tract_id: str) -> None:
-        self.tract_id = tract_id
+    table = run_commits
+    row = StoredRunCommit
+    order = ()
 
     def add(self, connection: Connection, commit: StoredRunCommit) -> None:
         """Record the commit of a run, in the same transaction.
@@ -52,23 +45,12 @@ class RunCommitRows:
         Raises:
             StoreError: the run has committed at this hook already. The transaction must be rolled back.
         """
-        values = {"tract_id": self.tract_id, "created_at": now_text(), **commit._asdict()}
         try:
-            connection.execute(_INSERT, values)
+            self.insert(connection, commit, created_at=now_text())
         except IntegrityError as error:
             raise StoreError(
                 f"run {commit.run_id} already committed at {commit.hook}, so nothing was committed again"
             ) from error
-
-    def of(self, connection: Connection, run_id: str, hook: str) -> StoredRunCommit | None:
-        """Return the report of a run's commit at a hook; None if there is none."""
-        row = connection.execute(_OF, {"tract": self.tract_id, "run": run_id, "at": hook}).first()
-        return None if row is None else StoredRunCommit._make(row)
-
-    def all(self, connection: Connection) -> list[StoredRunCommit]:
-        """Return the reports of all runs' commits."""
-        rows = connection.execute(_MINE, {"tract": self.tract_id})
-        return [StoredRunCommit._make(row) for row in rows]
 
 
 class StoredLease(NamedTuple):
@@ -81,55 +63,22 @@ class StoredLease(NamedTuple):
     question: str | None = None
 
 
-_ON = (run_leases.c.tract_id == bindparam("tract"), run_leases.c.run_id == bindparam("run"))
-# built once: building a statement takes longer than running it
-_LEASES = select(*(run_leases.c[name] for name in StoredLease._fields))
-_LEASE_OF = Prepared(lambda _: _LEASES.where(*_ON))
-_ON_BRANCH = Prepared(
-    lambda _: _LEASES.where(
-        run_leases.c.tract_id == bindparam("tract"), run_leases.c.branch == bindparam("named")
-    ).order_by(run_leases.c.held_until, run_leases.c.run_id)
-)
-_DELETE = Prepared(lambda _: run_leases.delete().where(*_ON))
+class RunLeaseRows(Rows[StoredLease]):
+    """The leases of one tract's runs, the first to expire first."""
 
+    table = run_leases
+    row = StoredLease
+    order = ("held_until", "run_id")
 
-def _put_lease(dialect: Any) -> Insert:
-    values: dict[str, Any] = {name: bindparam(name) for name in ("tract_id", *StoredLease._fields)}
-    statement: Insert = dialect.insert(run_leases).values(values)
-    return statement.on_conflict_do_update(index_elements=["run_id"], set_=values)  # type: ignore[attr-defined,no-any-return]
-
-
-_PUT_LEASE = Prepared(_put_lease)
-
-
-class RunLeaseRows:
-    """The leases of one tract's runs."""
-
-    def __init__(self, tract_id: str) -> None:
-        self.tract_id = tract_id
-
-    def of(self, connection: Connection, run_id: str) -> StoredLease | None:
-        """Return the lease of a run, if it has one."""
-        rows = _LEASE_OF.rows(connection, {"tract": self.tract_id, "run": run_id}, StoredLease._make)
-        return rows[0] if rows else None
-
-    def on_branch(self, connection: Connection, branch: str) -> list[StoredLease]:
-        """Return all leases of a branch, the first to expire first."""
-        return _ON_BRANCH.rows(connection, {"tract": self.tract_id, "named": branch}, StoredLease._make)
-
-    def put(self, connection: Connection, lease: StoredLease) -> None:
+    def replace(self, connection: Connection, lease: StoredLease) -> None:
         """Store the lease of a run. The caller checks the previous lease in the same write transaction."""
-        _PUT_LEASE.run(connection, {"tract_id": self.tract_id, **lease._asdict()})
-
-    def remove(self, connection: Connection, run_id: str) -> None:
-        """Remove the lease of a run."""
-        _DELETE.run(connection, {"tract": self.tract_id, "run": run_id})
+        values = lease._asdict()
+        self.put(connection, {"run_id": values.pop("run_id")}, values)
 
 
 _ADD = Prepared(
     lambda dialect: dialect.insert(run_objects).on_conflict_do_nothing(), ("tract_id", "name", "body_json")
 )
-_AT_ONCE: Final = 500  # SQLite bounds the number of variables
 _NAME: Final = 32
 # built once: building a statement takes longer than running it
 _GET = select(run_objects.c.name, run_objects.c.body_json).where(
@@ -164,10 +113,9 @@ class RunObjectRows:
 
     def get(self, connection: Connection, names: Iterable[str]) -> dict[str, str]:
         """Return the existing objects with these names."""
-        wanted = list(dict.fromkeys(names))
         objects: dict[str, str] = {}
-        for start in range(0, len(wanted), _AT_ONCE):
-            values = {"tract": self.tract_id, "names": wanted[start : start + _AT_ONCE]}
+        for group in batched(dict.fromkeys(names)):
+            values = {"tract": self.tract_id, "names": group}
             objects.update((row.name, row.body_json) for row in connection.execute(_GET, values))
         return objects
 

@@ -97,9 +97,8 @@ commits = Table(
     _required("generation_config_json", Text),
     _required("tags_json", Text),
     _created(),
-    Column(
-        "priority", String(16)
-    ),  # of an append: its priority; of an edit or annotation: the target's new one
+    # of an append: its priority; of an edit or annotation: the target's new one
+    Column("priority", String(16)),
     Column("retention_json", Text),
     Column("tools_hash", String(64), ForeignKey("blobs.content_hash")),
     # of the whole context at this commit, so status and budgets need no walk; not hashed, but verified

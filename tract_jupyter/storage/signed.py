@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from sqlalchemy import bindparam, or_, select
+from sqlalchemy import or_
 
 from tract_jupyter.storage.columns import now_text
-from tract_jupyter.storage.connections import Prepared
 from tract_jupyter.storage.rows import Rows, Stored
 from tract_jupyter.storage.schema import grants, handlers, operation_specs, policies, run_profiles, settings
 
@@ -100,13 +99,6 @@ class StoredProfile(NamedTuple):
     created_at: str
 
 
-_ACTIVE = Prepared(  # each run reads it
-    lambda _: select(*[run_profiles.c[name] for name in StoredProfile._fields]).where(
-        run_profiles.c.tract_id == bindparam("tract"), run_profiles.c.is_active == bindparam("active")
-    )
-)
-
-
 class RunProfileRows(SignedRows[StoredProfile]):
     """The profiles of one tract by name. At most one is active."""
 
@@ -116,8 +108,7 @@ class RunProfileRows(SignedRows[StoredProfile]):
 
     def active(self, connection: Connection) -> StoredProfile | None:
         """Return the active profile."""
-        rows = _ACTIVE.rows(connection, {"tract": self.tract_id, "active": True}, StoredProfile._make)
-        return rows[0] if rows else None
+        return self.find_one(connection, is_active=True)
 
     def replace(self, connection: Connection, row: StoredProfile) -> None:
         """Store a profile. An existing profile of this name keeps its active state."""
@@ -143,11 +134,6 @@ class StoredPolicy(NamedTuple):
     firings: int
 
 
-_ANY_POLICY = Prepared(  # each process reads it at its first commit
-    lambda _: select(policies.c.name).where(policies.c.tract_id == bindparam("tract"))
-)
-
-
 class PolicyRows(SignedRows[StoredPolicy]):
     """The policies of one tract, by name."""
 
@@ -157,7 +143,7 @@ class PolicyRows(SignedRows[StoredPolicy]):
 
     def any(self, connection: Connection) -> bool:
         """Return True if the tract has a policy."""
-        return bool(_ANY_POLICY.rows(connection, {"tract": self.tract_id}))
+        return bool(self.find(connection))
 
     def replace(self, connection: Connection, row: StoredPolicy) -> None:
         """Store a policy. An existing policy keeps the results of its firings."""
@@ -221,7 +207,9 @@ class GrantRows(SignedRows[StoredGrant]):
     def live(self, connection: Connection, kind: str, name: str) -> list[StoredGrant]:
         """Return the grants for one operation or tool that are not revoked or used up."""
         where = {"kind": kind, "name": name}
-        rows = connection.execute(self._select(where).where(*_is_live()), self._parameters(where))
+        rows = connection.execute(
+            self._select(where).where(*_is_live()), {"tract_id": self.tract_id, **where}
+        )
         return [StoredGrant._make(row) for row in rows]
 
     def use(self, connection: Connection, grant_id: str) -> bool:

@@ -31,11 +31,8 @@ _OURS: Final = {("table", name) for name in metadata.tables} | {
     ("index", str(index.name)) for table in metadata.tables.values() for index in table.indexes
 }
 _RUN: Final = {"trigger", "rule"}
-_HISTORY: Final = {
-    "commits",
-    "commit_parents",
-    "refs",
-}  # `context.verification` names the missing commits and contents
+# `context.verification` names the missing commits and contents
+_HISTORY: Final = {"commits", "commit_parents", "refs"}
 
 
 class StoreObject(NamedTuple):
@@ -55,11 +52,7 @@ class StoreObject(NamedTuple):
 
 
 def check_opening(connection: Connection, location: str) -> None:
-    """Check that the store has no triggers or rules. SQLite has checked the file's header before.
-
-    Raises:
-        StoreCorruptError: the store has triggers or rules, which would run with every write.
-    """
+    """Check that the store has no triggers or rules, which would run with every write."""
     runs = [item for item in _objects(connection) if item.runs]
     if runs:
         on = "" if connection.dialect.name == SQLITE else " ON {0.table}"

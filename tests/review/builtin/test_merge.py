@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tract_jupyter.context import SideBySide
+from tract_jupyter.context import merge
 from tract_jupyter.exceptions import (
     CommitNotFoundError,
     FingerprintError,
@@ -104,8 +104,8 @@ def test_histories_are_compared_once_and_again_when_it_is_carried_out(two, confl
         two.user("other says")
         two.switch("main")
     looked = []
-    real = SideBySide.look
-    monkeypatch.setattr(SideBySide, "look", lambda *args, **o: looked.append(args) or real(*args, **o))
+    real = merge.compare_branches
+    monkeypatch.setattr(merge, "compare_branches", lambda *args, **o: looked.append(args) or real(*args, **o))
     two.merge("topic" if conflicts else "other", resolver="theirs")
     assert len(looked) == 1 + conflicts
 

@@ -36,12 +36,7 @@ _DEEP: Final = 4  # types within types
 
 
 def drawn_values(annotation: Any, name: str = "") -> list[Any]:
-    """Return a few values of a type, the typical one first. They are new, plain data.
-
-    Args:
-        annotation: a type from `parse_type`.
-        name: the name of the value. It selects a matching typical text.
-    """
+    """Return a few values of a type, new and plain, the typical one first. The name selects a matching text."""
     return list(islice(_drawn(annotation, name, 0), _MOST))
 
 

@@ -140,11 +140,7 @@ class JsonSchema:
         self._validator = draft(document, registry=EMPTY_REGISTRY)
 
     def errors(self, values: Any) -> list[Any]:
-        """Return the `ValidationError`s of jsonschema for these values.
-
-        Raises:
-            SpecError: the check takes too long.
-        """
+        """Return the `ValidationError`s of jsonschema for these values."""
         try:
             with bounded(SECONDS):
                 return list(self._validator.iter_errors(values))
@@ -155,11 +151,7 @@ class JsonSchema:
 
 
 def read_schema(schema: Any) -> dict[str, Any]:
-    """Return a copy of a schema, as a JSON round trip returns it.
-
-    Raises:
-        SpecError: the schema has no JSON form, is not an object, or is too large.
-    """
+    """Return a copy of a schema, as a JSON round trip returns it."""
     if not isinstance(schema, dict):
         raise SpecError(f"a JSON Schema is an object, got {type(schema).__name__}")
     try:

@@ -128,11 +128,7 @@ class ParameterSet(ABC):
         return {p.name: p.annotation for p in self}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Assign names to positional arguments, as a Python call does.
-
-        Raises:
-            ParameterError: there are too many arguments, or one is duplicate.
-        """
+        """Assign names to positional arguments, as a Python call does."""
         if not args:
             return kwargs
         positional = self._positional
@@ -260,11 +256,7 @@ class Parameters(ParameterSet):
         return Parameters(self.subject, [p for p in self if p.name not in names], are_checked=True)
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a new dict of `values` with defaults filled in (fresh copies of mutable ones).
-
-        Raises:
-            ParameterError: values are missing, unknown or ill-typed; every problem is listed.
-        """
+        """Return a new dict of `values` with defaults filled in (fresh copies of mutable ones)."""
         try:
             return self._validate(values)
         except ValidationError as error:
@@ -366,11 +358,7 @@ def _adapter(entries: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
 
 
 def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the type hints of a function, by name.
-
-    Raises:
-        SpecError: a hint uses an unknown name.
-    """
+    """Return the type hints of a function, by name."""
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, SyntaxError, AttributeError) as error:

@@ -35,10 +35,6 @@ def object_schema(schema: dict[str, Any], root: SchemaNode) -> dict[str, Any]:
     """Return the schema for a provider: unchanged, or with all its named properties if it combines several schemas.
 
     The result may accept more values than the original schema. Calls are still checked against the original.
-
-    Args:
-        schema: the schema of the arguments.
-        root: the same schema, checked.
     """
     if _COMBINING.isdisjoint(schema):
         return {**schema, "type": "object", "properties": schema.get("properties", {})}
@@ -247,9 +243,8 @@ def _checked(schema: dict[str, Any]) -> dict[str, Any]:
         if not schema["$ref"].startswith(_DEFINED):
             raise _NotStrictError
         others = {key: value for key, value in schema.items() if key != "$ref"}
-        return (
-            {"anyOf": [{"$ref": schema["$ref"]}], **others} if others else schema
-        )  # other keywords next to `$ref` are not allowed
+        # other keywords next to `$ref` are not allowed
+        return {"anyOf": [{"$ref": schema["$ref"]}], **others} if others else schema
     if "type" not in schema and "anyOf" not in schema:  # any value
         raise _NotStrictError
     if "array" in _types(schema) and "items" not in schema:

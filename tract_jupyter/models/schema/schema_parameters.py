@@ -78,11 +78,7 @@ class SchemaParameters(ParameterSet):
         return {name: reader.type_of(member) for name, member in reader.members().items()}
 
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return a new dict of copies of `values`, with defaults filled in.
-
-        Raises:
-            ParameterError: values are missing, unknown or ill-typed, or have no JSON form; every problem is listed.
-        """
+        """Return a new dict of copies of `values`, with defaults filled in."""
         arguments = self._copied(values)
         unknown = [] if self.takes_others else [name for name in arguments if name not in self.names]
         problems = [self._unknown(name) for name in unknown]
@@ -99,11 +95,7 @@ class SchemaParameters(ParameterSet):
         return {name: complete[name] for name in (*self.names, *complete) if name in complete}
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Assign the schema's names to the arguments of a Python call.
-
-        Raises:
-            ParameterError: there are too many positional arguments, or one is duplicate.
-        """
+        """Assign the schema's names to the arguments of a Python call."""
         named: dict[str, Any] = {}
         for argument, value in super().bind(args, kwargs).items():
             name = self.arguments[argument].name if argument in self.arguments else argument

@@ -78,9 +78,6 @@ def parse_type(text: str) -> Any:
     Args:
         text: `str int float bool list dict Any None`, `list[T]`, `dict[str, T]`, `T | U`, `Optional[T]`,
             `Union[T, U]` and `Literal[...]`, nested as needed.
-
-    Raises:
-        SpecError: the name is unknown or is not a type expression.
     """
     if not isinstance(text, str):
         raise SpecError(f"a type name must be a string such as 'list[str]', not {type(text).__name__}")

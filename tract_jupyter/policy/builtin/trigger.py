@@ -244,13 +244,7 @@ class OperationPolicy(TriggeredPolicy):
 
 
 def follow(policies: Policies, name: str, spec: OperationSpec | None) -> None:
-    """Add, update or remove the policy of an operation, according to its active version.
-
-    Args:
-        policies: the policies of the tract.
-        name: the operation's name.
-        spec: its active version, or None if it is no longer active.
-    """
+    """Add, update or remove the policy of an operation, according to its active version."""
     policy = f"operation-{name}"
     if spec is not None and spec.fires_on is not None and not spec.fires_in_runs:
         policies.add("operation", name=policy, operation=name, condition=spec.fires_on.to_dict())

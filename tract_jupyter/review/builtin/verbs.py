@@ -14,6 +14,7 @@ from tract_jupyter.context import (
     Range,
     Retain,
     Source,
+    collect_garbage,
     guidance,
     guided,
     message_text,
@@ -281,7 +282,7 @@ class GCVerb(HistoryVerb[GCResult, PendingGC]):
         return not inputs.dry_run and super()._is_decided(inputs, selection)
 
     def _pending(self, inputs: SimpleNamespace, selection: tuple[Retain, Choice]) -> PendingGC:
-        garbage = self._repository.garbage_collector.run(*selection, dry_run=True)
+        garbage = collect_garbage(self._repository, *selection, dry_run=True)
         fields = {
             "commits_to_remove": list(garbage.commits),
             "tokens_to_free": garbage.tokens,
@@ -292,13 +293,13 @@ class GCVerb(HistoryVerb[GCResult, PendingGC]):
         return self.restored(fields, triggered_by=inputs.triggered_by)
 
     def _carry_out(self, inputs: SimpleNamespace, selection: tuple[Retain, Choice]) -> GCResult:
-        return self._repository.garbage_collector.run(*selection, dry_run=inputs.dry_run)
+        return collect_garbage(self._repository, *selection, dry_run=inputs.dry_run)
 
     def _collect(self, fields: dict[str, Any]) -> GCResult:
         """Remove the approved commits that are still garbage."""
         retain = Retain(fields["orphan_retention_days"], fields["archive_retention_days"])
         choice = Choice(frozenset(fields["excluded"]), frozenset(fields["commits_to_remove"]))
-        return self._repository.garbage_collector.run(retain, choice)
+        return collect_garbage(self._repository, retain, choice)
 
 
 class HistoryVerbs:
