@@ -106,16 +106,12 @@ class Containment:
         Args:
             upper: The descriptor that `enter` returned.
         """
-        try:
-            folder = os.open(
-                "../tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=upper
-            )
-        except OSError:
-            return []
-        try:
+        names: list[str] = []
+        with (
+            contextlib.suppress(OSError),
+            linux.opened("../tmp", linux.FOLDER | os.O_NOFOLLOW, folder=upper) as folder,
+        ):
             names = sorted(os.listdir(folder))  # noqa: PTH208 # a descriptor
-        finally:
-            os.close(folder)
         below = [
             path[len(root) + 1 :]
             for path in (self.workspace, *self.readable)
@@ -312,11 +308,8 @@ def _escaped(path: str) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with linux.opened(path, os.O_WRONLY | os.O_CLOEXEC) as descriptor:
         os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
 
 
 def _attach(trees: Iterable[tuple[str, int, bool]]) -> None:

@@ -11,6 +11,7 @@ import mmap
 import os
 import re
 import zlib
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,15 +51,9 @@ class _Mapping:
     def content(self) -> bytes:
         """Return the bytes. Pages behind the end of a file are zero."""
         found = bytearray(self.size)
-        memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with linux.opened("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC) as memory, suppress(OSError):
             for place in range(0, self.size, mmap.PAGESIZE):
-                try:
-                    found[place : place + mmap.PAGESIZE] = os.pread(memory, mmap.PAGESIZE, self.start + place)
-                except OSError:
-                    break
-        finally:
-            os.close(memory)
+                found[place : place + mmap.PAGESIZE] = os.pread(memory, mmap.PAGESIZE, self.start + place)
         return bytes(found).ljust(self.size, b"\0")
 
 
@@ -98,13 +93,10 @@ class SharedMappings:
         self._duplicates.append((mapping, zlib.crc32(content)))
 
     def _map_privately(self, mapping: _Mapping) -> None:
-        descriptor = os.open(mapping.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        try:
+        with linux.opened(mapping.name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) as descriptor:
             if os.fstat(descriptor).st_ino != mapping.inode:
                 raise OSError(f"The mapped file {mapping.name} was replaced. Map it again.")
             mapping.fill(mmap.MAP_PRIVATE, descriptor)
-        finally:
-            os.close(descriptor)
         self._files.append(mapping)
 
 
