@@ -13,8 +13,7 @@ from tract_jupyter.concurrency import Stopped, StopSignal
 from tract_jupyter.exceptions import OutsideAgentError
 from tract_jupyter.models import one_line
 from tract_jupyter.outside.calls import dicts
-from tract_jupyter.outside.message_queue import MessageQueue
-from tract_jupyter.outside.process import AgentLeft, AgentMessage, AgentProcess, environment
+from tract_jupyter.outside.process import AgentLeft, AgentMessage, AgentProcess, MessageQueue, environment
 from tract_jupyter.outside.traffic import ReplayedProcess, TurnStopped
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.llm import Cassette
-    from tract_jupyter.outside.message_queue import MessageQueue
+    from tract_jupyter.outside.process import MessageQueue
 
 _PURPOSE: Final = "outside"
 _OF_THIS_MACHINE: Final[Mapping[str, Any]] = {"cwd": ".", "clientInfo": {"name": "tract_jupyter"}}

@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.copy_tools import CopyCaller, use_kernel_for_tools
+from tract_jupyter.rehearsal.inherited import OpenFiles, SharedMappings
 from tract_jupyter.rehearsal.inside import ReportChannel, Runner, capture_streams
 from tract_jupyter.rehearsal.limits import RehearsalLimits, limit_this_process
-from tract_jupyter.rehearsal.mappings import SharedMappings
-from tract_jupyter.rehearsal.open_files import OpenFiles
 from tract_jupyter.rehearsal.redaction import remove_secrets
 from tract_jupyter.rehearsal.refusals import report_refusals
 from tract_jupyter.rehearsal.supervisor import Supervisor, hand_over

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import cut, one_line
 from tract_jupyter.rehearsal.baseline import Baseline, digest, is_fixed, is_variable
+from tract_jupyter.rehearsal.contain import is_hidden_in_home
 from tract_jupyter.rehearsal.contents import changed_parts
 from tract_jupyter.rehearsal.describe import describe
 from tract_jupyter.rehearsal.effects import Action, Effects, FileEffect, SettingEffect, VariableEffect
@@ -24,7 +25,6 @@ from tract_jupyter.rehearsal.files import (
     state_below,
 )
 from tract_jupyter.rehearsal.functions import definition_digests
-from tract_jupyter.rehearsal.home import is_hidden_in_home
 from tract_jupyter.rehearsal.linux import opened
 from tract_jupyter.rehearsal.settings import MISSING, ChangedSetting, check_setting, effect_of
 from tract_jupyter.rehearsal.tables import compare_frames

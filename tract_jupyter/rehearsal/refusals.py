@@ -12,8 +12,8 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.rehearsal.contain import is_below
 from tract_jupyter.rehearsal.effects import FOREIGN
-from tract_jupyter.rehearsal.home import is_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable
