@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.analysis.dominance import EVERYTHING, OUTER_NAMES, only_binds
 from tract_jupyter.analysis.source import last_name
+from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -82,10 +83,9 @@ class NameScope:
         return None
 
 
-_LEAF_FIELDS = frozenset(
-    {"ctx", "op", "ops", "id", "attr", "arg", "kind", "name", "asname", "level", "module", "type_comment"}
-    | {"conversion", "simple", "is_async", "rest", "kwd_attrs"}
-)
+_LEAF_FIELDS = words("""
+    ctx op ops id attr arg kind name asname level module type_comment conversion simple is_async rest kwd_attrs
+""")
 """Fields without syntax that the analysis needs."""
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar, cast
 
+from tract_jupyter.analysis.tables.reader import words
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -46,16 +48,10 @@ class MemberWrite:
     is_item: bool
 
 
-_SETS_ATTRIBUTE = (
-    "builtins.setattr",
-    "builtins.delattr",
-    "builtins.object.__setattr__",
-    "builtins.type.__setattr__",
-    "builtins.object.__delattr__",
-    "builtins.type.__delattr__",
-    "unittest.mock.patch.object",
-    "pytest.MonkeyPatch().setattr",
-)
+_SETS_ATTRIBUTE = words("""
+    builtins.setattr builtins.delattr builtins.object.__setattr__ builtins.type.__setattr__
+    builtins.object.__delattr__ builtins.type.__delattr__ unittest.mock.patch.object pytest.MonkeyPatch().setattr
+""")
 _SETS_OWN = ("__setattr__", "__delattr__")
 _SETS_ITEM = ("__setitem__", "__delitem__", "setdefault", "pop")
 

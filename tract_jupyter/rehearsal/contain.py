@@ -46,25 +46,12 @@ _SYSTEM: Final = (
 _PROCESS: Final = "cpuinfo meminfo stat version filesystems loadavg uptime vmstat sys/kernel sys/vm self"
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _TEMPORARY: Final = (
-    "tmp",
-    "matplotlib",
-    "pymp-",
-    "joblib",
-    "torch",
-    "numba",
-    "pytest-",
-    "ipykernel",
-    "hsperf",
-    ".",
-)
+    "tmp", "matplotlib", "pymp-", "joblib", "torch", "numba", "pytest-", "ipykernel", "hsperf", ".",
+)  # fmt: skip
 _TOO_MUCH: Final = ("/root", "/home", "/etc", "/tmp")  # noqa: S108 # never readable as a whole
 _CONFIGURATION: Final = (
-    ".config/matplotlib",
-    ".cache/matplotlib",
-    ".matplotlib",
-    ".config/fontconfig",
-    ".fonts",
-)
+    ".config/matplotlib", ".cache/matplotlib", ".matplotlib", ".config/fontconfig", ".fonts",
+)  # fmt: skip
 _PRIVATE: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 # they become private
 _SCRATCH: Final = ("/dev/shm", "/tmp", "/mnt", "/srv", "/media")  # noqa: S108 # where the file system in memory is mounted
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 # it becomes private

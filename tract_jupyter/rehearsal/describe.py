@@ -15,17 +15,9 @@ _LONGEST: Final = 60
 _NAME_OF_CLASS: Final = type.__dict__["__name__"].__get__
 """Returns the name of a class, without code of its metaclass."""
 _DRAWING: Final = ("matplotlib.", "mpl_toolkits.", "seaborn.")
-_SIZED: Final = {
-    "list",
-    "tuple",
-    "set",
-    "frozenset",
-    "dict",
-    "deque",
-    "Counter",
-    "OrderedDict",
-    "defaultdict",
-}
+_SIZED: Final = (
+    "list", "tuple", "set", "frozenset", "dict", "deque", "Counter", "OrderedDict", "defaultdict",
+)  # fmt: skip
 
 
 def describe(value: Any) -> str:  # noqa: PLR0911 # one for each kind

@@ -41,16 +41,8 @@ _SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2")
 _PANDAS: Final = ("display.", "mode.", "future.", "compute.")
 _PLAIN: Final = (str, int, float, bool, type(None))
 _UNSAFE_PARAMETERS: Final = (
-    "backend",
-    "preamble",
-    "path",
-    "toolbar",
-    "webagg",
-    "interactive",
-    "directory",
-    "keymap",
-    "args",
-)
+    "backend", "preamble", "path", "toolbar", "webagg", "interactive", "directory", "keymap", "args",
+)  # fmt: skip
 _SET_BY_LIBRARIES: Final = frozenset(
     {"MPLCONFIGDIR", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF"}
 )  # at their import

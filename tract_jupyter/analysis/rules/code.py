@@ -17,6 +17,7 @@ from tract_jupyter.analysis.rules.base import (
     register,
 )
 from tract_jupyter.analysis.source import arguments_of, last_name
+from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,9 +83,7 @@ def _annotations(view: CodeView) -> Iterator[ast.Constant]:
                 yield node
 
 
-_MAKES_TYPES = frozenset(
-    {"ForwardRef", "TypeAdapter", "create_model", "make_dataclass", "NamedTuple", "TypedDict", "NewType"}
-)
+_MAKES_TYPES = words("ForwardRef TypeAdapter create_model make_dataclass NamedTuple TypedDict NewType")
 
 
 def _is_type_test(node: ast.AST, view: CodeView) -> bool:

@@ -102,12 +102,12 @@ class ReadsFile(Rule):
         return rule.finding(view, reference.node, reason, LOW, _UNSURE, paths=[None])
 
 
-_DATA = frozenset(
-    f".{extension}"
-    for extension in words("""
+_DATA = words(
+    """
     csv tsv txt parquet feather arrow orc avro json jsonl ndjson xml xlsx xls ods h5 hdf hdf5 nc npy npz mat zarr db
     sqlite sqlite3 duckdb pkl pickle joblib dta sav rds geojson gpkg shp fasta fastq h5ad
-""")
+    """,
+    ".",
 )
 _KEEPS = frozenset("ax")
 """Modes of opening that keep the content of a file."""
@@ -177,17 +177,7 @@ def _opens_anything(view: CodeView) -> bool:
     return any(view.calls_to(("builtins.open",))) or any(view.method_calls(_OPENERS))
 
 
-_OPENERS = (
-    "read_text",
-    "read_bytes",
-    "write_text",
-    "write_bytes",
-    "read_csv",
-    "glob",
-    "rglob",
-    "to_csv",
-    "unlink",
-)
+_OPENERS = words("read_text read_bytes write_text write_bytes read_csv glob rglob to_csv unlink")
 
 
 def _category(place: PathLocation, access: PathAccess) -> Category:
@@ -330,9 +320,7 @@ _FIRST = (
 _BOTH = (*_FIRST, Sink(PathAccess.DELETE, 1, ("dst", "target", "new", "path2", "rpath")))
 _OWN = (Sink(PathAccess.DELETE, -1),)
 _OWN_BOTH = (*_OWN, Sink(PathAccess.DELETE, 0, ("target", "target_dir")))
-_MOVES = frozenset(
-    {"rename", "renames", "replace", "move", "move_into", "mv", "move_file", "movedir", "Rename"}
-)
+_MOVES = words("rename renames replace move move_into mv move_file movedir Rename")
 
 
 _DECISIVE = frozenset({PathLocation.STEERING, PathLocation.SECRET})

@@ -40,16 +40,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.view import CodeView
 
-EXECUTES = (
-    "execute",
-    "executescript",
-    "executemany",
-    "exec_driver_sql",
-    "sql",
-    "read_sql",
-    "read_sql_query",
-    "query",
-)
+EXECUTES = words("execute executescript executemany exec_driver_sql sql read_sql read_sql_query query")
 # Each part is bounded, or excludes the start of the next one: the time is linear.
 _GONE = r"(?![^;]{0,5000}\bwhere\b)"
 _SURELY = (

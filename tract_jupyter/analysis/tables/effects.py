@@ -158,13 +158,12 @@ class CallEffects:
         self.calls.update(new)
 
 
-_WORDS = frozenset(
-    {"path_keywords", "target_keywords", "named_keywords", "collecting_hosts", "private_sources"}
-    | {"steering_files", "steering_variables", "secret_files", "collected", "pass_on", "steering_folders"}
-    | {"databases", "steering_modules"}
-)
-_SECTIONS = _WORDS | {"symbols", "modules", "keywords", "sets", "calls", "paths", "same", "values"}
-_ENTRY = frozenset({"rule", "names", "at", "level", "levels", "where"})
+_WORDS = reader.words("""
+    path_keywords target_keywords named_keywords collecting_hosts private_sources steering_files steering_variables
+    steering_folders steering_modules secret_files collected pass_on databases
+""")
+_SECTIONS = _WORDS | reader.words("symbols modules keywords sets calls paths same values")
+_ENTRY = reader.words("rule names at level levels where")
 
 
 def _level(name: str) -> RiskLevel | None:
