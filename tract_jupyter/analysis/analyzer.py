@@ -43,11 +43,7 @@ if TYPE_CHECKING:
 
 
 class AnalysisSession:
-    """An analysis of notebook cells in order. An ``import os as o`` in one cell is known in the next.
-
-    Args:
-        analyzer: The analyzer of the cells.
-    """
+    """An analysis of notebook cells in order. An ``import os as o`` in one cell is known in the next."""
 
     def __init__(self, analyzer: CodeAnalyzer | None = None) -> None:
         self.analyzer = analyzer or CodeAnalyzer()

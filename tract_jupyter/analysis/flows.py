@@ -64,9 +64,7 @@ class Flow(NamedTuple):
 class Flows:
     """The names of one piece of code, and the expressions that flow into them.
 
-    Args:
-        code: Python that parses.
-        parameters: Names that the caller binds.
+    The code must parse. ``parameters`` are names that the caller binds.
     """
 
     def __init__(self, code: str, parameters: Collection[str]) -> None:

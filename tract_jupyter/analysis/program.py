@@ -400,11 +400,7 @@ class Program:
             self.binders.setdefault((owner, name), []).append(node)
 
     def add(self, tree: ast.Module, deadline: Deadline | None = None) -> list[ast.AST]:
-        """Add a tree, and return its nodes. Each node comes after its parent.
-
-        Raises:
-            TooLongError: The deadline has passed.
-        """
+        """Add a tree, and return its nodes. Each node comes after its parent."""
         order, parent_of, scope_of = self.nodes, self.parent_of, self.scope_of
         before = len(order)
         self.cells[tree] = len(self.cells)

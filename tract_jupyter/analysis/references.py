@@ -32,11 +32,7 @@ _READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
 
 def findings(view: CodeView, deadline: Deadline) -> Iterator[Finding]:
-    """Yield the findings about every mention of a name, innermost expressions first.
-
-    Raises:
-        TooLongError: The deadline has passed.
-    """
+    """Yield the findings about every mention of a name, innermost expressions first."""
     for node in deadline.watched(_mentions(view.nodes)):
         try:
             yield from _LOOKS[type(node)](node, view)

@@ -99,11 +99,7 @@ class CodeView:
         return frozenset(self.of(ast.Call))
 
     def look(self, find: Callable[[_Asked], _T], argument: _Asked) -> _T:
-        """Return the result of a search in a text or in the view. Cache it, and check the deadline before the search.
-
-        Raises:
-            TooLongError: The deadline has passed.
-        """
+        """Return the cached result of a search in a text or in the view. Check the deadline before a search."""
         key = (find, argument)
         if key not in self._results:
             self.deadline.check()

@@ -65,29 +65,14 @@ class AgentLeft:
 
 
 def environment(extra: Mapping[str, str], names: Sequence[str] = ()) -> dict[str, str]:
-    """Return the environment of an agent: the variables that programs need, and the named ones.
-
-    Args:
-        extra: more variables with their values.
-        names: the variables of this process that the user named, such as a key.
-    """
+    """Return the environment of an agent: the variables that programs need, the user's named ones, and more."""
     wanted = _PASSED.union(names)
     passed = {name: value for name, value in os.environ.items() if name in wanted or name.startswith("LC_")}
     return {**passed, **extra}
 
 
 class AgentProcess:
-    """A running agent, with all processes that it starts.
-
-    Args:
-        command: the program and its arguments.
-        folder: the folder that it runs in.
-        env: its environment.
-        inbox: gets its messages, in order.
-
-    Raises:
-        OutsideAgentError: the program cannot be started.
-    """
+    """A running agent, with all processes that it starts. The inbox gets its messages, in order."""
 
     def __init__(
         self, command: Sequence[str], folder: Path, env: Mapping[str, str], inbox: MessageQueue

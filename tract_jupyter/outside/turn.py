@@ -147,18 +147,9 @@ class _Plan:
 
 
 class OutsideTurn:
-    """A turn of an outside agent.
+    """A turn of an outside agent, which is in the mode that asks.
 
-    Args:
-        session: the agent, in the mode that asks.
-        prompt: the content of the first prompt.
-        repository: stores the turn.
-        answers: stores the answers of calls.
-        reviewer: asks the user.
-        observer: gets the events.
-        stop: ends the turn.
-        tract: the owner of the requests.
-        actor: the actor of the requests; empty for the outside agent itself.
+    `actor` is the actor of the requests; empty for the outside agent itself.
 
     Attributes:
         on_delta: gets each piece of a reply; None for no receiver.
@@ -217,9 +208,7 @@ class OutsideTurn:
     def unasked(self, changed: Callable[[], set[str]], kind: str = "files") -> TurnNoted | None:
         """Return a note of the changed files that no approved diff explains; None if there are none.
 
-        Args:
-            changed: returns the changed files.
-            kind: names this comparison on a cassette. A replay changes no file.
+        `kind` names this comparison on a cassette. A replay changes no file.
         """
         found = self._session.traffic.draw(kind, lambda: self._names_of(changed()))
         if found and self._work.ran_commands:
@@ -717,11 +706,7 @@ class OutsideTurn:
 def prompt_content(
     session: AgentSession, text: str, files: Sequence[AttachedFile]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the content of a prompt.
-
-    Raises:
-        OutsideAgentError: the agent takes no such attachment.
-    """
+    """Yield the content of a prompt."""
     yield {"type": "text", "text": text}
     for one in files:
         media_type, name = one.attachment.media_type, one.attachment.name

@@ -27,11 +27,7 @@ _TWISTER: Final = 624  # words of its state
 
 
 def dtype_form(dtype: np.dtype[Any]) -> Any:
-    """Return the JSON form of a dtype.
-
-    Raises:
-        UnsafeValueError: it has none.
-    """
+    """Return the JSON form of a dtype."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return {"base": dtype_form(base), "shape": list(shape)}
@@ -49,11 +45,7 @@ def dtype_form(dtype: np.dtype[Any]) -> Any:
 
 
 def read_dtype(form: Any, depth: int = 0) -> np.dtype[Any]:
-    """Return the dtype of a JSON form.
-
-    Raises:
-        RehearsalError: it is malformed.
-    """
+    """Return the dtype of a JSON form."""
     check(depth < 10, "a dtype")  # noqa: PLR2004 # nested structures
     if isinstance(form, str):
         check(_SIMPLE.fullmatch(form) is not None, "a dtype")
@@ -70,11 +62,7 @@ def read_dtype(form: Any, depth: int = 0) -> np.dtype[Any]:
 
 
 def read_shape(form: Any) -> tuple[int, ...]:
-    """Return a shape.
-
-    Raises:
-        RehearsalError: it is malformed.
-    """
+    """Return a shape."""
     check(isinstance(form, list) and len(form) <= _MOST_DIMENSIONS, "a shape")
     check(all(type(length) is int and 0 <= length < 2**62 for length in form), "a shape")
     return tuple(form)

@@ -225,11 +225,7 @@ def chunks_form(encoder: Encoder, data: pa.ChunkedArray) -> list[Any]:
 
 
 def read_chunks(frame: Frame, form: Any) -> pa.ChunkedArray:
-    """Return the column of a JSON form.
-
-    Raises:
-        RehearsalError: it is malformed.
-    """
+    """Return the column of a JSON form."""
     check(isinstance(form, list), "an Arrow column")
     type_form, forms = take(form, (str, list), list)
     kind = _read_type(type_form)

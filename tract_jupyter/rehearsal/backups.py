@@ -173,11 +173,7 @@ class Backups:
     # ---- writing
 
     def store(self, descriptor: int) -> str:
-        """Add the content of an open file. Return its SHA-256.
-
-        Raises:
-            OSError: it cannot be stored.
-        """
+        """Add the content of an open file. Return its SHA-256."""
         self._make_folders()
         temporary = self.folder / "objects" / f".{os.getpid()}-{time.monotonic_ns()}"
         total, at = hashlib.sha256(), 0
@@ -192,11 +188,10 @@ class Backups:
         return name
 
     def store_below(self, folder: int, path: str, state: FileState | None) -> None:
-        """Store the content of a file below a folder, which must still have this state.
+        """Store the content of a file below a folder.
 
         Raises:
-            RehearsalError: it changed.
-            OSError: it cannot be read.
+            RehearsalError: it no longer has this state.
         """
         if state is None or self.has(state):
             return
@@ -206,11 +201,7 @@ class Backups:
             raise RehearsalError(f"{path} ({size_text(state.size)}) changed. Rehearse the code again.")
 
     def rescue(self, record: JournalRecord, numbers: Sequence[int]) -> None:
-        """Store the present content of files that changed since the record was made, before they are replaced.
-
-        Raises:
-            OSError: it cannot be stored.
-        """
+        """Store the present content of files that changed since the record was made, before they are replaced."""
         with linux.opened(record.workspace) as workspace:
             for number in numbers:
                 file = record.files[number]
@@ -247,14 +238,7 @@ class Backups:
     ) -> JournalRecord:
         """Write the journal of a new change. Its contents must be stored already.
 
-        Args:
-            workspace: The folder of the files.
-            files: The files.
-            change_id: 16 hexadecimal digits.
-            folders: The folders that existed before the change. By default, the present folders.
-
-        Raises:
-            OSError: it cannot be written.
+        `folders` are the folders that existed before the change. By default, the present folders.
         """
         self._make_folders()
         record = JournalRecord(
@@ -334,14 +318,8 @@ class Backups:
     ) -> None:
         """Give files the state of one side. Doing it twice is the same as once.
 
-        Args:
-            record: The journal.
-            side: The side.
-            numbers: The numbers of the files.
-            done: Receives the number of each replaced file. If it is None, a file that the user changed is left alone.
-
-        Raises:
-            _FileChangedError: the user just changed a file.
+        `done` receives the number of each replaced file. If it is None, a file that the user changed is left alone;
+        otherwise it raises `_FileChangedError`.
         """
         with linux.opened(record.workspace) as workspace:
             for number in sorted(numbers, key=lambda number: not record.files[number].exists(side)):
@@ -427,12 +405,7 @@ class Backups:
             raise RehearsalError(f"The backup of the change {change_id} is damaged: {error}.") from None
 
     def write(self, record: JournalRecord) -> None:
-        """Write a journal in one step.
-
-        Raises:
-            OSError: it cannot be written.
-            RehearsalError: it cannot be signed.
-        """
+        """Write a journal in one step."""
         data = asdict(record)
         try:
             if self._seal is not None:

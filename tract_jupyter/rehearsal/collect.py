@@ -34,11 +34,7 @@ def observe(
     """Return the observer of a rehearsal: call it before the code with the namespace, and its result after the code.
 
     Each frame is a header (JSON) and buffers. The receiver checks everything: code in the copy can write frames, too.
-
-    Args:
-        code: The code.
-        hidden: Names of variables that are no variables of the user.
-        is_fork: False if the namespace has copies of the kernel's variables.
+    `hidden` names are no variables of the user. The namespace of a worker, which is no fork, has copies of variables.
     """
 
     def start(namespace: dict[str, Any]) -> Callable[[], Iterator[Frame]]:

@@ -90,10 +90,7 @@ class Containment:
     def left_outside(self, upper: int) -> list[str]:
         """Return the files outside the workspace that the code left in the folder for temporary files.
 
-        Names of `tempfile` and of libraries are not in the result.
-
-        Args:
-            upper: The descriptor that `enter` returned.
+        Names of `tempfile` and of libraries are not in the result. `upper` is the descriptor that `enter` returned.
         """
         names: list[str] = []
         with (
@@ -115,9 +112,6 @@ class Containment:
 
         Returns:
             A descriptor of the folder with the changed files; None at the basic level.
-
-        Raises:
-            OSError: this machine does not permit a part.
         """
         if self.level == "basic":
             return None
@@ -136,9 +130,6 @@ class Containment:
 
         Returns:
             A descriptor for the supervisor, which receives refused attempts. None if the kernel does not have it.
-
-        Raises:
-            OSError: this machine does not permit a part.
         """
         is_full = self.level == "full"
         if is_full:

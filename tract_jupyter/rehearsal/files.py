@@ -122,11 +122,7 @@ class ChangedFiles:
 
 @contextmanager
 def open_below(folder: int, path: str) -> Iterator[int]:
-    """Open a file below a folder, without following links in any part of the path. Close it at the end of the block.
-
-    Raises:
-        OSError: a part does not exist, or is a link.
-    """
+    """Open a file below a folder, without following links in any part of the path. Close it at the end of the block."""
     *parents, name = path.split("/")
     with ExitStack() as stack:
         for parent in parents:
@@ -135,11 +131,7 @@ def open_below(folder: int, path: str) -> Iterator[int]:
 
 
 def state_of(descriptor: int) -> FileState:
-    """Return the state of an open file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return the state of an open file."""
     status = os.fstat(descriptor)
     total, at = hashlib.sha256(), 0
     while data := os.pread(descriptor, _AT_ONCE, at):
@@ -149,11 +141,7 @@ def state_of(descriptor: int) -> FileState:
 
 
 def state_below(folder: int, path: str) -> FileState | None:
-    """Return the state of a file below a folder. None if there is no regular file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return the state of a file below a folder. None if there is no regular file."""
     with suppress(FileNotFoundError, NotADirectoryError), open_below(folder, path) as descriptor:
         return state_of(descriptor) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
     return None
@@ -179,13 +167,7 @@ def is_blocked(workspace: int, path: str) -> bool:
 def read_upper(upper: int, workspace: Path, *, since: int | None = None) -> ChangedFiles:
     """Return the changes in an upper folder.
 
-    Args:
-        upper: A descriptor of the folder.
-        workspace: The folder below the overlay.
-        since: The start of the rehearsal, in nanoseconds: files of the workspace that changed later are late.
-
-    Raises:
-        RehearsalError: the folder cannot be read, or has too many files.
+    Files of the workspace that changed after `since`, the start of the rehearsal in nanoseconds, are late.
     """
     found = ChangedFiles(upper)
     reader = _Reader(found, since)

@@ -113,11 +113,7 @@ def fork_of(job: CopyJob) -> Callable[[Ends], int]:
 
 
 def fork_supervisor(make_job: Callable[[], CopyJob], ends: Ends) -> int:
-    """Fork the supervisor, which makes the job. Return its process id. The child never returns.
-
-    Raises:
-        BusyThreadsError: other threads compute all the time.
-    """
+    """Fork the supervisor, which makes the job. Return its process id. The child never returns."""
     kernel = os.getpid()
     state = random.getstate()  # a fork gets a new one
     with warnings.catch_warnings():
@@ -278,11 +274,7 @@ class BusyThreadsError(RehearsalError):
 
 @contextlib.contextmanager
 def _idle_threads() -> Iterator[None]:
-    """Wait until no other thread computes, and keep the GIL from then on, so that none starts to.
-
-    Raises:
-        BusyThreadsError: another thread computes all the time.
-    """
+    """Wait until no other thread computes, and keep the GIL from then on, so that none starts to."""
     if "numpy" not in sys.modules:
         yield
         return

@@ -81,11 +81,7 @@ class SharedMappings:
         self._files: list[_Mapping] = []
 
     def replace(self) -> None:
-        """Replace all shared mappings of this process.
-
-        Raises:
-            OSError: a large mapping is not of a file that can be opened.
-        """
+        """Replace all shared mappings of this process."""
         for mapping in _shared():
             if not mapping.is_memory:
                 mapping.fill(mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -192,9 +188,7 @@ class OpenFiles:
     def start(self, code: str, namespace: Mapping[str, Any]) -> None:
         """Write the buffers, so that only later changes count.
 
-        Args:
-            code: The code that will run.
-            namespace: Its variables. The files that it names are searched in them, and in the handlers of `logging`.
+        The files that the code names are searched in the variables, and in the handlers of `logging`.
         """
         if self._names:
             words = names_in(code)

@@ -65,9 +65,6 @@ class CopyMeter:
     """Counts the processes and the memory of a copy, from the process above it.
 
     It keeps its own `/proc`, because the copy mounts another one.
-
-    Args:
-        limits: The limits.
     """
 
     def __init__(self, limits: RehearsalLimits) -> None:

@@ -87,11 +87,7 @@ def _clear_environment(variables: Mapping[str, str]) -> None:
 
 
 class Redactor:
-    """Replaces secrets in texts and bytes.
-
-    Args:
-        secrets: The values. Short ones are ignored.
-    """
+    """Replaces secrets in texts and bytes. Short secrets are ignored."""
 
     def __init__(self, secrets: Collection[str]) -> None:
         forms = sorted({form for secret in secrets for form in _forms(secret)}, key=len, reverse=True)
@@ -285,12 +281,7 @@ def _pages_with_content(start: int, end: int, pagemap: int) -> Iterator[tuple[in
 def _large_block(start: int, last: int, end: int) -> tuple[int, int]:
     """Return the first large block of the C library that begins from `start` to `last`; an empty one if there is none.
 
-    Its first two words are 0 and its size with flags.
-
-    Args:
-        start: The address of a page.
-        last: The end of the pages with content.
-        end: The end of the mapping.
+    Its first two words are 0 and its size with flags. The pages with content end at `last`, and the mapping at `end`.
     """
     step = _PAGE // _WORD
     last_header = min(last, end - _LARGE)

@@ -85,11 +85,7 @@ class Rehearsal:
         self._backups = backups
 
     def changed_since(self) -> tuple[str, ...]:
-        """Return the variables and files that the effects touch and that changed after the start.
-
-        Raises:
-            RehearsalError: the effects were kept or discarded.
-        """
+        """Return the variables and files that the effects touch and that changed after the start."""
         return self._held().changed_since(self._namespace)
 
     def keep(self) -> Change:
@@ -353,13 +349,7 @@ def _read_columnar(contents: Sequence[bytes], job: CopyJob, engines: Engines, wo
     """Return the tables of Parquet files. None for a file that cannot be read within the limits.
 
     A contained copy reads them: their readers are no safe place for hostile bytes. The tables come back in their safe
-    form, as variables do.
-
-    Args:
-        contents: The contents of the files.
-        job: The rehearsal whose code wrote the files. The copy that reads them has the same containment.
-        engines: The engines.
-        workspace: The folder of the files.
+    form, as variables do. The copy has the same containment as the job whose code wrote the files.
     """
     nothing: list[Any] = [None] * len(contents)
     if "pyarrow" not in sys.modules or "pandas" not in sys.modules or not contents:

@@ -256,11 +256,7 @@ def current(kind: str, key: str) -> Any:
 
 
 class SettingsSnapshot:
-    """The settings at one time.
-
-    Args:
-        kinds: The kinds of settings. The default is all of them.
-    """
+    """The settings of some kinds at one time."""
 
     def __init__(self, kinds: Collection[str] = _READERS.keys()) -> None:
         read = {kind: _read(kind) for kind in kinds}
@@ -336,11 +332,7 @@ def _as_text(value: Any) -> str:
 
 
 def check_setting(kind: Any, key: Any) -> None:
-    """Refuse a setting that this process does not know.
-
-    Raises:
-        RehearsalError: unknown kind or key.
-    """
+    """Refuse a setting that this process does not know."""
     check(
         isinstance(kind, str) and kind in _READERS and isinstance(key, str) and len(key) < _LONGEST_KEY,
         "a setting",
@@ -397,11 +389,7 @@ def _problem_of_random(kind: str, value: Any) -> str:
 
 
 def set_setting(setting: ChangedSetting) -> None:
-    """Set a setting in this process.
-
-    Raises:
-        Exception: the library refuses the value.
-    """
+    """Set a setting in this process. A library may refuse the value with any error."""
     kind, key, value = setting
     if kind == "os.environ":
         os.environ.pop(key, None) if value is MISSING else os.environ.__setitem__(key, value)

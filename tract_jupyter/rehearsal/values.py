@@ -239,11 +239,7 @@ def _load(module: str | None) -> None:
 
 
 class Decoder:
-    """Reads values that an `Encoder` wrote. The data may be hostile.
-
-    Args:
-        known: The objects that the writer may refer to, by name.
-    """
+    """Reads values that an `Encoder` wrote, which may refer to the `known` objects by name. The data may be hostile."""
 
     def __init__(self, known: Mapping[str, Any] | None = None) -> None:
         self.known = known if known is not None else {}
@@ -386,21 +382,13 @@ def _references(parts: list[Any]) -> list[int]:
 
 
 def check(is_valid: bool, reason: str) -> None:  # noqa: FBT001 # the condition
-    """Refuse malformed data.
-
-    Raises:
-        RehearsalError: the condition is false.
-    """
+    """Refuse malformed data if the condition is false."""
     if not is_valid:
         raise malformed(f"invalid data ({reason})")
 
 
 def take(values: Sequence[Any], *kinds: Field) -> Sequence[Any]:
-    """Return values that must have exactly these types.
-
-    Raises:
-        RehearsalError: another number of values, or another type.
-    """
+    """Return values that must have exactly these types."""
     check(len(values) == len(kinds), "the number of fields")
     for value, kind in zip(values, kinds, strict=True):
         allowed = kind if isinstance(kind, tuple) else (kind,)
@@ -723,11 +711,7 @@ def _build_random(_: Frame, state: tuple[Any, ...]) -> Random:
 
 
 def split(payload: Buffer, sizes: Sequence[Any]) -> list[memoryview]:
-    """Return the buffers of a payload, by their sizes in bytes.
-
-    Raises:
-        RehearsalError: the sizes do not fit.
-    """
+    """Return the buffers of a payload, by their sizes in bytes."""
     view = memoryview(payload).cast("B")
     check(
         len(sizes) <= MOST_BUFFERS and all(type(size) is int and size >= 0 for size in sizes),

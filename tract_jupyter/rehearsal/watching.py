@@ -91,11 +91,7 @@ class FileWatch:
         self._stamps.pop(path, None)
 
     def finish(self) -> Change:
-        """Return the changes of files since the start.
-
-        Raises:
-            RehearsalError: the journal of the change cannot be written.
-        """
+        """Return the changes of files since the start."""
         record, lost = self.record()
         return Change(self.change_id, record=record, backups=self._backups, lost=lost, certainty="named only")
 
@@ -115,11 +111,7 @@ class FileWatch:
         return False
 
     def record(self) -> tuple[JournalRecord | None, list[UndoItem]]:
-        """Return the journal of the changed files, and the changed files that were not saved.
-
-        Raises:
-            RehearsalError: the journal cannot be written.
-        """
+        """Return the journal of the changed files, and the changed files that were not saved."""
         try:
             files, lost = self._changed_files()
         except OSError as error:
@@ -202,11 +194,7 @@ class Watch:
         self._settings = SettingsSnapshot(SIMPLE_KINDS)
 
     def finish(self) -> Change:
-        """Return the change since the start, after the code ran.
-
-        Raises:
-            RehearsalError: the journal of the change cannot be written.
-        """
+        """Return the change since the start, after the code ran."""
         record, lost = self._files.record()
         settings = [SettingRecord(*pair) for pair in self._settings.changed()]
         return Change(

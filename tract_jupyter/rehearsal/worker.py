@@ -58,8 +58,7 @@ _REAPING: Final = 1.0  # seconds between looks at ended copies
 class CopyWorker:
     """The handle of the worker process. It starts at its first use, and ends with this process.
 
-    Args:
-        is_bare: True for a process without the environment variables of the kernel.
+    A bare worker does not have the environment variables of the kernel.
     """
 
     def __init__(self, *, is_bare: bool = False) -> None:
@@ -78,12 +77,7 @@ class CopyWorker:
     def fork(self, inputs: int, ends: Ends) -> int:
         """Let the process fork a supervisor. Return a descriptor of the supervisor's process.
 
-        Args:
-            inputs: A file with the job, by `write_inputs`.
-            ends: The copy's ends of the connections.
-
-        Raises:
-            RehearsalError: the worker does not start.
+        `inputs` is a file with the job, by `write_inputs`.
         """
         with self._lock:
             connection = self._connection()

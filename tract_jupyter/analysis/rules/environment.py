@@ -259,13 +259,7 @@ def _shown(view: CodeView) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]:
 
 
 def _holds_secret(nodes: Sequence[ast.expr], clean: set[ast.AST], view: CodeView) -> bool:
-    """Return True if expressions may evaluate to the value of a secret.
-
-    Args:
-        nodes: The expressions.
-        clean: The parts without a secret that earlier calls found. This call adds more.
-        view: The code.
-    """
+    """Return True if expressions may evaluate to the value of a secret. Add the parts without a secret to ``clean``."""
     stack, seen = list(nodes), set[ast.AST]()
     while stack and len(seen) < _MAX_PARTS:
         node = stack.pop()

@@ -128,12 +128,9 @@ def steps_of(node: ast.expr, view: CodeView) -> Iterator[tuple[str, ast.Call | N
 
 
 def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = False) -> bool:
-    """Return True if the chain deletes or updates without a condition.
+    """Return True if the chain that ends with the node deletes or updates without a condition.
 
-    Args:
-        node: The end of the chain.
-        view: The code.
-        by_arguments: True if arguments of ``delete`` count as a condition: ``files().delete(fileId=x)``.
+    ``by_arguments``: arguments of ``delete`` count as a condition, as in ``files().delete(fileId=x)``.
     """
     has_verb, has_condition, has_values = False, False, False
     for name, call in steps_of(node, view):
