@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast, get_args
 
 from tract_jupyter.analysis.tables.reader import words
+from tract_jupyter.analysis.values import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -84,14 +85,8 @@ class CodeView:
     @cached_property
     def own_code(self) -> frozenset[OwnCode]:
         """The functions and classes that this code defines."""
-        return frozenset(
-            [
-                *self.of(ast.FunctionDef),
-                *self.of(ast.AsyncFunctionDef),
-                *self.of(ast.Lambda),
-                *self.of(ast.ClassDef),
-            ]
-        )
+        kinds: tuple[type[OwnCode], ...] = get_args(OwnCode)
+        return frozenset(node for kind in kinds for node in self.of(kind))
 
     @cached_property
     def calls(self) -> frozenset[ast.Call]:
@@ -258,6 +253,6 @@ class CodeView:
         plain = call.args[: position + 1]
         return plain[position] if 0 <= position < len(plain) else None
 
-    def value(self, node: ast.expr | None) -> Value | None:
-        """Return the possible values of an expression."""
-        return None if node is None else self.resolver.value(node)
+    def value(self, node: ast.expr | None) -> Value:
+        """Return the possible values of an expression; the unknown value if there is none."""
+        return UNKNOWN if node is None else self.resolver.value(node)

@@ -20,7 +20,7 @@ from tract_jupyter.models import one_line
 from tract_jupyter.rehearsal.describe import tell_apart
 from tract_jupyter.rehearsal.effects import RANDOM_STATES, SettingEffect
 from tract_jupyter.rehearsal.files import new_folder_mode
-from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError, check
+from tract_jupyter.rehearsal.values import Buffer, Encoder, UnsafeValueError, check, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -277,13 +277,13 @@ class SettingsSnapshot:
                         ChangedSetting(kind, key, new.get(key, MISSING)),
                     )
 
-    def frames(self) -> Iterator[tuple[dict[str, Any], list[memoryview]]]:
+    def frames(self) -> Iterator[tuple[dict[str, Any], list[Buffer]]]:
         """Yield a frame for each setting that changed since."""
         for _, after in self.changed():
             yield _frame(*after)
 
 
-def process_frame(name: str, value: str) -> tuple[dict[str, Any], list[memoryview]]:
+def process_frame(name: str, value: str) -> tuple[dict[str, Any], list[Buffer]]:
     """Return a frame for a changed part of the process that this module does not read."""
     return _frame(_PROCESS, name, value)
 
@@ -302,16 +302,15 @@ def _text(value: Any) -> str:
     return repr(value)
 
 
-def _frame(kind: str, key: str, value: Any) -> tuple[dict[str, Any], list[memoryview]]:
+def _frame(kind: str, key: str, value: Any) -> tuple[dict[str, Any], list[Buffer]]:
     header: dict[str, Any] = {"what": "setting", "kind": kind, "key": key}
     if value is MISSING:
         return header | {"missing": True}, []
     try:
-        buffers = Encoder().encode(value)
+        sizes, buffers = encoded(value, Encoder())
     except UnsafeValueError as error:
         return header | {"problem": str(error)}, []
-    views = [memoryview(buffer) for buffer in buffers]
-    return header | {"sizes": [view.nbytes for view in views]}, views
+    return header | sizes, buffers
 
 
 def effect_of(setting: ChangedSetting, problem: str) -> SettingEffect:

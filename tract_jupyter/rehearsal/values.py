@@ -710,6 +710,12 @@ def _build_random(_: Frame, state: tuple[Any, ...]) -> Random:
     return made
 
 
+def encoded(value: Any, encoder: Encoder) -> tuple[dict[str, Any], list[Buffer]]:
+    """Return a header with the sizes of the buffers of a value, and the buffers. `split` reads them."""
+    buffers = encoder.encode(value)
+    return {"sizes": [memoryview(one).nbytes for one in buffers]}, buffers
+
+
 def split(payload: Buffer, sizes: Sequence[Any]) -> list[memoryview]:
     """Return the buffers of a payload, by their sizes in bytes."""
     view = memoryview(payload).cast("B")

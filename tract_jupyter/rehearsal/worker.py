@@ -35,7 +35,7 @@ from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.redaction import secret_variables
 from tract_jupyter.rehearsal.report import FrameReader, write_frame
 from tract_jupyter.rehearsal.settings import options_now, set_options
-from tract_jupyter.rehearsal.values import Buffer, Decoder, Encoder, UnsafeValueError, split
+from tract_jupyter.rehearsal.values import Decoder, Encoder, UnsafeValueError, encoded, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,7 +189,7 @@ def write_inputs(job: CopyJob) -> int:
     }
     write_frame(file, request)
     if "numpy.random" in sys.modules:
-        header, buffers = _encoded(sys.modules["numpy.random"].get_state(), Encoder())
+        header, buffers = encoded(sys.modules["numpy.random"].get_state(), Encoder())
         write_frame(file, {"generator": "numpy.random", **header}, *buffers)
     values = variables_of(job.namespace, job.ignored)
     encoder = Encoder()
@@ -216,19 +216,13 @@ def _input(name: str, value: Any, encoder: Encoder) -> Iterator[tuple[dict[str, 
         yield {"name": name, "module": place[0], "attribute": place[1]}, []
         return
     try:
-        header, buffers = _encoded(value, encoder)
+        header, buffers = encoded(value, encoder)
     except UnsafeValueError:
         source = _pattern(name, value) if type(value) is re.Pattern else _source(value)
         if source:
             yield {"name": name, "source": source}, []
     else:
         yield {"name": name, **header}, buffers
-
-
-def _encoded(value: Any, encoder: Encoder) -> tuple[dict[str, Any], list[Buffer]]:
-    """Return the sizes of the buffers of a value, and the buffers."""
-    buffers = encoder.encode(value)
-    return {"sizes": [memoryview(one).nbytes for one in buffers]}, buffers
 
 
 def _import_place(value: Any) -> tuple[str, str] | None:

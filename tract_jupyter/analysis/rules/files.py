@@ -118,7 +118,7 @@ def _change(text: str, reference: Reference, view: CodeView) -> str:
     if suffix_of(text) not in _DATA:
         return ""
     mode = view.value(view.argument(view.call_of(reference.node), 1, "mode"))
-    texts = [text for text in (mode.texts if mode else ()) if len(text) <= len("rb+t")]
+    texts = [text for text in mode.texts if len(text) <= len("rb+t")]
     if texts and all(not _KEEPS.isdisjoint(text) for text in texts):
         adds = all("a" in text for text in texts) and view.workspace.has_file(text)
         return "adds to" if adds else ""
@@ -152,8 +152,7 @@ def _only_empties(reference: Reference, view: CodeView) -> bool:
         return isinstance(content, ast.Constant) and not content.value and _is_found(reference.node, view)
     if reference.symbol != "builtins.open" or not isinstance(parent, ast.Attribute) or parent.attr != "close":
         return False
-    mode = view.value(view.argument(call, 1, "mode"))
-    return any("w" in text for text in (mode.texts if mode else ()))
+    return any("w" in text for text in view.value(view.argument(call, 1, "mode")).texts)
 
 
 def _is_found(node: ast.AST, view: CodeView) -> bool:
