@@ -123,11 +123,7 @@ class CodeAnalyzer:
         self._workspace = WorkspacePaths(workspace_root)
 
     def analyze(
-        self,
-        code: str,
-        *,
-        cells_before: Sequence[str] = (),
-        tools: Iterable[str] = (),
+        self, code: str, *, cells_before: Sequence[str] = (), tools: Iterable[str] = ()
     ) -> AnalysisResult:
         """Analyze a cell or the body of an action. Every text gets a verdict.
 
@@ -155,13 +151,7 @@ class CodeAnalyzer:
             return AnalysisResult((_unknown(SourceText(code), error),))
 
     def _analyze(
-        self,
-        program: Program,
-        code: str,
-        deadline: Deadline,
-        tools: frozenset[str],
-        *,
-        inner: bool = False,
+        self, program: Program, code: str, deadline: Deadline, tools: frozenset[str], *, inner: bool = False
     ) -> AnalysisResult:
         source, tree, escapes, problem = _read(code, deadline, program)
         nodes = _add(program, code, tree, escapes, deadline)
@@ -237,11 +227,7 @@ _FORGETS = frozenset({"reset", "reset_selective", "xdel"})
 
 
 def _add(
-    program: Program,
-    code: str,
-    tree: ast.Module | None,
-    escapes: Sequence[Escape],
-    deadline: Deadline,
+    program: Program, code: str, tree: ast.Module | None, escapes: Sequence[Escape], deadline: Deadline
 ) -> list[ast.AST]:
     """Add a cell to a program and return its nodes."""
     if any(escape.name in _FORGETS for escape in escapes):

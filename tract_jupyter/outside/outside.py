@@ -8,11 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.concurrency import Stopped, StopSignal, Worker
-from tract_jupyter.exceptions import (
-    OutsideAgentError,
-    RehearsalError,
-    TractError,
-)
+from tract_jupyter.exceptions import OutsideAgentError, RehearsalError, TractError
 from tract_jupyter.loop import StoppedEarlyError, TurnNoted, TurnObserver, TurnRequest
 from tract_jupyter.models import ChatResponse, TurnOutcome, admin_limits, digest, one_line
 from tract_jupyter.outside import agents

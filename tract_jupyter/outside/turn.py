@@ -14,25 +14,11 @@ from tract_jupyter.concurrency import Stopped, Worker
 from tract_jupyter.exceptions import BranchMovedError, OutsideAgentError, TractError, UndecidedError
 from tract_jupyter.llm import CUT
 from tract_jupyter.loop import CLAIMED, CallAnswer, StoppedEarlyError, TurnNoted
-from tract_jupyter.models import (
-    ChatResponse,
-    Delta,
-    PendingStatus,
-    TurnOutcome,
-    counted,
-    one_line,
-    shortened,
-)
+from tract_jupyter.models import ChatResponse, Delta, PendingStatus, TurnOutcome, counted, one_line, shortened
 from tract_jupyter.outside.calls import SeenCall, canonical_or_repr, sound
 from tract_jupyter.outside.files import shown
 from tract_jupyter.outside.process import AgentMessage
-from tract_jupyter.outside.requests import (
-    CANCELLED,
-    NOTEBOOK_FILE,
-    PendingAgentRequest,
-    once,
-    outcome_for,
-)
+from tract_jupyter.outside.requests import CANCELLED, NOTEBOOK_FILE, PendingAgentRequest, once, outcome_for
 from tract_jupyter.outside.session import update_of
 from tract_jupyter.prompts import ended_running, not_run, refused
 from tract_jupyter.review import checking, deciding

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.arguments import kind_of_code
-from tract_jupyter.analysis.rules.base import (
-    CRITICAL,
-    HIGH,
-    LIKELY,
-    MEDIUM,
-    Rule,
-    register,
-)
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LIKELY, MEDIUM, Rule, register
 from tract_jupyter.analysis.source import arguments_of, last_name
 from tract_jupyter.analysis.tables.reader import words
 
