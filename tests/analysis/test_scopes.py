@@ -50,6 +50,7 @@ ALIASES = {
     "globals": "import os\nglobals()['os'].system('x')",
     "never imported": "os.system('x')",
     "await": "import os\n(await os).system('x')",
+    "walrus in a comprehension": "[m.system('x') for i in y if (m := __import__('os'))]",
     "normalised": "import os\nos.\uff53ystem('x')",
 }
 

@@ -43,11 +43,7 @@ if TYPE_CHECKING:
 
 
 class AnalysisSession:
-    """An analysis of notebook cells in order. An ``import os as o`` in one cell is known in the next.
-
-    Args:
-        analyzer: The analyzer of the cells.
-    """
+    """An analysis of notebook cells in order. An ``import os as o`` in one cell is known in the next."""
 
     def __init__(self, analyzer: CodeAnalyzer | None = None) -> None:
         self.analyzer = analyzer or CodeAnalyzer()
@@ -127,11 +123,7 @@ class CodeAnalyzer:
         self._workspace = WorkspacePaths(workspace_root)
 
     def analyze(
-        self,
-        code: str,
-        *,
-        cells_before: Sequence[str] = (),
-        tools: Iterable[str] = (),
+        self, code: str, *, cells_before: Sequence[str] = (), tools: Iterable[str] = ()
     ) -> AnalysisResult:
         """Analyze a cell or the body of an action. Every text gets a verdict.
 
@@ -159,13 +151,7 @@ class CodeAnalyzer:
             return AnalysisResult((_unknown(SourceText(code), error),))
 
     def _analyze(
-        self,
-        program: Program,
-        code: str,
-        deadline: Deadline,
-        tools: frozenset[str],
-        *,
-        inner: bool = False,
+        self, program: Program, code: str, deadline: Deadline, tools: frozenset[str], *, inner: bool = False
     ) -> AnalysisResult:
         source, tree, escapes, problem = _read(code, deadline, program)
         nodes = _add(program, code, tree, escapes, deadline)
@@ -173,25 +159,23 @@ class CodeAnalyzer:
         view = CodeView(source, nodes, program, resolver, escapes, workspace, deadline, tools)
         findings: list[Finding] = []
         problems = [problem] if problem is not None else []
-        problems += self._collect(view, deadline, findings, inner=inner)
+        problems += self._collect(view, findings, inner=inner)
         findings += [_unknown(source, each) for each in problems]
         external = tuple(dict.fromkeys(view.external))
         view.forget()
         return AnalysisResult(in_order(findings), references.imported(view), external)
 
-    def _collect(
-        self, view: CodeView, deadline: Deadline, findings: list[Finding], *, inner: bool
-    ) -> list[Exception]:
+    def _collect(self, view: CodeView, findings: list[Finding], *, inner: bool) -> list[Exception]:
         """Collect the findings of all rules. A rule that fails ends only itself; return the problems."""
-        mentions = (references.findings(view, deadline), references.stored(view), origins.findings(view))
+        mentions = (references.findings(view), references.stored(view), origins.findings(view))
         rules = (rule for rule in all_rules() if rule.code not in self.settings.off)
         sources = [*mentions, other_calls.findings(view), *(rule.check(view) for rule in rules)]
         if not inner:
-            sources.append(self._written(view, deadline))
+            sources.append(self._written(view))
         problems: list[Exception] = []
         for source in sources:
             try:
-                self._take(source, deadline, findings)
+                self._take(source, view.deadline, findings)
             except TooLongError as error:
                 return [*problems, *view.problems, error]
             except Exception as error:  # noqa: BLE001 - a failure to understand is itself a verdict
@@ -209,16 +193,16 @@ class CodeAnalyzer:
             if len(findings) > MAX_FINDINGS:
                 raise TooLongError(f"it has more than {MAX_FINDINGS:,} findings")
 
-    def _written(self, view: CodeView, deadline: Deadline) -> Iterator[Finding]:
+    def _written(self, view: CodeView) -> Iterator[Finding]:
         """Yield findings about Python in written files, one level lower, because other code must run it first."""
         for escape in view.escapes:
             body = escape.body_of_file()
             if body is not None:
-                inner = self._analyze(Program(), body, deadline, view.tools)
+                inner = self._analyze(Program(), body, view.deadline, view.tools)
                 yield from (finding.in_file(escape.span.line) for finding in inner.findings)
 
         def is_grave(text: str) -> bool:
-            inner = self._analyze(Program(), text, deadline, view.tools, inner=True)
+            inner = self._analyze(Program(), text, view.deadline, view.tools, inner=True)
             # Prose does not parse, and is not reported.
             return any(
                 finding.level >= RiskLevel.HIGH and finding.code < ALWAYS for finding in inner.findings
@@ -243,11 +227,7 @@ _FORGETS = frozenset({"reset", "reset_selective", "xdel"})
 
 
 def _add(
-    program: Program,
-    code: str,
-    tree: ast.Module | None,
-    escapes: Sequence[Escape],
-    deadline: Deadline,
+    program: Program, code: str, tree: ast.Module | None, escapes: Sequence[Escape], deadline: Deadline
 ) -> list[ast.AST]:
     """Add a cell to a program and return its nodes."""
     if any(escape.name in _FORGETS for escape in escapes):
@@ -274,23 +254,16 @@ def _read(
         if not has_escapes(code):
             return SourceText(code), None, (), error
     functions = {name for name, meaning in own.items() if meaning[:1] not in {"!", "%"}}
-    changed = transform(code, deadline, functions=functions)
-    try:
-        tree = parse(changed.code)
-    except PARSE_ERRORS:
-        changed = transform(code, deadline, unknown_is_python=False, functions=functions)
-    else:
-        return (
-            SourceText(code, changed.code, changed.shifts),
-            tree,
-            resolve_own_magics(changed.escapes, own),
-            None,
-        )
+    tree, problem = None, None
+    for unknown_is_python in (True, False):
+        changed = transform(code, deadline, unknown_is_python=unknown_is_python, functions=functions)
+        try:
+            tree, problem = parse(changed.code), None
+            break
+        except PARSE_ERRORS as error:
+            problem = error
     source = SourceText(code, changed.code, changed.shifts)
-    try:
-        return source, parse(changed.code), resolve_own_magics(changed.escapes, own), None
-    except PARSE_ERRORS as error:
-        return source, None, resolve_own_magics(changed.escapes, own), error
+    return source, tree, resolve_own_magics(changed.escapes, own), problem
 
 
 def _unknown(source: SourceText, problem: Exception) -> Finding:

@@ -6,8 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import folding
-from tract_jupyter.analysis.tables import reader
 from tract_jupyter.analysis.tables.effects import derived, effects
+from tract_jupyter.analysis.tables.reader import patterns_of, words
 from tract_jupyter.analysis.values import ANY_MODULE, UNKNOWN, Value, canonical, constant, named, union
 
 if TYPE_CHECKING:
@@ -17,27 +17,17 @@ if TYPE_CHECKING:
 
 
 GETATTR = frozenset({"builtins.getattr", "inspect.getattr_static", "builtins.object.__getattribute__"})
-IMPORTERS = frozenset(
-    {
-        "builtins.__import__",
-        "importlib.import_module",
-        "importlib.__import__",
-        "pkgutil.resolve_name",
-        "pydoc.locate",
-        "pydoc.safeimport",
-        "IPython.utils.importstring.import_item",
-        "imp.load_module",
-    }
-)
+IMPORTERS = words("""
+    builtins.__import__ importlib.import_module importlib.__import__ pkgutil.resolve_name pydoc.locate
+    pydoc.safeimport IPython.utils.importstring.import_item imp.load_module
+""")
 LOADERS = frozenset({"load_module", "exec_module", "find_module"})
 """Methods of import loaders, on any object."""
 
 MAX_SPREAD = 64
 _READS_MAPPING = frozenset({"get", "pop", "__getitem__", "setdefault"})
 _WITHOUT_OWNER = LOADERS | _READS_MAPPING
-_PASS_ON = frozenset(
-    {f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "reversed", "iter", "next", "dict")}
-)
+_PASS_ON = words("list tuple set sorted reversed iter next dict", "builtins.")
 _CARRIERS = frozenset(
     name + suffix
     for name in ("os", "sys", "subprocess", "builtins", "shutil", "socket", "ctypes", "importlib", ANY_MODULE)
@@ -45,10 +35,10 @@ _CARRIERS = frozenset(
 )
 """Modules to follow through unknown functions: ``nullcontext(os)`` may be os."""
 
-_PATH_METHODS = frozenset(
-    {"joinpath", "resolve", "expanduser", "absolute", "glob", "rglob", "iterdir", "with_name", "with_suffix"}
-    | {"relative_to", "home", "cwd", "rename", "replace", "readlink"}
-)
+_PATH_METHODS = words("""
+    joinpath resolve expanduser absolute glob rglob iterdir with_name with_suffix relative_to home cwd rename replace
+    readlink
+""")
 _ENVIRONMENTS = frozenset({"os.environ", "os.environb"})
 _JOINS = frozenset({"pathlib.Path.joinpath", "pathlib.Path.__truediv__", "operator.truediv", "os.path.join"})
 _COLLECTED = frozenset({"pathlib.Path()", "psutil.Process()"})
@@ -94,7 +84,7 @@ def _has_items(name: str) -> bool:
 @derived
 def _is_of(rule: str, name: str) -> bool:
     """Return True if the tables list a function, a class or its module for a rule."""
-    return not effects().symbols[rule].keys().isdisjoint(reader.patterns_of(name))
+    return not effects().symbols[rule].keys().isdisjoint(patterns_of(name))
 
 
 def _variable(key: Value) -> Value:

@@ -22,6 +22,7 @@ from tract_jupyter.analysis.rules import rules_for
 from tract_jupyter.analysis.rules.lookup import PathAccess, Sink, database_path, sinks
 from tract_jupyter.analysis.source import PARSE_ERRORS, arguments_of, parse
 from tract_jupyter.analysis.tables.effects import derived, effects
+from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import HOLE, MAX_CONST, canonical
 
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ _TABLES = "names looked up by text"
 _SECRETS = frozenset({"TJ501", "TJ502", "TJ503"})
 _BY_TEXT = frozenset({"builtins.globals", "builtins.locals", "builtins.vars"})
 _SETATTR = {"builtins.setattr": "{} =", "builtins.delattr": "del {}", **dict.fromkeys(GETATTR, "{}")}
-_RUNNERS = frozenset(
-    {"eval", "query", "exec", "execute", "executescript", "system", "run_cell", "run_line_magic"}
-    | {"run_cell_magic", "run_code", "runsource", "apply_decision"}
-)
+_RUNNERS = words("""
+    eval query exec execute executescript system run_cell run_line_magic run_cell_magic run_code runsource
+    apply_decision
+""")
 """Methods of any object that take code as text."""
 
 _TYPES = (str, int, float, bool, complex, bytes, list, dict, set, tuple, frozenset, type(None), type(...))
@@ -408,10 +409,6 @@ class Resource(NamedTuple):
     computed: ast.expr | None = None
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
 def _destroying(name: str) -> tuple[Sink, ...]:
     own = name.startswith("pathlib.")
     last = name.rpartition(".")[2]
@@ -430,14 +427,14 @@ def _sinks() -> Mapping[str, tuple[Sink, ...]]:
 _ACCESS = {PathAccess.WRITE: ("write",), PathAccess.DELETE: ("delete",)}
 
 _PATH = "pathlib.Path()."
-_OF_PATHS = _words("""
+_OF_PATHS = words("""
     read_text read_bytes write_text write_bytes symlink_to hardlink_to touch mkdir iterdir unlink rmdir
 """)
 """Methods that only paths have, on any object."""
 
 _NETWORK = frozenset({"TJ301", "TJ302"})
-_ADDRESSES = _words("url host address base_url uri server hostname endpoint_url")
-_ADDRESSED = _words("""
+_ADDRESSES = words("url host address base_url uri server hostname endpoint_url")
+_ADDRESSED = words("""
     connect connect_ex bind sendto get post put patch delete head options request stream open urlopen
 """)
 """Methods of clients, sessions and sockets that take an address."""

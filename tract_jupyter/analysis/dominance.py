@@ -48,11 +48,7 @@ class _Bindings:
 
 
 class Dominance:
-    """The order of bindings and uses in a program.
-
-    Args:
-        program: The cells, in execution order.
-    """
+    """The order of bindings and uses in a program."""
 
     def __init__(self, program: Program) -> None:
         self._program = program

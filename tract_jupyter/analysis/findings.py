@@ -162,11 +162,7 @@ class AnalysisResult:
         return f"Findings: {parts}. Worst: {worst.code} ({worst.category}), line {worst.span.line}."
 
     def blocked_by(self, mode: SandboxMode | str) -> bool:
-        """Return True if code with these findings is refused in this mode.
-
-        Raises:
-            SandboxModeError: The mode does not exist.
-        """
+        """Return True if code with these findings is refused in this mode."""
         worst = self.max_risk_level
         threshold = _BLOCKS_FROM.get(SandboxMode(mode))
         return worst is not None and threshold is not None and worst >= threshold

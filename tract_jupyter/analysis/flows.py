@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import hashlib
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis import folding
 from tract_jupyter.analysis.program import NameScope, Program
@@ -31,7 +31,8 @@ MAX_DOTTED = 64
 
 _JOINERS = frozenset({"os.path.join", "pathlib.Path"})
 _ACCESS = (ast.Attribute, ast.Subscript)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_ASSIGNED = frozenset({"value", "element"})
+"""The kinds of bindings to an expression, or to a part of it."""
 _LITERALS: dict[type[ast.AST], str] = {
     **dict.fromkeys((ast.List, ast.ListComp), "builtins.list"),
     **dict.fromkeys((ast.Dict, ast.DictComp), "builtins.dict"),
@@ -51,22 +52,10 @@ Key = tuple[NameScope | None, str]
 _NOWHERE = NameScope("module")
 
 
-class Flow(NamedTuple):
-    """An expression whose value flows into a name.
-
-    The value arrives unchanged, through ``with``, as a part, or in another way.
-    """
-
-    node: ast.expr
-    kind: Literal["same", "with", "part", "other", "inner"]
-
-
 class Flows:
     """The names of one piece of code, and the expressions that flow into them.
 
-    Args:
-        code: Python that parses.
-        parameters: Names that the caller binds.
+    The code must parse. ``parameters`` are names that the caller binds.
     """
 
     def __init__(self, code: str, parameters: Collection[str]) -> None:
@@ -74,7 +63,7 @@ class Flows:
         self.program = Program()
         self.nodes = self.program.add(self.tree)
         self.resolver = FreeNames(self.program, parameters)
-        self._flows: dict[Key, list[Flow]] = {}
+        self._into_objects: dict[Key, list[ast.expr]] = {}
         self._dotted: dict[ast.AST, frozenset[str]] = {}
         self._certain: dict[ast.AST, bool] = {}
         self._classes: dict[str, list[ast.ClassDef]] = {}
@@ -105,21 +94,18 @@ class Flows:
     # flows
 
     def _note(self, name: ast.Name) -> None:
-        """Record the flow into a name, or into the object that it names."""
-        key, outer = self.key(name), self.access(name)
-        parent = self.parent(outer)
-        flow = None if isinstance(outer, ast.Name) and isinstance(name.ctx, ast.Load) else self._stored(outer)
-        if flow is not None:
-            kind = flow.kind if outer is name else "inner"
-            self._flows.setdefault(key, []).append(Flow(flow.node, kind))
-        if key[0] is None or not isinstance(name.ctx, ast.Load):
+        """Record the expressions that flow into the object that a name refers to."""
+        if not isinstance(name.ctx, ast.Load):
             return
-        sources: list[ast.expr] = []
-        if isinstance(parent, ast.Call) and parent.func is outer and outer is not name:
-            sources = arguments_of(parent)  # rows.append(...)
-        elif outer is name and isinstance(parent, ast.Assign):
-            sources = [target for target in parent.targets if isinstance(target, ast.Name)]  # an alias
-        self._flows.setdefault(key, []).extend(Flow(node, "inner") for node in sources)
+        key, outer = self.key(name), self.access(name)
+        parent, written = self.parent(outer), self.program.written.get(outer)
+        sources = self._into_objects.setdefault(key, [])
+        if written is not None:
+            sources.append(written)
+        elif key[0] is not None and isinstance(parent, ast.Call) and parent.func is outer is not name:
+            sources += arguments_of(parent)  # rows.append(...)
+        elif key[0] is not None and outer is name and isinstance(parent, ast.Assign):
+            sources += [target for target in parent.targets if isinstance(target, ast.Name)]  # an alias
 
     def access(self, node: ast.expr) -> ast.expr:
         """Return the longest chain of attributes and items that begins with the node."""
@@ -128,31 +114,12 @@ class Flows:
             node, parent = parent, self.parent(parent)
         return node
 
-    def _stored(self, target: ast.expr) -> Flow | None:
-        """Return the flow into a target."""
-        node: ast.AST = target
-        parent, partial = self.parent(node), False
-        while isinstance(parent, (ast.Tuple, ast.List, ast.Starred)):
-            node, parent, partial = parent, self.parent(parent), True
-        if isinstance(parent, ast.Assign) and node in parent.targets:
-            return Flow(parent.value, "part" if partial else "same")
-        if isinstance(parent, (ast.AnnAssign, ast.NamedExpr)) and node is parent.target:
-            return Flow(parent.value, "same") if parent.value else None
-        if isinstance(parent, ast.AugAssign) and node is parent.target:
-            return Flow(parent.value, "other")
-        # The targets of a comprehension count as its own children.
-        loops = getattr(parent, "generators", [parent])
-        for loop in loops if isinstance(parent, (*_COMPREHENSIONS, ast.For, ast.AsyncFor)) else ():
-            if node is loop.target:
-                return Flow(loop.iter, "part")
-        if isinstance(parent, ast.withitem) and node is parent.optional_vars:
-            return Flow(parent.context_expr, "other" if partial else "with")
-        return None
-
     def _sources(self, key: Key) -> Iterator[ast.expr]:
         """Yield the expressions that may flow into a name."""
-        yield from (flow.node for flow in self._flows.get(key, ()))
+        yield from self._into_objects.get(key, ())
         for binding in self._bindings(key):
+            if binding.kind in _ASSIGNED and isinstance(binding.node, ast.expr):
+                yield binding.node
             if isinstance(binding.node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 yield from self._of_function(binding.node, called=binding.kind == "param")
         for own in self._classes.get(key[1], ()):
@@ -230,24 +197,18 @@ class Flows:
         return frozenset() if isinstance(node, ast.Lambda) else frozenset({_literal(node)})
 
     def _of_name(self, node: ast.Name) -> frozenset[str]:
-        key = self.key(node)
-        names: set[str] = set()
-        for flow in self._flows.get(key, ()) if key[0] is not None else ():
-            if flow.kind in {"same", "with"}:
-                names |= self.dotted(flow.node)
-            elif flow.kind != "inner":
-                inner = self.dotted(flow.node) if flow.kind == "part" else ()
-                names |= {f"{name}[...]" for name in inner} or {"?"}
-        bindings = self._bindings(key)
-        for binding in bindings:
-            decorators = getattr(binding.node, "decorator_list", ())
-            if binding.kind == "param" or (binding.kind == "function" and decorators):
-                names.add("?")
-            if binding.kind == "opaque" or (binding.kind == "class" and decorators):
-                names.add("?")
-        values = sum(binding.kind in {"value", "element"} for binding in bindings)
-        noted = sum(flow.kind != "inner" for flow in self._flows.get(key, ()))
-        return frozenset(names | {"?"} if values > noted else names)
+        return frozenset().union(*map(self._of_binding, self._bindings(self.key(node))))
+
+    def _of_binding(self, binding: Binding) -> frozenset[str]:
+        unknown = frozenset({"?"})
+        if binding.kind not in _ASSIGNED or not isinstance(binding.node, ast.expr):
+            is_known = binding.kind in {"import", "function", "class"}
+            return frozenset() if is_known and not getattr(binding.node, "decorator_list", ()) else unknown
+        is_part = binding.kind == "element" or bool(binding.path)
+        if binding.via and (is_part or binding.via != "with"):
+            return unknown
+        names = self.dotted(binding.node)
+        return frozenset(f"{name}[...]" for name in names) or unknown if is_part else names
 
     def is_certain(self, node: ast.expr) -> bool:
         """Return True if the resolver found all possible texts of the expression."""
@@ -268,10 +229,10 @@ class Flows:
         if parts is not None:
             return parts(node)
         if isinstance(node, ast.Name):
-            flows = [flow for flow in self._flows.get(self.key(node), ()) if flow.kind != "inner"]
-            plain = all(binding.kind == "value" for binding in self._bindings(self.key(node)))
-            same = bool(flows) and plain and all(flow.kind == "same" for flow in flows)
-            return [flow.node for flow in flows] if same else None
+            bindings = self._bindings(self.key(node))
+            values = [each.node for each in bindings if each.kind == "value" and not (each.path or each.via)]
+            known = [value for value in values if isinstance(value, ast.expr)]
+            return known if known and len(known) == len(bindings) else None
         if isinstance(node, ast.Call) and node.args and not node.keywords:
             functions = self.dotted(node.func)
             return node.args if functions and functions <= _JOINERS else None

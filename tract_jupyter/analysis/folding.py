@@ -17,6 +17,7 @@ import string
 from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.tables.effects import effects
+from tract_jupyter.analysis.tables.reader import words
 from tract_jupyter.analysis.values import (
     HOLE,
     MAX_ALTERNATIVES,
@@ -199,9 +200,7 @@ def _decoded(data: Const, codec: Const) -> Const | None:
     return None
 
 
-_CODECS = frozenset(
-    {"rot13", "rot_13", "hex", "base64", "utf8", "ascii", "latin1", "hex_codec", "base64_codec"}
-)
+_CODECS = words("rot13 rot_13 hex base64 utf8 ascii latin1 hex_codec base64_codec")
 
 
 def method(owner: Value, name: str, arguments: list[Value]) -> Value:
@@ -312,16 +311,10 @@ def _parent(path: Const) -> Const | None:
     return os.path.dirname(path)  # noqa: PTH120 - what the code under analysis calls
 
 
-_SAME = frozenset(
-    {
-        *(
-            f"os.path.{name}"
-            for name in ("expanduser", "abspath", "realpath", "normpath", "relpath", "expandvars")
-        ),
-        *(f"os.{name}" for name in ("fspath", "fsdecode", "fsencode")),
-        "builtins.iter",
-    }
-)
+_SAME = words("""
+    os.path.expanduser os.path.abspath os.path.realpath os.path.normpath os.path.relpath os.path.expandvars
+    os.fspath os.fsdecode os.fsencode builtins.iter
+""")
 _FUNCTIONS: Mapping[str, Callable[[Const], Const | None]] = {
     "builtins.chr": _character,
     "builtins.str": _text,

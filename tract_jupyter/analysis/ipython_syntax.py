@@ -124,9 +124,6 @@ def transform(
         deadline: The time limit.
         unknown_is_python: Keep the body of an unknown cell magic, because it may be Python.
         functions: Names of magics that are functions of the same name: ``%name text`` becomes ``name('text')``.
-
-    Raises:
-        TooLongError: There is no time left.
     """
     lines = split_lines(text)
     shifts = _dedent(lines)
@@ -155,10 +152,8 @@ _OPERATES = re.compile(r"\s*(?:[-+*/%&|^@<>]=?|//|\*\*|==|!=|and|or|in|is|if|not
 def automagic(text: str, names: Container[str], certain: Container[str]) -> Escape | None:
     """Return the magic that a one-line cell calls without ``%``, as IPython allows.
 
-    Args:
-        text: A cell.
-        names: Names of magics, without the names that the code itself binds.
-        certain: Magics among them that count even if the rest of the line may be Python.
+    ``names`` are magics without the names that the code itself binds. ``certain`` ones count even if the rest of the
+    line may be Python.
     """
     line = text.rstrip()
     match = _AUTOMAGIC.fullmatch(line)

@@ -82,20 +82,12 @@ class Deadline:
         self._end = time.thread_time() + seconds
 
     def check(self) -> None:
-        """Check that the deadline has not passed.
-
-        Raises:
-            TooLongError: The deadline has passed.
-        """
+        """Raise `TooLongError` if the deadline has passed."""
         if time.thread_time() > self._end:
             raise TooLongError("the analysis ran out of time")
 
     def watched(self, members: Iterable[_Member]) -> Iterator[_Member]:
-        """Yield the members until the deadline.
-
-        Raises:
-            TooLongError: The deadline has passed.
-        """
+        """Yield the members until the deadline."""
         for index, member in enumerate(members):
             if not index % _BETWEEN_CHECKS:
                 self.check()

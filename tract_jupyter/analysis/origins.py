@@ -144,7 +144,7 @@ def _direct(own: OwnCode, view: CodeView) -> tuple[list[Finding], set[OwnCode]]:
             reported=set(),
         )
         sources = (
-            references.findings(inner, inner.deadline),
+            references.findings(inner),
             references.stored(inner),
             other_calls.findings(inner),
             *(rule.check(inner) for rule in all_rules() if type(rule).check is not Rule.check),

@@ -65,11 +65,7 @@ def index() -> str:
 
 
 def page(code: str) -> str:
-    """Return the page of one rule.
-
-    Raises:
-        UnknownRuleError: No rule has this code or name.
-    """
+    """Return the page of one rule."""
     rule = find(code)
     return f"# {_title(rule)}\n\nCategory {rule.category}, level {rule.level}. {rule.manual()}\n"
 

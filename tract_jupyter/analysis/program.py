@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.analysis.dominance import EVERYTHING, OUTER_NAMES, only_binds
 from tract_jupyter.analysis.source import last_name
+from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 
 BindingKind = Literal["import", "value", "element", "function", "class", "param", "opaque"]
+BindingVia = Literal["", "with", "augmented", "captured", "default"]
 ScopeKind = Literal["module", "function", "class", "comprehension"]
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Child = tuple[ast.AST, "NameScope"]
@@ -35,12 +37,15 @@ class Binding(NamedTuple):
         node: The expression or function.
         path: The member, for unpacked targets: ``(1,)`` is the second one; a text is an attribute.
         name: The dotted name of an import, or the parameter's own name.
+        via: The syntax that gives the name a value other than the expression's own: ``with``, ``+=``, the capture of a
+            pattern, or the default of a parameter. Empty for an assignment.
     """
 
     kind: BindingKind
     node: ast.expr | FunctionNode | ast.ClassDef | None = None
     path: tuple[str | int, ...] = ()
     name: str = ""
+    via: BindingVia = ""
 
 
 _OPAQUE = Binding("opaque")
@@ -82,10 +87,9 @@ class NameScope:
         return None
 
 
-_LEAF_FIELDS = frozenset(
-    {"ctx", "op", "ops", "id", "attr", "arg", "kind", "name", "asname", "level", "module", "type_comment"}
-    | {"conversion", "simple", "is_async", "rest", "kwd_attrs"}
-)
+_LEAF_FIELDS = words("""
+    ctx op ops id attr arg kind name asname level module type_comment conversion simple is_async rest kwd_attrs
+""")
 """Fields without syntax that the analysis needs."""
 
 
@@ -134,14 +138,15 @@ def _assign(program: Program, node: ast.Assign, scope: NameScope) -> None:
 
 def _annotated(program: Program, node: ast.AnnAssign | ast.AugAssign, scope: NameScope) -> None:
     if node.value is not None:
-        program.bind_target(scope, node.target, node.value)
+        via: BindingVia = "augmented" if isinstance(node, ast.AugAssign) else ""
+        program.bind_target(scope, node.target, node.value, via=via)
 
 
 def _walrus(program: Program, node: ast.NamedExpr, scope: NameScope) -> None:
-    owner = scope
-    while owner.kind == "comprehension" and owner.parent is not None:
-        owner = owner.parent
-    program.bind_target(owner, node.target, node.value)
+    program.bind_target(scope, node.target, node.value)
+    while scope.kind == "comprehension" and scope.parent is not None:
+        scope = scope.parent
+        program.bind_target(scope, node.target, node.value)
 
 
 def _for(program: Program, node: ast.For | ast.AsyncFor, scope: NameScope) -> None:
@@ -150,7 +155,7 @@ def _for(program: Program, node: ast.For | ast.AsyncFor, scope: NameScope) -> No
 
 def _with_item(program: Program, node: ast.withitem, scope: NameScope) -> None:
     if node.optional_vars is not None:
-        program.bind_target(scope, node.optional_vars, node.context_expr)
+        program.bind_target(scope, node.optional_vars, node.context_expr, via="with")
 
 
 def _match(program: Program, node: ast.Match, scope: NameScope) -> None:
@@ -160,7 +165,7 @@ def _match(program: Program, node: ast.Match, scope: NameScope) -> None:
         while stack:
             pattern, path = stack.pop()
             if isinstance(pattern, ast.MatchAs) and pattern.name is not None:
-                scope.bind(pattern.name, Binding("value", node.subject, path))
+                scope.bind(pattern.name, Binding("value", node.subject, path, via="captured"))
                 program.note_binder(scope, pattern.name, pattern)
             stack.extend(_inner_patterns(pattern, path))
 
@@ -289,11 +294,11 @@ def _function(program: Program, node: FunctionNode, scope: NameScope) -> list[Ch
     for index, arg in enumerate(positional):
         inner.bind(arg.arg, Binding("param", node, (index,), arg.arg))
         if index >= first_default:
-            inner.bind(arg.arg, Binding("value", arguments.defaults[index - first_default]))
+            inner.bind(arg.arg, Binding("value", arguments.defaults[index - first_default], via="default"))
     for arg, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         inner.bind(arg.arg, Binding("param", node, (), arg.arg))
         if default is not None:
-            inner.bind(arg.arg, Binding("value", default))
+            inner.bind(arg.arg, Binding("value", default, via="default"))
     for extra in (arguments.vararg, arguments.kwarg):
         if extra is not None:
             inner.bind(extra.arg)
@@ -375,6 +380,7 @@ class Program:
         magics: The user's own magics by name: ``!`` and a shell command, ``%`` and the other name of a magic, or
             the name of a function.
         members: The items of containers, each with its key, by the name of the variable or ``.attribute``.
+        written: The values of assignments to attributes and items, by the target.
         nodes: All nodes of all cells, in order.
     """
 
@@ -391,6 +397,7 @@ class Program:
         self.deleted: set[str] = set()
         self.magics: dict[str, str] = {}
         self.members: dict[str, list[tuple[ast.expr | None, ast.expr]]] = {}
+        self.written: dict[ast.AST, ast.expr] = {}
         self.nodes: list[ast.AST] = []
 
     def note_binder(self, scope: NameScope, name: str, node: ast.AST) -> None:
@@ -400,11 +407,7 @@ class Program:
             self.binders.setdefault((owner, name), []).append(node)
 
     def add(self, tree: ast.Module, deadline: Deadline | None = None) -> list[ast.AST]:
-        """Add a tree, and return its nodes. Each node comes after its parent.
-
-        Raises:
-            TooLongError: The deadline has passed.
-        """
+        """Add a tree, and return its nodes. Each node comes after its parent."""
         order, parent_of, scope_of = self.nodes, self.parent_of, self.scope_of
         before = len(order)
         self.cells[tree] = len(self.cells)
@@ -461,6 +464,7 @@ class Program:
                 self.cells.pop(node, None)  # type: ignore[call-overload]
                 self.parent_of.pop(node, None)
                 self.scope_of.pop(node, None)
+                self.written.pop(node, None)
             del self.nodes[length:]
             self.module.stars, self.deleted, self.magics = stars, deleted, own_magics
             for table, before in zip(tables, known, strict=True):
@@ -502,20 +506,27 @@ class Program:
             self.members.setdefault(name, []).append((key, value))
 
     def bind_target(
-        self, scope: NameScope, target: ast.expr, value: ast.expr, kind: BindingKind = "value"
+        self,
+        scope: NameScope,
+        target: ast.expr,
+        value: ast.expr,
+        kind: BindingKind = "value",
+        via: BindingVia = "",
     ) -> None:
         """Bind an assignment target. Members of a tuple target become paths."""
         stack: list[tuple[ast.expr, tuple[int, ...]]] = [(target, ())]
         while stack:
             current, where = stack.pop()
             if isinstance(current, ast.Name):
-                scope.bind(current.id, Binding(kind, value, where))
+                scope.bind(current.id, Binding(kind, value, where, via=via))
                 if scope.kind == "class" and not where:
                     self.fields.setdefault(current.id, []).append(value)
-            elif isinstance(current, ast.Attribute) and not where:
-                self.fields.setdefault(current.attr, []).append(value)
-            elif isinstance(current, ast.Subscript) and not where:
-                self.store(current.value, current.slice, value)
+            elif isinstance(current, (ast.Attribute, ast.Subscript)):
+                self.written[current] = value
+                if not where and isinstance(current, ast.Attribute):
+                    self.fields.setdefault(current.attr, []).append(value)
+                elif not where and isinstance(current, ast.Subscript):
+                    self.store(current.value, current.slice, value)
             elif isinstance(current, ast.Starred):
                 stack.append((current.value, where))
             elif isinstance(current, (ast.Tuple, ast.List)):

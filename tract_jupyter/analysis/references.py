@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from tract_jupyter.analysis.findings import Finding, RiskLevel
-    from tract_jupyter.analysis.limits import Deadline
     from tract_jupyter.analysis.rules.lookup import Hits
     from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import CodeView
@@ -31,13 +30,9 @@ _STATEMENTS = frozenset(ast.stmt.__subclasses__())
 _READERS = frozenset({"__getattribute__", "__getattr__", "get"})
 
 
-def findings(view: CodeView, deadline: Deadline) -> Iterator[Finding]:
-    """Yield the findings about every mention of a name, innermost expressions first.
-
-    Raises:
-        TooLongError: The deadline has passed.
-    """
-    for node in deadline.watched(_mentions(view.nodes)):
+def findings(view: CodeView) -> Iterator[Finding]:
+    """Yield the findings about every mention of a name, innermost expressions first."""
+    for node in view.deadline.watched(_mentions(view.nodes)):
         try:
             yield from _LOOKS[type(node)](node, view)
         except TooLongError:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast, get_args
+
+from tract_jupyter.analysis.tables.reader import words
+from tract_jupyter.analysis.values import UNKNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -46,16 +49,10 @@ class MemberWrite:
     is_item: bool
 
 
-_SETS_ATTRIBUTE = (
-    "builtins.setattr",
-    "builtins.delattr",
-    "builtins.object.__setattr__",
-    "builtins.type.__setattr__",
-    "builtins.object.__delattr__",
-    "builtins.type.__delattr__",
-    "unittest.mock.patch.object",
-    "pytest.MonkeyPatch().setattr",
-)
+_SETS_ATTRIBUTE = words("""
+    builtins.setattr builtins.delattr builtins.object.__setattr__ builtins.type.__setattr__
+    builtins.object.__delattr__ builtins.type.__delattr__ unittest.mock.patch.object pytest.MonkeyPatch().setattr
+""")
 _SETS_OWN = ("__setattr__", "__delattr__")
 _SETS_ITEM = ("__setitem__", "__delitem__", "setdefault", "pop")
 
@@ -88,14 +85,8 @@ class CodeView:
     @cached_property
     def own_code(self) -> frozenset[OwnCode]:
         """The functions and classes that this code defines."""
-        return frozenset(
-            [
-                *self.of(ast.FunctionDef),
-                *self.of(ast.AsyncFunctionDef),
-                *self.of(ast.Lambda),
-                *self.of(ast.ClassDef),
-            ]
-        )
+        kinds: tuple[type[OwnCode], ...] = get_args(OwnCode)
+        return frozenset(node for kind in kinds for node in self.of(kind))
 
     @cached_property
     def calls(self) -> frozenset[ast.Call]:
@@ -103,11 +94,7 @@ class CodeView:
         return frozenset(self.of(ast.Call))
 
     def look(self, find: Callable[[_Asked], _T], argument: _Asked) -> _T:
-        """Return the result of a search in a text or in the view. Cache it, and check the deadline before the search.
-
-        Raises:
-            TooLongError: The deadline has passed.
-        """
+        """Return the cached result of a search in a text or in the view. Check the deadline before a search."""
         key = (find, argument)
         if key not in self._results:
             self.deadline.check()
@@ -266,6 +253,6 @@ class CodeView:
         plain = call.args[: position + 1]
         return plain[position] if 0 <= position < len(plain) else None
 
-    def value(self, node: ast.expr | None) -> Value | None:
-        """Return the possible values of an expression."""
-        return None if node is None else self.resolver.value(node)
+    def value(self, node: ast.expr | None) -> Value:
+        """Return the possible values of an expression; the unknown value if there is none."""
+        return UNKNOWN if node is None else self.resolver.value(node)

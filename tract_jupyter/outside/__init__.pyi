@@ -1,12 +1,12 @@
 from .agents import AGENTS as AGENTS
 from .agents import AgentSettings as AgentSettings
 from .agents import settings_of as settings_of
-from .message_queue import MessageQueue as MessageQueue
 from .outside import OutsideAgents as OutsideAgents
 from .process import LONGEST_LINE as LONGEST_LINE
 from .process import AgentLeft as AgentLeft
 from .process import AgentMessage as AgentMessage
 from .process import AgentProcess as AgentProcess
+from .process import MessageQueue as MessageQueue
 from .process import environment as environment
 from .requests import OUTSIDE_AGENT as OUTSIDE_AGENT
 from .requests import PendingAgentRequest as PendingAgentRequest

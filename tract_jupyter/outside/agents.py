@@ -117,11 +117,7 @@ class AgentSettings:
     takes_options: bool = True
 
     def with_command(self, line: str) -> AgentSettings:
-        """Return the settings with another command line that starts the program.
-
-        Raises:
-            OutsideAgentError: the command line is invalid.
-        """
+        """Return the settings with another command line that starts the program."""
         words = command_of(line)
         return replace(self, command=words, takes_options=set(self.command[1:]) <= set(words))
 
@@ -306,11 +302,7 @@ AGENTS: Final[tuple[AgentSettings, ...]] = (
 
 
 def command_of(line: str) -> tuple[str, ...]:
-    """Return the words of a command line.
-
-    Raises:
-        OutsideAgentError: it is invalid.
-    """
+    """Return the words of a command line."""
     try:
         return tuple(shlex.split(line))
     except ValueError as error:

@@ -185,13 +185,8 @@ class SeenCall:
     def is_of_server(self, name: str, settings: AgentSettings, options: Any = ()) -> bool:
         """Return True if the call is one of a tool of this MCP server, which the agent got from us.
 
-        Only fields that the agent's program fills count. Its model writes arguments, and the titles of most agents.
-        A call with a diff is another one.
-
-        Args:
-            name: the name of the server.
-            settings: the agent.
-            options: the options of the request.
+        Only fields that the agent's program fills count. Its model writes arguments, and the titles of most agents. A
+        call with a diff is another one.
         """
         if self.announced:
             return False

@@ -95,12 +95,9 @@ def real(path: str, folder: Path) -> Path:
 
 
 def is_notebook(path: str, folder: Path, open_file: Path | None) -> bool:
-    """Return True if a path is one of a notebook, also by a link.
+    """Return True if a path, as the agent writes it, is one of a notebook, also by a link.
 
-    Args:
-        path: the path as the agent writes it.
-        folder: the working folder. A file with several names is compared with the notebooks below it.
-        open_file: the open notebook; None if it is not known.
+    A file with several names is compared with the open notebook, and with the notebooks below the working folder.
     """
     target = real(path, folder)
     if path.strip().lower().endswith(".ipynb") or target.suffix.lower() == ".ipynb":

@@ -8,11 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.concurrency import Stopped, StopSignal, Worker
-from tract_jupyter.exceptions import (
-    OutsideAgentError,
-    RehearsalError,
-    TractError,
-)
+from tract_jupyter.exceptions import OutsideAgentError, RehearsalError, TractError
 from tract_jupyter.loop import StoppedEarlyError, TurnNoted, TurnObserver, TurnRequest
 from tract_jupyter.models import ChatResponse, TurnOutcome, admin_limits, digest, one_line
 from tract_jupyter.outside import agents
@@ -124,11 +120,7 @@ class OutsideAgents:
         return tuple(one.name for one in agents.AGENTS)
 
     def about(self, agent: str) -> str:
-        """Return the title of an agent, and when it asks.
-
-        Raises:
-            OutsideAgentError: the agent is unknown.
-        """
+        """Return the title of an agent, and when it asks."""
         settings, _ = self._settings(agent)
         return f"{settings.title}. {settings.about}"
 
@@ -234,12 +226,7 @@ class OutsideAgents:
     # --- for the turn
 
     def ready(self, agent: str, settings: AgentSettings, message: _Message, stop: StopSignal) -> _Running:
-        """Return a session that knows the history before the message, in the mode that asks.
-
-        Raises:
-            OutsideAgentError: the agent cannot be started, or cannot be made to ask.
-            Stopped: the turn was stopped.
-        """
+        """Return a session that knows the history before the message, in the mode that asks."""
         with changed_context(effects=self._effects().recorder(lambda: message.question)):
             server, why_not = self._serve(settings)  # its calls belong to this turn
         running = self._sessions.get(agent)

@@ -1,4 +1,4 @@
-"""The process of an outside agent: newline-delimited JSON-RPC over its stdin and stdout."""
+"""The process of an outside agent: newline-delimited JSON-RPC over its stdin and stdout, and a queue of messages."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,8 +20,6 @@ from tract_jupyter.models import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    from tract_jupyter.outside.message_queue import MessageQueue
 
 LONGEST_LINE: Final = 16_000_000
 """Maximum number of bytes of one message."""
@@ -66,29 +65,14 @@ class AgentLeft:
 
 
 def environment(extra: Mapping[str, str], names: Sequence[str] = ()) -> dict[str, str]:
-    """Return the environment of an agent: the variables that programs need, and the named ones.
-
-    Args:
-        extra: more variables with their values.
-        names: the variables of this process that the user named, such as a key.
-    """
+    """Return the environment of an agent: the variables that programs need, the user's named ones, and more."""
     wanted = _PASSED.union(names)
     passed = {name: value for name, value in os.environ.items() if name in wanted or name.startswith("LC_")}
     return {**passed, **extra}
 
 
 class AgentProcess:
-    """A running agent, with all processes that it starts.
-
-    Args:
-        command: the program and its arguments.
-        folder: the folder that it runs in.
-        env: its environment.
-        inbox: gets its messages, in order.
-
-    Raises:
-        OutsideAgentError: the program cannot be started.
-    """
+    """A running agent, with all processes that it starts. The inbox gets its messages, in order."""
 
     def __init__(
         self, command: Sequence[str], folder: Path, env: Mapping[str, str], inbox: MessageQueue
@@ -238,3 +222,61 @@ def _is_deep(data: Any) -> bool:
         if not level:
             return False
     return True
+
+
+_MOST_BYTES: Final = 64_000_000
+
+
+class MessageQueue:
+    """A queue for one reader. A sender of messages waits while too many bytes are in it.
+
+    Attributes:
+        is_closed: True if later items are dropped.
+    """
+
+    def __init__(self) -> None:
+        self._items: deque[tuple[Any, int]] = deque()
+        self._size = 0
+        self._changed = threading.Condition()
+        self.is_closed = False
+
+    def put(self, item: object, size: int) -> None:
+        """Append a message of `size` bytes. Wait until there is room for it."""
+        with self._changed:
+            self._changed.wait_for(
+                lambda: self.is_closed or not self._items or self._size + size <= _MOST_BYTES
+            )
+            self._append(item, size)
+
+    def post(self, item: object) -> None:
+        """Append a note of this process at once."""
+        with self._changed:
+            self._append(item, 0)
+
+    def insert(self, items: Sequence[object]) -> None:
+        """Put items before all others, in their order."""
+        with self._changed:
+            self._items.extendleft((item, 0) for item in reversed(items))
+            self._changed.notify_all()
+
+    def _append(self, item: object, size: int) -> None:
+        if not self.is_closed:
+            self._items.append((item, size))
+            self._size += size
+            self._changed.notify_all()
+
+    def take(self, seconds: float) -> Any:
+        """Return the next item. Return None if there is none within `seconds`."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._items, seconds):
+                return None
+            item, size = self._items.popleft()
+            self._size -= size
+            self._changed.notify_all()
+            return item
+
+    def close(self) -> None:
+        """Drop all later items, and release a waiting sender."""
+        with self._changed:
+            self.is_closed = True
+            self._changed.notify_all()

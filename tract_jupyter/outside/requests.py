@@ -37,12 +37,7 @@ NOTEBOOK_FILE: Final = (
 class PendingAgentRequest(Pending):
     """An action of an outside agent. The agent carries it out after the approval, with all rights of the user.
 
-    Args:
-        call: the call, with all that the agent said about it.
-        settings: the agent.
-        folder: its working folder.
-        actor: the agent of the tree that runs on it; empty for none.
-        options: see `Pending`.
+    `actor` is the agent of the tree that runs on it; empty for none.
     """
 
     labels: Mapping[str, str] = {"approve": "Allow once", "reject": "Reject"}
@@ -79,11 +74,7 @@ class PendingAgentRequest(Pending):
         return not (self.changes or self.fields["command"] or self.fields["arguments"])
 
     def notebook_file(self, open_file: Path | None) -> str:
-        """Return the notebook file that it would change; empty for none.
-
-        Args:
-            open_file: the open notebook; None if it is not known.
-        """
+        """Return the notebook file that it would change; empty for none."""
         paths = [change.path for change in self.changes]
         if self.fields["kind"] in {"edit", "delete", "move"} or self.fields["tool"] == "NotebookEdit":
             paths += _texts_in(self.fields["arguments"])
@@ -211,9 +202,7 @@ def _texts_in(data: Any) -> Iterator[str]:
 def once(options: Any, kind: str) -> str | None:
     """Return the id of the option that allows or rejects once. One that covers more is never chosen.
 
-    Args:
-        options: the options of the agent's request. One that shares its id with another is not clear.
-        kind: `allow_once` or `reject_once`.
+    An option that shares its id with another one is not clear.
     """
     found = [
         one for one in options if isinstance(one, dict) and one.get("kind") == kind and one.get("optionId")

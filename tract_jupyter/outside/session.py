@@ -13,8 +13,7 @@ from tract_jupyter.concurrency import Stopped, StopSignal
 from tract_jupyter.exceptions import OutsideAgentError
 from tract_jupyter.models import one_line
 from tract_jupyter.outside.calls import dicts
-from tract_jupyter.outside.message_queue import MessageQueue
-from tract_jupyter.outside.process import AgentLeft, AgentMessage, AgentProcess, environment
+from tract_jupyter.outside.process import AgentLeft, AgentMessage, AgentProcess, MessageQueue, environment
 from tract_jupyter.outside.traffic import ReplayedProcess, TurnStopped
 
 if TYPE_CHECKING:
@@ -198,11 +197,7 @@ class AgentSession:
         return True
 
     def ensure_asking(self, listen: Listener) -> None:
-        """Set the mode that asks, and verify it.
-
-        Raises:
-            OutsideAgentError: the agent does not take the mode.
-        """
+        """Set the mode that asks, and verify it."""
         wanted = self.settings.mode
         if not wanted:
             return
@@ -256,11 +251,7 @@ class AgentSession:
         raise OutsideAgentError(f"{self.settings.title} did not answer {method} within {seconds:g} seconds.")
 
     def _take(self) -> Any:
-        """Return the next item of the inbox; None if there is none yet.
-
-        Raises:
-            Stopped: the turn was stopped, now or when the cassette was recorded.
-        """
+        """Return the next item of the inbox; None if there is none yet."""
         if self.stop.is_set():
             self.traffic.took(TurnStopped(self.stop.reason))
             raise Stopped

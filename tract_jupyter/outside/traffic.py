@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from tract_jupyter.llm import Cassette
-    from tract_jupyter.outside.message_queue import MessageQueue
+    from tract_jupyter.outside.process import MessageQueue
 
 _PURPOSE: Final = "outside"
 _OF_THIS_MACHINE: Final[Mapping[str, Any]] = {"cwd": ".", "clientInfo": {"name": "tract_jupyter"}}
@@ -107,12 +107,7 @@ class AgentTraffic:
 
 
 class ReplayedProcess:
-    """Stands in for the program of an agent in a replay.
-
-    Args:
-        traffic: has the recorded messages.
-        inbox: gets them.
-    """
+    """Stands in for the program of an agent in a replay. The inbox gets the recorded messages."""
 
     def __init__(self, traffic: AgentTraffic, inbox: MessageQueue) -> None:
         self.is_running = True
@@ -121,11 +116,7 @@ class ReplayedProcess:
         self._has_failed = False
 
     def send(self, message: Mapping[str, Any]) -> None:
-        """Put the recorded items after a message into the inbox. After an error, do nothing.
-
-        Raises:
-            CassetteError: see `AgentTraffic.replayed`.
-        """
+        """Put the recorded items after a message into the inbox. After an error, do nothing."""
         if self._has_failed:
             return
         try:

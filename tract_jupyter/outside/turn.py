@@ -14,25 +14,11 @@ from tract_jupyter.concurrency import Stopped, Worker
 from tract_jupyter.exceptions import BranchMovedError, OutsideAgentError, TractError, UndecidedError
 from tract_jupyter.llm import CUT
 from tract_jupyter.loop import CLAIMED, CallAnswer, StoppedEarlyError, TurnNoted
-from tract_jupyter.models import (
-    ChatResponse,
-    Delta,
-    PendingStatus,
-    TurnOutcome,
-    counted,
-    one_line,
-    shortened,
-)
+from tract_jupyter.models import ChatResponse, Delta, PendingStatus, TurnOutcome, counted, one_line, shortened
 from tract_jupyter.outside.calls import SeenCall, canonical_or_repr, sound
 from tract_jupyter.outside.files import shown
 from tract_jupyter.outside.process import AgentMessage
-from tract_jupyter.outside.requests import (
-    CANCELLED,
-    NOTEBOOK_FILE,
-    PendingAgentRequest,
-    once,
-    outcome_for,
-)
+from tract_jupyter.outside.requests import CANCELLED, NOTEBOOK_FILE, PendingAgentRequest, once, outcome_for
 from tract_jupyter.outside.session import update_of
 from tract_jupyter.prompts import ended_running, not_run, refused
 from tract_jupyter.review import checking, deciding
@@ -147,18 +133,9 @@ class _Plan:
 
 
 class OutsideTurn:
-    """A turn of an outside agent.
+    """A turn of an outside agent, which is in the mode that asks.
 
-    Args:
-        session: the agent, in the mode that asks.
-        prompt: the content of the first prompt.
-        repository: stores the turn.
-        answers: stores the answers of calls.
-        reviewer: asks the user.
-        observer: gets the events.
-        stop: ends the turn.
-        tract: the owner of the requests.
-        actor: the actor of the requests; empty for the outside agent itself.
+    `actor` is the actor of the requests; empty for the outside agent itself.
 
     Attributes:
         on_delta: gets each piece of a reply; None for no receiver.
@@ -217,9 +194,7 @@ class OutsideTurn:
     def unasked(self, changed: Callable[[], set[str]], kind: str = "files") -> TurnNoted | None:
         """Return a note of the changed files that no approved diff explains; None if there are none.
 
-        Args:
-            changed: returns the changed files.
-            kind: names this comparison on a cassette. A replay changes no file.
+        `kind` names this comparison on a cassette. A replay changes no file.
         """
         found = self._session.traffic.draw(kind, lambda: self._names_of(changed()))
         if found and self._work.ran_commands:
@@ -717,11 +692,7 @@ class OutsideTurn:
 def prompt_content(
     session: AgentSession, text: str, files: Sequence[AttachedFile]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the content of a prompt.
-
-    Raises:
-        OutsideAgentError: the agent takes no such attachment.
-    """
+    """Yield the content of a prompt."""
     yield {"type": "text", "text": text}
     for one in files:
         media_type, name = one.attachment.media_type, one.attachment.name

@@ -1,14 +1,12 @@
 """Rehearsal: run code in a contained copy of the kernel, show its effects, keep them or not, and undo them.
 
-* `rehearser`: rehearses code, and keeps its effects.
-* `engines`: chooses the engine. `level`: the level of containment of this machine. `fork`: a fork of the kernel.
-  `mappings`: memory that a fork would share. `open_files`: files that the kernel writes. `worker`: a fresh process with
-  copies of variables.
+* `rehearser`: rehearses code, and keeps its effects; the level of containment of this machine.
+* `engines`: chooses the engine. `fork`: a fork of the kernel. `inherited`: memory and open files that a fork would
+  share. `worker`: a fresh process with copies of variables.
 * `parent`: the kernel's side of a rehearsal. `supervisor`: ends the copy. `report`: the frames that the copy sends.
-* `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `home`: the hidden files of a
-  home folder. `limits`: time and memory.
+* `contain`: the containment. `linux`: its system calls. `filters`: the refused calls. `limits`: time and memory.
 * `inside`: runs the code in the copy. `refusals`: reports refused attempts. `copy_tools`: `tools` in the copy.
-  `redaction`: removes secrets, also from `memory`.
+  `redaction`: removes secrets, also from the memory of the copy.
 * `effects`: the effects as one value. `describe`: values in a few words. `tables`: the difference of two tables.
   `contents`: the difference of two other values.
 * `values`: safe forms of values, which execute nothing; for libraries `arrays`, `frames`, `arrow`, `polars_frames`.

@@ -18,12 +18,12 @@ from .effects import effects_from_data as effects_from_data
 from .engines import Engines as Engines
 from .found import Findings as Findings
 from .found import find_effects as find_effects
-from .level import Level as Level
-from .level import probe as probe
 from .limits import RehearsalLimits as RehearsalLimits
 from .parent import ToolReply as ToolReply
+from .rehearser import Level as Level
 from .rehearser import Rehearsal as Rehearsal
 from .rehearser import Rehearser as Rehearser
+from .rehearser import probe as probe
 from .report import FrameReader as FrameReader
 from .report import MalformedReportError as MalformedReportError
 from .report import Report as Report

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import linecache
-import os
 import secrets
 import sys
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from tract_jupyter.rehearsal.describe import describe_type
 from tract_jupyter.rehearsal.files import is_installed
 from tract_jupyter.rehearsal.found import Definition, Findings, Import
 from tract_jupyter.rehearsal.functions import code_of, defaults_of, keyword_defaults_of
+from tract_jupyter.rehearsal.linux import opened
 from tract_jupyter.rehearsal.settings import ChangedSetting, current, set_setting
 
 if TYPE_CHECKING:
@@ -180,11 +180,11 @@ def _keep_files(findings: Findings, backups: Backups, change_id: str) -> Journal
     upper = findings.upper
     if upper is None or not upper.changes:
         return None
-    lower = os.open(findings.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        for change in upper.changes:
-            backups.store_below(lower, change.path, change.before)
-            backups.store_below(upper.folder, change.path, change.after)
+        with opened(findings.workspace) as lower:
+            for change in upper.changes:
+                backups.store_below(lower, change.path, change.before)
+                backups.store_below(upper.folder, change.path, change.after)
         files = [
             FileRecord(
                 change.path,
@@ -201,8 +201,6 @@ def _keep_files(findings: Findings, backups: Backups, change_id: str) -> Journal
         raise RehearsalError(
             f"The backups cannot be written: {error.strerror or error}. Nothing was kept. Free some space."
         ) from None
-    finally:
-        os.close(lower)
     backups.move(record, "after", range(len(files)))
     return record
 

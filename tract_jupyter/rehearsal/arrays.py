@@ -9,16 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tract_jupyter.rehearsal.values import (
-    Encoder,
-    Frame,
-    Node,
-    builds,
-    check,
-    encodes,
-    no_form,
-    take,
-)
+from tract_jupyter.rehearsal.values import Encoder, Frame, Node, builds, check, encodes, no_form, take
 
 _SIMPLE: Final = re.compile(r"[<>|=][biufcSUVmM]\d{1,9}(\[\d{0,9}[A-Za-z]{1,3}\])?")
 _MOST_DIMENSIONS: Final = 32
@@ -36,11 +27,7 @@ _TWISTER: Final = 624  # words of its state
 
 
 def dtype_form(dtype: np.dtype[Any]) -> Any:
-    """Return the JSON form of a dtype.
-
-    Raises:
-        UnsafeValueError: it has none.
-    """
+    """Return the JSON form of a dtype."""
     if dtype.subdtype is not None:
         base, shape = dtype.subdtype
         return {"base": dtype_form(base), "shape": list(shape)}
@@ -58,11 +45,7 @@ def dtype_form(dtype: np.dtype[Any]) -> Any:
 
 
 def read_dtype(form: Any, depth: int = 0) -> np.dtype[Any]:
-    """Return the dtype of a JSON form.
-
-    Raises:
-        RehearsalError: it is malformed.
-    """
+    """Return the dtype of a JSON form."""
     check(depth < 10, "a dtype")  # noqa: PLR2004 # nested structures
     if isinstance(form, str):
         check(_SIMPLE.fullmatch(form) is not None, "a dtype")
@@ -79,11 +62,7 @@ def read_dtype(form: Any, depth: int = 0) -> np.dtype[Any]:
 
 
 def read_shape(form: Any) -> tuple[int, ...]:
-    """Return a shape.
-
-    Raises:
-        RehearsalError: it is malformed.
-    """
+    """Return a shape."""
     check(isinstance(form, list) and len(form) <= _MOST_DIMENSIONS, "a shape")
     check(all(type(length) is int and 0 <= length < 2**62 for length in form), "a shape")
     return tuple(form)
@@ -120,10 +99,10 @@ def _array(encoder: Encoder, value: np.ndarray[Any, Any]) -> Node:
     return ["np.array", [], dtype, shape, order, value.flags.writeable, encoder.buffer(raw(data))]
 
 
-@builds("np.array")
-def _build_array(frame: Frame, parts: list[Any], rest: list[Any]) -> np.ndarray[Any, Any]:
-    take(parts)
-    form, dimensions, order, is_writable, number = take(rest, (str, dict), list, str, bool, int)
+@builds("np.array", (str, dict), list, str, bool, int)
+def _build_array(
+    frame: Frame, form: Any, dimensions: list[Any], order: Any, is_writable: Any, number: int
+) -> np.ndarray[Any, Any]:
     check(order in {"C", "F"}, "an order")
     dtype, shape, data = read_dtype(form), read_shape(dimensions), frame.buffer(number)
     check(math.prod(shape) * dtype.itemsize == len(data), "the size of an array")
@@ -135,10 +114,16 @@ def _build_array(frame: Frame, parts: list[Any], rest: list[Any]) -> np.ndarray[
     return array
 
 
-@builds("np.view")
-def _build_view(_: Frame, parts: list[Any], rest: list[Any]) -> np.ndarray[Any, Any]:
-    (owner,) = take(parts, np.ndarray)
-    form, dimensions, strides, offset, is_writable = take(rest, (str, dict), list, list, int, bool)
+@builds("np.view", (str, dict), list, list, int, bool, parts=(np.ndarray,))
+def _build_view(
+    _: Frame,
+    owner: np.ndarray[Any, Any],
+    form: Any,
+    dimensions: list[Any],
+    strides: list[Any],
+    offset: int,
+    is_writable: Any,
+) -> np.ndarray[Any, Any]:
     dtype, shape = read_dtype(form), read_shape(dimensions)
     check(not owner.dtype.hasobject and owner.flags.c_contiguous, "a view")
     check(
@@ -165,9 +150,10 @@ def _check_content(array: np.ndarray[Any, Any]) -> None:
         check(int(flat.max()) <= _LAST_CHARACTER, "a character")
 
 
-@builds("np.objects")
-def _build_objects(_: Frame, parts: list[Any], rest: list[Any]) -> np.ndarray[Any, Any]:
-    dimensions, is_writable = take(rest, list, bool)
+@builds("np.objects", list, bool, parts=None)
+def _build_objects(
+    _: Frame, parts: list[Any], dimensions: list[Any], is_writable: Any
+) -> np.ndarray[Any, Any]:
     shape = read_shape(dimensions)
     check(math.prod(shape) == len(parts), "the size of an array")
     array = np.empty(len(parts), object)
@@ -183,10 +169,8 @@ def _number(encoder: Encoder, value: np.generic) -> Node:
     return ["np.scalar", [encoder.part(np.asarray(value))]]
 
 
-@builds("np.scalar")
-def _build_number(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    take(rest)
-    (array,) = take(parts, np.ndarray)
+@builds("np.scalar", parts=(np.ndarray,))
+def _build_number(_: Frame, array: np.ndarray[Any, Any]) -> Any:
     check(array.shape == () and not array.dtype.hasobject, "a scalar")
     return array[()]
 
@@ -198,10 +182,8 @@ def _masked(encoder: Encoder, value: np.ma.MaskedArray[Any, Any]) -> Node:
     return ["np.masked", [encoder.part(part) for part in (np.asarray(value.data), mask, fill)]]
 
 
-@builds("np.masked")
-def _build_masked(_: Frame, parts: list[Any], rest: list[Any]) -> np.ma.MaskedArray[Any, Any]:
-    take(rest)
-    data, mask, fill = take(parts, np.ndarray, (np.ndarray, NoneType), np.ndarray)
+@builds("np.masked", parts=(np.ndarray, (np.ndarray, NoneType), np.ndarray))
+def _build_masked(_: Frame, data: Any, mask: Any, fill: Any) -> np.ma.MaskedArray[Any, Any]:
     check(fill.shape == () and fill.dtype == data.dtype and not data.dtype.hasobject, "a fill value")
     check(mask is None or mask.shape == data.shape, "a mask")
     return np.ma.MaskedArray(data, np.ma.nomask if mask is None else mask, fill_value=fill[()])
@@ -212,10 +194,9 @@ def _dtype(_: Encoder, value: np.dtype[Any]) -> Node:
     return ["np.dtype", [], dtype_form(value)]
 
 
-@builds("np.dtype")
-def _build_dtype(_: Frame, parts: list[Any], rest: list[Any]) -> np.dtype[Any]:
-    take(parts)
-    return read_dtype(*take(rest, (str, dict)))
+@builds("np.dtype", (str, dict))
+def _build_dtype(_: Frame, form: Any) -> np.dtype[Any]:
+    return read_dtype(form)
 
 
 # ---- random generators. A state with a position out of range would read memory of others, so each number is checked.
@@ -235,9 +216,8 @@ def _generator(encoder: Encoder, value: np.random.Generator) -> Node:
     return ["np.generator", encoder.parts([*numbers, *spare]), name]
 
 
-@builds("np.generator")
-def _build_generator(_: Frame, parts: list[Any], rest: list[Any]) -> np.random.Generator:
-    (name,) = take(rest, str)
+@builds("np.generator", str, parts=None)
+def _build_generator(_: Frame, parts: list[Any], name: str) -> np.random.Generator:
     *numbers, has_spare, spare = take(parts, *[int] * len(parts))
     check(has_spare in {0, 1} and 0 <= spare < 2**32, "a random state")
     if name in _CONGRUENTIAL:
@@ -268,9 +248,8 @@ def _random_state(encoder: Encoder, value: np.random.RandomState) -> Node:
     return ["np.random_state", encoder.parts([*key.tolist(), place]), has_gauss, float(gauss)]
 
 
-@builds("np.random_state")
-def _build_random_state(_: Frame, parts: list[Any], rest: list[Any]) -> np.random.RandomState:
-    has_gauss, gauss = take(rest, int, float)
+@builds("np.random_state", int, float, parts=None)
+def _build_random_state(_: Frame, parts: list[Any], has_gauss: int, gauss: float) -> np.random.RandomState:
     key, place = _twister(list(take(parts, *[int] * len(parts))))
     made = np.random.RandomState(0)  # the user's generator
     made.set_state(("MT19937", key, place, int(bool(has_gauss)), gauss))

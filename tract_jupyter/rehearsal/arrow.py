@@ -225,11 +225,7 @@ def chunks_form(encoder: Encoder, data: pa.ChunkedArray) -> list[Any]:
 
 
 def read_chunks(frame: Frame, form: Any) -> pa.ChunkedArray:
-    """Return the column of a JSON form.
-
-    Raises:
-        RehearsalError: it is malformed.
-    """
+    """Return the column of a JSON form."""
     check(isinstance(form, list), "an Arrow column")
     type_form, forms = take(form, (str, list), list)
     kind = _read_type(type_form)
@@ -243,10 +239,9 @@ def _chunked(encoder: Encoder, value: pa.ChunkedArray) -> Node:
     return ["pa.chunked", [], chunks_form(encoder, value)]
 
 
-@builds("pa.chunked")
-def _build_chunked(frame: Frame, parts: list[Any], rest: list[Any]) -> pa.ChunkedArray:
-    take(parts)
-    return read_chunks(frame, *take(rest, list))
+@builds("pa.chunked", list)
+def _build_chunked(frame: Frame, form: list[Any]) -> pa.ChunkedArray:
+    return read_chunks(frame, form)
 
 
 _ARRAY_NAMES: Final = (
@@ -261,10 +256,9 @@ def _array(encoder: Encoder, value: pa.Array) -> Node:
     return ["pa.array", [], chunks_form(encoder, pa.chunked_array([value]))]
 
 
-@builds("pa.array")
-def _build_array(frame: Frame, parts: list[Any], rest: list[Any]) -> pa.Array:
-    take(parts)
-    data = read_chunks(frame, *take(rest, list))
+@builds("pa.array", list)
+def _build_array(frame: Frame, form: list[Any]) -> pa.Array:
+    data = read_chunks(frame, form)
     check(data.num_chunks == 1, "an Arrow array")
     return data.chunk(0)
 
@@ -284,10 +278,8 @@ def _table(encoder: Encoder, value: pa.Table) -> Node:
     return ["pa.table", [], columns, metadata, value.num_rows]
 
 
-@builds("pa.table")
-def _build_table(frame: Frame, parts: list[Any], rest: list[Any]) -> pa.Table:
-    take(parts)
-    columns, metadata, rows = take(rest, list, dict, int)
+@builds("pa.table", list, dict, int)
+def _build_table(frame: Frame, columns: list[Any], metadata: dict[str, Any], rows: int) -> pa.Table:
     check(len(columns) <= _MOST_COLUMNS, "the number of columns")
     fields, data = [], []
     for column in columns:

@@ -42,7 +42,7 @@ _AT_ONCE: Final = 1 << 20
 _ID: Final = re.compile(r"[0-9a-f]{16}")
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _KIND: Final = "backup"  # of the signatures
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = linux.FOLDER | os.O_NOFOLLOW
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _PARTS: Final = ("objects", "changes")
 _FOLDER_MODE: Final = 0o777
@@ -173,11 +173,7 @@ class Backups:
     # ---- writing
 
     def store(self, descriptor: int) -> str:
-        """Add the content of an open file. Return its SHA-256.
-
-        Raises:
-            OSError: it cannot be stored.
-        """
+        """Add the content of an open file. Return its SHA-256."""
         self._make_folders()
         temporary = self.folder / "objects" / f".{os.getpid()}-{time.monotonic_ns()}"
         total, at = hashlib.sha256(), 0
@@ -192,30 +188,21 @@ class Backups:
         return name
 
     def store_below(self, folder: int, path: str, state: FileState | None) -> None:
-        """Store the content of a file below a folder, which must still have this state.
+        """Store the content of a file below a folder.
 
         Raises:
-            RehearsalError: it changed.
-            OSError: it cannot be read.
+            RehearsalError: it no longer has this state.
         """
         if state is None or self.has(state):
             return
-        descriptor = open_below(folder, path)
-        try:
+        with open_below(folder, path) as descriptor:
             stored = self.store(descriptor)
-        finally:
-            os.close(descriptor)
         if stored != state.sha256:
             raise RehearsalError(f"{path} ({size_text(state.size)}) changed. Rehearse the code again.")
 
     def rescue(self, record: JournalRecord, numbers: Sequence[int]) -> None:
-        """Store the present content of files that changed since the record was made, before they are replaced.
-
-        Raises:
-            OSError: it cannot be stored.
-        """
-        workspace = os.open(record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        """Store the present content of files that changed since the record was made, before they are replaced."""
+        with linux.opened(record.workspace) as workspace:
             for number in numbers:
                 file = record.files[number]
                 now = None if file.is_folder else _state_at(workspace, file.path)
@@ -226,8 +213,6 @@ class Backups:
                     file.after = now  # redo restores the content that was replaced
                 else:
                     file.before = now
-        finally:
-            os.close(workspace)
         if numbers:
             self.write(record)
 
@@ -253,14 +238,7 @@ class Backups:
     ) -> JournalRecord:
         """Write the journal of a new change. Its contents must be stored already.
 
-        Args:
-            workspace: The folder of the files.
-            files: The files.
-            change_id: 16 hexadecimal digits.
-            folders: The folders that existed before the change. By default, the present folders.
-
-        Raises:
-            OSError: it cannot be written.
+        `folders` are the folders that existed before the change. By default, the present folders.
         """
         self._make_folders()
         record = JournalRecord(
@@ -307,13 +285,10 @@ class Backups:
             return
         side, numbers = record.moving
         origin: Side = "before" if side == "after" else "after"
-        workspace = os.open(record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with linux.opened(record.workspace) as workspace:
             untouched = [number for number in numbers if self._is_at(workspace, record.files[number], origin)]
             for number in numbers:
                 _clean(workspace, record.files[number], side, _temporary(record, number))
-        finally:
-            os.close(workspace)
         try:
             self._replace(record, side, untouched)
         except OSError as error:
@@ -343,18 +318,10 @@ class Backups:
     ) -> None:
         """Give files the state of one side. Doing it twice is the same as once.
 
-        Args:
-            record: The journal.
-            side: The side.
-            numbers: The numbers of the files.
-            done: Receives the number of each replaced file. If it is None, a file that the user changed is left alone.
-
-        Raises:
-            _FileChangedError: the user just changed a file.
+        `done` receives the number of each replaced file. If it is None, a file that the user changed is left alone;
+        otherwise it raises `_FileChangedError`.
         """
-        with ExitStack() as stack:
-            workspace = os.open(record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            stack.callback(os.close, workspace)
+        with linux.opened(record.workspace) as workspace:
             for number in sorted(numbers, key=lambda number: not record.files[number].exists(side)):
                 try:
                     self._put(workspace, record.files[number], side, _temporary(record, number))
@@ -384,8 +351,7 @@ class Backups:
             folder = workspace
             for parent in [*parents, name] if file.is_folder else parents:
                 is_new = _make_folder(parent, folder)
-                folder = os.open(parent, _FOLDER, dir_fd=folder)
-                stack.callback(os.close, folder)
+                folder = stack.enter_context(linux.opened(parent, _FOLDER, folder=folder))
             if file.is_folder and is_new:
                 os.fchmod(folder, file.mode | _OWN)
             if not file.is_folder and state is not None:
@@ -396,11 +362,10 @@ class Backups:
         """Write the content of a state to a temporary file."""
         with suppress(FileNotFoundError):
             os.unlink(temporary, dir_fd=folder)
-        with ExitStack() as stack:
-            source = os.open(self._object(state.sha256), os.O_RDONLY | os.O_CLOEXEC)
-            stack.callback(os.close, source)
-            target = os.open(temporary, _NEW, 0o600, dir_fd=folder)
-            stack.callback(os.close, target)
+        with (
+            linux.opened(self._object(state.sha256), os.O_RDONLY | os.O_CLOEXEC) as source,
+            linux.opened(temporary, _NEW, folder=folder) as target,
+        ):
             total = hashlib.sha256()
             while data := os.read(source, _AT_ONCE):
                 total.update(data)
@@ -440,12 +405,7 @@ class Backups:
             raise RehearsalError(f"The backup of the change {change_id} is damaged: {error}.") from None
 
     def write(self, record: JournalRecord) -> None:
-        """Write a journal in one step.
-
-        Raises:
-            OSError: it cannot be written.
-            RehearsalError: it cannot be signed.
-        """
+        """Write a journal in one step."""
         data = asdict(record)
         try:
             if self._seal is not None:
@@ -456,14 +416,12 @@ class Backups:
         temporary = path.with_suffix(".new")
         with suppress(FileNotFoundError):
             temporary.unlink()
-        descriptor = os.open(temporary, _NEW, 0o600)
-        try:
+        with linux.opened(temporary, _NEW) as descriptor:
             _write(descriptor, json.dumps(data).encode())
             os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         temporary.replace(path)
-        _sync_folder(path.parent)
+        with linux.opened(path.parent) as folder:
+            os.fsync(folder)
 
     def trim(self) -> None:
         """Remove the oldest changes until the contents are within the budget. The newest change stays."""
@@ -540,8 +498,7 @@ class Backups:
     def _lock(self, change_id: str) -> Iterator[bool]:
         """Hold the lock of a change. The value is False if another process has it."""
         path = self.folder / "changes" / f"{change_id}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
+        with linux.opened(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC) as descriptor:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -549,8 +506,6 @@ class Backups:
                 return
             yield True
             path.unlink(missing_ok=True)
-        finally:
-            os.close(descriptor)
 
 
 _FRESH: Final = 3_600.0  # seconds in which another process may write the journal of a content
@@ -653,11 +608,10 @@ def _parent_of(workspace: int, path: str) -> Iterator[int | None]:
         folder = workspace
         for parent in path.split("/")[:-1]:
             try:
-                folder = os.open(parent, _FOLDER, dir_fd=folder)
+                folder = stack.enter_context(linux.opened(parent, _FOLDER, folder=folder))
             except (FileNotFoundError, NotADirectoryError):
                 yield None
                 return
-            stack.callback(os.close, folder)
         yield folder
 
 
@@ -763,11 +717,3 @@ def _write(descriptor: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(descriptor, view) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

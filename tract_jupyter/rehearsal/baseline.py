@@ -47,16 +47,9 @@ _ANY_MAGIC: Final = frozenset(
     {"run", "reset", "reset_selective", "store", "load", "macro", "rerun", "recall"}
 )
 _ANY_ATTRIBUTE: Final = frozenset({"_getframe", "modules", "user_ns", "f_globals", "f_locals", "__globals__"})
-_ANYTHING: Final = _ANY_ATTRIBUTE | {
-    "globals",
-    "locals",
-    "vars",
-    "exec",
-    "eval",
-    "get_ipython",
-    "gc",
-    "inspect",
-}
+_ANYTHING: Final = _ANY_ATTRIBUTE.union(
+    ("globals", "locals", "vars", "exec", "eval", "get_ipython", "gc", "inspect")
+)
 _LONGEST_TEXT: Final = 10_000
 _MOST_OBJECTS: Final = 20_000
 _MOST_OPAQUE: Final = 5_000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -18,6 +17,7 @@ from tract_jupyter.rehearsal.files import (
     state_below,
     text_diff,
 )
+from tract_jupyter.rehearsal.linux import opened
 from tract_jupyter.rehearsal.settings import MISSING, ChangedSetting, current, same_setting, set_setting
 from tract_jupyter.rehearsal.tables import compare_frames
 
@@ -229,17 +229,12 @@ class Change:
         if self._record is None:
             return None
         try:
-            workspace = os.open(self._record.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
-            return None
-        try:
-            if is_blocked(workspace, file.path):
-                return "another kind of entry"
-            return None if file.is_folder else state_below(workspace, file.path)
+            with opened(self._record.workspace) as workspace:
+                if is_blocked(workspace, file.path):
+                    return "another kind of entry"
+                return None if file.is_folder else state_below(workspace, file.path)
         except OSError:
             return "unreadable"
-        finally:
-            os.close(workspace)
 
     def _move(self, side: Side, force: Collection[str | tuple[str, str]]) -> tuple[UndoItem, ...]:
         items = tuple(

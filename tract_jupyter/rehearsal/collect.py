@@ -10,12 +10,12 @@ from tract_jupyter.rehearsal.baseline import LOCAL, assigned_attributes, digest,
 from tract_jupyter.rehearsal.describe import describe_type, is_drawing
 from tract_jupyter.rehearsal.functions import function_digest
 from tract_jupyter.rehearsal.settings import SettingsSnapshot, process_frame
-from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError
+from tract_jupyter.rehearsal.values import Buffer, Encoder, UnsafeValueError, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-Frame = tuple[dict[str, Any], list[memoryview]]
+Frame = tuple[dict[str, Any], list[Buffer]]
 _TABLES: Final = (
     "SELECT table_name, estimated_size, sql FROM duckdb_tables() "
     "UNION ALL SELECT view_name, 0, sql FROM duckdb_views() WHERE NOT internal ORDER BY ALL"
@@ -25,7 +25,7 @@ _HOOKS: Final = frozenset(
     {"sys.breakpointhook", "sys.displayhook", "sys.excepthook"}
 )  # settings of the process
 _LONGEST_TEXT: Final = 200
-_NO_BUFFERS: Final[list[memoryview]] = []
+_NO_BUFFERS: Final[list[Buffer]] = []
 
 
 def observe(
@@ -34,18 +34,9 @@ def observe(
     """Return the observer of a rehearsal: call it before the code with the namespace, and its result after the code.
 
     Each frame is a header (JSON) and buffers. The receiver checks everything: code in the copy can write frames, too.
-
-    Args:
-        code: The code.
-        hidden: Names of variables that are no variables of the user.
-        is_fork: False if the namespace has copies of the kernel's variables.
+    `hidden` names are no variables of the user. The namespace of a worker, which is no fork, has copies of variables.
     """
-
-    def start(namespace: dict[str, Any]) -> Callable[[], Iterator[Frame]]:
-        observation = _Observation(code, namespace, frozenset(hidden), is_fork=is_fork)
-        return observation.frames
-
-    return start
+    return lambda namespace: _Observation(code, namespace, frozenset(hidden), is_fork=is_fork).frames
 
 
 def observe_nothing(_namespace: dict[str, Any]) -> Callable[[], Iterator[Frame]]:
@@ -143,7 +134,7 @@ def _variables(
             "in_place": name in in_place,
         }
         try:
-            buffers = encoder.encode(after[name])
+            sizes, buffers = encoded(after[name], encoder)
         except UnsafeValueError as error:
             header |= {"problem": str(error), "type": describe_type(after[name])}
             if name not in in_place and is_drawing(after[name]):
@@ -158,5 +149,4 @@ def _variables(
             }
             yield header, _NO_BUFFERS
         else:
-            views = [memoryview(buffer) for buffer in buffers]
-            yield header | {"sizes": [view.nbytes for view in views]}, views
+            yield header | sizes, buffers

@@ -7,6 +7,9 @@
 
 At both levels Landlock permits the folders that the code may read, seccomp refuses the rest (`filters`), and all
 capabilities are dropped. `Containment` is prepared in the kernel. `enter` and `confine` run in the copy.
+
+A home folder that is the workspace has hidden files with keys, tokens and histories. The code may not read entries
+whose names begin with a dot, except what the interpreter needs.
 """
 
 from __future__ import annotations
@@ -25,11 +28,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.filters import program
-from tract_jupyter.rehearsal.home import dot_entries, homes, is_below, visible_entries
 from tract_jupyter.rehearsal.linux import LIST, READ, WRITE, PathRule
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
 LevelName = Literal["full", "basic"]
 
@@ -44,25 +46,12 @@ _SYSTEM: Final = (
 _PROCESS: Final = "cpuinfo meminfo stat version filesystems loadavg uptime vmstat sys/kernel sys/vm self"
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _TEMPORARY: Final = (
-    "tmp",
-    "matplotlib",
-    "pymp-",
-    "joblib",
-    "torch",
-    "numba",
-    "pytest-",
-    "ipykernel",
-    "hsperf",
-    ".",
-)
+    "tmp", "matplotlib", "pymp-", "joblib", "torch", "numba", "pytest-", "ipykernel", "hsperf", ".",
+)  # fmt: skip
 _TOO_MUCH: Final = ("/root", "/home", "/etc", "/tmp")  # noqa: S108 # never readable as a whole
 _CONFIGURATION: Final = (
-    ".config/matplotlib",
-    ".cache/matplotlib",
-    ".matplotlib",
-    ".config/fontconfig",
-    ".fonts",
-)
+    ".config/matplotlib", ".cache/matplotlib", ".matplotlib", ".config/fontconfig", ".fonts",
+)  # fmt: skip
 _PRIVATE: Final = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 # they become private
 _SCRATCH: Final = ("/dev/shm", "/tmp", "/mnt", "/srv", "/media")  # noqa: S108 # where the file system in memory is mounted
 _SHARED_MEMORY: Final = "/dev/shm"  # noqa: S108 # it becomes private
@@ -101,21 +90,14 @@ class Containment:
     def left_outside(self, upper: int) -> list[str]:
         """Return the files outside the workspace that the code left in the folder for temporary files.
 
-        Names of `tempfile` and of libraries are not in the result.
-
-        Args:
-            upper: The descriptor that `enter` returned.
+        Names of `tempfile` and of libraries are not in the result. `upper` is the descriptor that `enter` returned.
         """
-        try:
-            folder = os.open(
-                "../tmp", os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=upper
-            )
-        except OSError:
-            return []
-        try:
+        names: list[str] = []
+        with (
+            contextlib.suppress(OSError),
+            linux.opened("../tmp", linux.FOLDER | os.O_NOFOLLOW, folder=upper) as folder,
+        ):
             names = sorted(os.listdir(folder))  # noqa: PTH208 # a descriptor
-        finally:
-            os.close(folder)
         below = [
             path[len(root) + 1 :]
             for path in (self.workspace, *self.readable)
@@ -130,9 +112,6 @@ class Containment:
 
         Returns:
             A descriptor of the folder with the changed files; None at the basic level.
-
-        Raises:
-            OSError: this machine does not permit a part.
         """
         if self.level == "basic":
             return None
@@ -151,9 +130,6 @@ class Containment:
 
         Returns:
             A descriptor for the supervisor, which receives refused attempts. None if the kernel does not have it.
-
-        Raises:
-            OSError: this machine does not permit a part.
         """
         is_full = self.level == "full"
         if is_full:
@@ -312,11 +288,8 @@ def _escaped(path: str) -> str:
 
 
 def _write(path: str, text: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with linux.opened(path, os.O_WRONLY | os.O_CLOEXEC) as descriptor:
         os.write(descriptor, text.encode())
-    finally:
-        os.close(descriptor)
 
 
 def _attach(trees: Iterable[tuple[str, int, bool]]) -> None:
@@ -331,3 +304,49 @@ def _make_mount_point(path: str, *, is_folder: bool) -> None:
     os.makedirs(folder, exist_ok=True)  # noqa: PTH103
     if not is_folder:
         os.close(os.open(path, os.O_CREAT | os.O_CLOEXEC, 0o644))
+
+
+def homes() -> set[Path]:
+    """Return the resolved home folders of the user: the one of the environment, and the one of the account."""
+    found = [Path.home()]
+    with contextlib.suppress(ImportError, KeyError):  # not on Windows; a user without an account
+        import pwd
+
+        found.append(Path(pwd.getpwuid(os.getuid()).pw_dir))
+    return {path.resolve() for path in found}
+
+
+def is_home(workspace: Path) -> bool:
+    """Return True if a resolved folder is a home folder of the user."""
+    return workspace in homes()
+
+
+def is_hidden_in_home(path: str, workspace: Path) -> bool:
+    """Return True for a path below the workspace that is hidden, or in a hidden folder, in the home folder."""
+    return path.startswith(".") and is_home(workspace)
+
+
+def dot_entries(workspace: Path) -> tuple[str, ...]:
+    """Return the resolved paths of the hidden entries of a home folder. Empty for another folder."""
+    if not is_home(workspace):
+        return ()
+    names = [name for name in os.listdir(workspace) if name.startswith(".")]  # noqa: PTH208 # names only
+    found = {os.path.realpath(workspace / name) for name in names}
+    inside = {path for path in found if path != str(workspace) and is_below(path, [str(workspace)])}
+    return tuple(sorted(path for path in inside if not is_below(path, inside - {path})))
+
+
+def visible_entries(folder: str, hidden: Collection[str]) -> Iterator[str]:
+    """Yield the paths that together are a folder without its hidden paths. Links are not in the result."""
+    if not any(is_below(path, [folder]) for path in hidden):
+        yield folder
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.path not in hidden and not entry.is_symlink():
+                yield from visible_entries(entry.path, hidden)
+
+
+def is_below(path: str, folders: Iterable[str]) -> bool:
+    """Return True if a path is one of some folders, or below one."""
+    return f"{path}/".startswith(tuple(f"{folder.rstrip('/')}/" for folder in folders))

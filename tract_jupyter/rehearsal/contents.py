@@ -38,10 +38,7 @@ _BEFORE: Final = 8  # equal characters before a changed one
 def changed_parts(before: Any, after: Any, redact: Callable[[str], str] = str) -> str:
     """Return the first differences between two values in one line. Empty if their descriptions show all of it.
 
-    Args:
-        before: The old value.
-        after: The new value.
-        redact: Returns a text without secrets. A secret that was cut could not be found later.
+    `redact` returns a text without secrets. A secret that was cut could not be found later.
     """
     if type(before) is not type(after) or (_is_short(before) and _is_short(after)):
         return ""

@@ -25,10 +25,7 @@ _AT_ONCE: Final = 1 << 16
 class CopyCaller:
     """Makes tool calls through the kernel, one after another.
 
-    Args:
-        channel: The way to the kernel.
-        answers: The pipe for the answers.
-        end: Sends the effects so far, and ends the copy. It is called for a call that needs an approval.
+    `end` sends the effects so far, and ends the copy. It is called for a call that needs an approval.
     """
 
     def __init__(self, channel: ReportChannel, answers: int, end: Callable[[], object]) -> None:
@@ -39,12 +36,7 @@ class CopyCaller:
         self._lock = threading.Lock()
 
     def call(self, tool: str, arguments: dict[str, Any]) -> Any:
-        """Return the result of a tool.
-
-        Raises:
-            ToolExecutionError: the tool failed.
-            TypeError: an argument is not JSON.
-        """
+        """Return the result of a tool."""
         with self._lock:
             header = {"kind": "call", "id": next(self._ids), "tool": tool, "arguments": arguments}
             self._channel.send(header)
@@ -62,10 +54,7 @@ class CopyCaller:
 class CopyTools:
     """`tools`, or a namespace of it, in the copy.
 
-    Args:
-        caller: Makes the calls.
-        original: `tools` of the kernel, for the names of parameters. None if there is none.
-        path: The name of the namespace.
+    `original` is `tools` of the kernel, for the names of parameters; None if there is none.
     """
 
     def __init__(self, caller: CopyCaller, original: Any = None, path: str = "") -> None:

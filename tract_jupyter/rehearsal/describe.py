@@ -15,17 +15,9 @@ _LONGEST: Final = 60
 _NAME_OF_CLASS: Final = type.__dict__["__name__"].__get__
 """Returns the name of a class, without code of its metaclass."""
 _DRAWING: Final = ("matplotlib.", "mpl_toolkits.", "seaborn.")
-_SIZED: Final = {
-    "list",
-    "tuple",
-    "set",
-    "frozenset",
-    "dict",
-    "deque",
-    "Counter",
-    "OrderedDict",
-    "defaultdict",
-}
+_SIZED: Final = (
+    "list", "tuple", "set", "frozenset", "dict", "deque", "Counter", "OrderedDict", "defaultdict",
+)  # fmt: skip
 
 
 def describe(value: Any) -> str:  # noqa: PLR0911 # one for each kind
@@ -133,12 +125,9 @@ def first_difference(one: str | bytes, other: str | bytes) -> int:
 
 
 def tell_apart(one: str, other: str, limit: int) -> tuple[str, str]:
-    """Return two texts as one line each. The lines of different texts differ, even if they are cut.
+    """Return two texts as one line each of at most `limit` characters.
 
-    Args:
-        one: A text.
-        other: Another one.
-        limit: The maximum number of characters of a line.
+    The lines of different texts differ, even if they are cut.
     """
     shown = one_line(one, limit), one_line(other, limit)
     if shown[0] != shown[1] or one == other:

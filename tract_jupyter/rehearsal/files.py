@@ -16,7 +16,7 @@ import re
 import stat
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.models import counted, cut, printable, size_text, unique_object
 from tract_jupyter.rehearsal.describe import tell_apart
 from tract_jupyter.rehearsal.effects import Action, FileEffect
+from tract_jupyter.rehearsal.linux import FOLDER, opened
 from tract_jupyter.rehearsal.tables import TextTable, compare_frames, compare_texts, same_cells
 from tract_jupyter.rehearsal.values import malformed
 
@@ -58,7 +59,7 @@ _SPECIAL: Final = stat.S_ISUID | stat.S_ISGID | stat.S_ISVTX
 _OPAQUE: Final = ("user.overlay.opaque", "trusted.overlay.opaque")
 _OVERLAY: Final = "user.overlay."
 _WHITEOUT: Final = ("user.overlay.whiteout", "trusted.overlay.whiteout")
-_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER: Final = FOLDER | os.O_NOFOLLOW
 _FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
@@ -119,26 +120,18 @@ class ChangedFiles:
     changes: list[FileChange] = field(default_factory=list)
 
 
-def open_below(folder: int, path: str) -> int:
-    """Open a file below a folder, without following links in any part of the path.
-
-    Raises:
-        OSError: a part does not exist, or is a link.
-    """
+@contextmanager
+def open_below(folder: int, path: str) -> Iterator[int]:
+    """Open a file below a folder, without following links in any part of the path. Close it at the end of the block."""
     *parents, name = path.split("/")
     with ExitStack() as stack:
         for parent in parents:
-            folder = os.open(parent, _FOLDER, dir_fd=folder)
-            stack.callback(os.close, folder)
-        return os.open(name, _FILE, dir_fd=folder)
+            folder = stack.enter_context(opened(parent, _FOLDER, folder=folder))
+        yield stack.enter_context(opened(name, _FILE, folder=folder))
 
 
 def state_of(descriptor: int) -> FileState:
-    """Return the state of an open file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
+    """Return the state of an open file."""
     status = os.fstat(descriptor)
     total, at = hashlib.sha256(), 0
     while data := os.pread(descriptor, _AT_ONCE, at):
@@ -148,19 +141,10 @@ def state_of(descriptor: int) -> FileState:
 
 
 def state_below(folder: int, path: str) -> FileState | None:
-    """Return the state of a file below a folder. None if there is no regular file.
-
-    Raises:
-        OSError: it cannot be read.
-    """
-    try:
-        descriptor = open_below(folder, path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    try:
+    """Return the state of a file below a folder. None if there is no regular file."""
+    with suppress(FileNotFoundError, NotADirectoryError), open_below(folder, path) as descriptor:
         return state_of(descriptor) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
-    finally:
-        os.close(descriptor)
+    return None
 
 
 def is_blocked(workspace: int, path: str) -> bool:
@@ -183,25 +167,14 @@ def is_blocked(workspace: int, path: str) -> bool:
 def read_upper(upper: int, workspace: Path, *, since: int | None = None) -> ChangedFiles:
     """Return the changes in an upper folder.
 
-    Args:
-        upper: A descriptor of the folder.
-        workspace: The folder below the overlay.
-        since: The start of the rehearsal, in nanoseconds: files of the workspace that changed later are late.
-
-    Raises:
-        RehearsalError: the folder cannot be read, or has too many files.
+    Files of the workspace that changed after `since`, the start of the rehearsal in nanoseconds, are late.
     """
     found = ChangedFiles(upper)
     reader = _Reader(found, since)
     try:
-        root = os.open(".", _FOLDER, dir_fd=upper)
-        lower = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with opened(".", _FOLDER, folder=upper) as root, opened(workspace) as lower:
             reader.state_of_folder("./", root, lower)
             reader.folder("", root, lower, 0)
-        finally:
-            os.close(root)
-            os.close(lower)
     except OSError as error:
         raise malformed(f"its changed files: {error.strerror}") from None
     found.changes.sort(key=lambda change: change.path)
@@ -253,13 +226,11 @@ class _Reader:
 
     def _subfolder(self, path: str, name: str, upper: int, lower: int | None, depth: int) -> None:
         with ExitStack() as stack:
-            inner = os.open(name, _FOLDER, dir_fd=upper)
-            stack.callback(os.close, inner)
+            inner = stack.enter_context(opened(name, _FOLDER, folder=upper))
             beside = None
             if lower is not None:
                 try:
-                    beside = os.open(name, _FOLDER, dir_fd=lower)
-                    stack.callback(os.close, beside)
+                    beside = stack.enter_context(opened(name, _FOLDER, folder=lower))
                 except OSError:
                     self._add(FileChange(path, "changed", problem="a folder replaces a file or a link"))
                     return
@@ -284,8 +255,7 @@ class _Reader:
     def _file(
         self, path: str, name: str, upper: int, lower: int | None, below: os.stat_result | None
     ) -> None:
-        descriptor = os.open(name, _FILE, dir_fd=upper)
-        try:
+        with opened(name, _FILE, folder=upper) as descriptor:
             if _has_mark(descriptor, _WHITEOUT):
                 if below is not None and lower is not None:
                     self._delete(path, name, lower)
@@ -297,8 +267,6 @@ class _Reader:
                 return
             after = state_of(descriptor)
             attributes = _attributes(descriptor)
-        finally:
-            os.close(descriptor)
         before, problem = self._before(name, lower, below)
         if attributes != _attributes_at(name, lower):
             problem = problem or "its new extended attributes cannot be kept"
@@ -321,12 +289,9 @@ class _Reader:
     def _delete(self, path: str, name: str, lower: int) -> None:
         below = os.stat(name, dir_fd=lower, follow_symlinks=False)
         if stat.S_ISDIR(below.st_mode):
-            inner = os.open(name, _FOLDER, dir_fd=lower)
-            try:
+            with opened(name, _FOLDER, folder=lower) as inner:
                 for each in sorted(_names(inner)):
                     self._delete(f"{path}/{each}", each, inner)
-            finally:
-                os.close(inner)
             mode = stat.S_IMODE(below.st_mode)
             self._add(FileChange(f"{path}/", "deleted", is_folder=True, folder_mode=mode))
             return
@@ -343,13 +308,10 @@ class _Reader:
             return None, f"it is larger than {size_text(LARGEST)}"
         problem = "it has several names in the workspace (hard links)" if below.st_nlink > 1 else ""
         try:
-            descriptor = os.open(name, _FILE, dir_fd=lower)
+            with opened(name, _FILE, folder=lower) as descriptor:
+                return state_of(descriptor), problem
         except OSError as error:
             return None, f"it cannot be read: {error.strerror}"
-        try:
-            return state_of(descriptor), problem
-        finally:
-            os.close(descriptor)
 
     def _is_late(self, below: os.stat_result | None) -> bool:
         return self._since is not None and below is not None and below.st_ctime_ns > self._since
@@ -399,12 +361,8 @@ def _attributes(descriptor: int) -> dict[str, bytes]:
 def _attributes_at(name: str, folder: int | None) -> dict[str, bytes]:
     if folder is None:
         return {}
-    with suppress(OSError):
-        descriptor = os.open(name, _FILE, dir_fd=folder)
-        try:
-            return _attributes(descriptor)
-        finally:
-            os.close(descriptor)
+    with suppress(OSError), opened(name, _FILE, folder=folder) as descriptor:
+        return _attributes(descriptor)
     return {}
 
 
@@ -430,8 +388,7 @@ def file_effects(
     upper: ChangedFiles, workspace: Path, read_columnar: ReadColumnar | None = None
 ) -> Iterator[FileEffect]:
     """Yield the effect of each change, with a diff or a table for the first files."""
-    lower = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with opened(workspace) as lower:
         left = _MOST_DETAILS
         tables = {} if read_columnar is None else _columnar(upper, lower, read_columnar)
         for number, change in enumerate(upper.changes):
@@ -440,8 +397,6 @@ def file_effects(
             effect = tables.get(change.path, effect)
             left -= len(effect.diff) + (_TABLE_SIZE if effect.table is not None else 0)
             yield effect
-    finally:
-        os.close(lower)
 
 
 def shown_path(path: str) -> str:
@@ -490,12 +445,9 @@ def _content(folder: int, path: str, state: FileState | None, limit: int) -> byt
         return b""
     if state.size > limit:
         return None
-    try:
-        descriptor = open_below(folder, path)
-    except OSError:
-        return None
-    with open(descriptor, "rb") as file:  # noqa: PTH123 # a descriptor
-        return file.read(limit + 1)
+    with suppress(OSError):
+        return _read_below(folder, path, limit + 1)
+    return None
 
 
 MOST_READ: Final = _MOST_DIFFED + 1
@@ -512,14 +464,14 @@ def text_diff(path: str, before: bytes, after: bytes) -> str:
 
 def content_below(workspace: str, path: str) -> bytes:
     """Return the content of a file below a folder, up to a maximum; empty if there is no such file."""
-    folder = os.open(workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        with open(open_below(folder, path), "rb") as file:
-            return file.read(MOST_READ)
-    except OSError:
-        return b""
-    finally:
-        os.close(folder)
+    with opened(workspace) as folder, suppress(OSError):
+        return _read_below(folder, path, MOST_READ)
+    return b""
+
+
+def _read_below(folder: int, path: str, most: int) -> bytes:
+    with open_below(folder, path) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        return file.read(most)
 
 
 def _sizes(change: FileChange) -> str:

@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING, Any, Final
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.copy_tools import CopyCaller, use_kernel_for_tools
+from tract_jupyter.rehearsal.inherited import OpenFiles, SharedMappings
 from tract_jupyter.rehearsal.inside import ReportChannel, Runner, capture_streams
 from tract_jupyter.rehearsal.limits import RehearsalLimits, limit_this_process
-from tract_jupyter.rehearsal.mappings import SharedMappings
-from tract_jupyter.rehearsal.open_files import OpenFiles
 from tract_jupyter.rehearsal.redaction import remove_secrets
 from tract_jupyter.rehearsal.refusals import report_refusals
 from tract_jupyter.rehearsal.supervisor import Supervisor, hand_over
@@ -114,11 +113,7 @@ def fork_of(job: CopyJob) -> Callable[[Ends], int]:
 
 
 def fork_supervisor(make_job: Callable[[], CopyJob], ends: Ends) -> int:
-    """Fork the supervisor, which makes the job. Return its process id. The child never returns.
-
-    Raises:
-        BusyThreadsError: other threads compute all the time.
-    """
+    """Fork the supervisor, which makes the job. Return its process id. The child never returns."""
     kernel = os.getpid()
     state = random.getstate()  # a fork gets a new one
     with warnings.catch_warnings():
@@ -279,11 +274,7 @@ class BusyThreadsError(RehearsalError):
 
 @contextlib.contextmanager
 def _idle_threads() -> Iterator[None]:
-    """Wait until no other thread computes, and keep the GIL from then on, so that none starts to.
-
-    Raises:
-        BusyThreadsError: another thread computes all the time.
-    """
+    """Wait until no other thread computes, and keep the GIL from then on, so that none starts to."""
     if "numpy" not in sys.modules:
         yield
         return

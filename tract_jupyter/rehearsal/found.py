@@ -5,13 +5,13 @@ from __future__ import annotations
 import builtins
 import hashlib
 import json
-import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import cut, one_line
 from tract_jupyter.rehearsal.baseline import Baseline, digest, is_fixed, is_variable
+from tract_jupyter.rehearsal.contain import is_hidden_in_home
 from tract_jupyter.rehearsal.contents import changed_parts
 from tract_jupyter.rehearsal.describe import describe
 from tract_jupyter.rehearsal.effects import Action, Effects, FileEffect, SettingEffect, VariableEffect
@@ -25,7 +25,7 @@ from tract_jupyter.rehearsal.files import (
     state_below,
 )
 from tract_jupyter.rehearsal.functions import definition_digests
-from tract_jupyter.rehearsal.home import is_hidden_in_home
+from tract_jupyter.rehearsal.linux import opened
 from tract_jupyter.rehearsal.settings import MISSING, ChangedSetting, check_setting, effect_of
 from tract_jupyter.rehearsal.tables import compare_frames
 from tract_jupyter.rehearsal.values import Buffer, Decoder, check, malformed, split
@@ -145,8 +145,7 @@ class Findings:
     def _changed_files(self) -> list[str]:
         if self.upper is None:
             return []
-        folder = os.open(self.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with opened(self.workspace) as folder:
             return [
                 shown_path(change.path)
                 for change in self.upper.changes
@@ -157,8 +156,6 @@ class Findings:
                     and state_below(folder, change.path) != change.before
                 )
             ]
-        finally:
-            os.close(folder)
 
 
 def _add(total: Any, header: Any, data: Buffer = b"") -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import zoneinfo
 from types import NoneType
 from typing import Any, Final
 
@@ -11,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from tract_jupyter.rehearsal import arrays as arrays  # noqa: PLC0414 # registers numpy's forms
-from tract_jupyter.rehearsal.values import Encoder, Frame, Node, builds, check, encodes, scalar, take
+from tract_jupyter.rehearsal.values import ZONES, Encoder, Frame, Node, builds, check, encodes, scalar
 
 _MASKED: Final = {
     **{f"{sign}Int{bits}": pd.arrays.IntegerArray for sign in ("", "U") for bits in (8, 16, 32, 64)},
@@ -19,8 +17,11 @@ _MASKED: Final = {
     "Float64": pd.arrays.FloatingArray,
     "boolean": pd.arrays.BooleanArray,
 }
-_ZONES: Final = (NoneType, dt.timezone, zoneinfo.ZoneInfo)
 _CLOSED: Final = frozenset({"left", "right", "both", "neither"})
+_INDEXES: Final = (
+    pd.Index, pd.RangeIndex, pd.MultiIndex, pd.DatetimeIndex, pd.TimedeltaIndex, pd.PeriodIndex, pd.IntervalIndex,
+    pd.CategoricalIndex,
+)  # fmt: skip
 _LONGEST_FREQUENCY: Final = 40
 _MOST_SEPARATE: Final = 90
 """The maximum number of columns with an array each."""
@@ -39,10 +40,9 @@ def _numpy(encoder: Encoder, value: Any) -> Node:
     return ["pd.numpy", [encoder.part(value.to_numpy())]]
 
 
-@builds("pd.numpy")
-def _build_numpy(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    take(rest)
-    return pd.arrays.NumpyExtensionArray(*take(parts, np.ndarray))
+@builds("pd.numpy", parts=(np.ndarray,))
+def _build_numpy(_: Frame, data: np.ndarray[Any, Any]) -> Any:
+    return pd.arrays.NumpyExtensionArray(data)
 
 
 @encodes(pd.arrays.IntegerArray, pd.arrays.FloatingArray, pd.arrays.BooleanArray)
@@ -53,10 +53,8 @@ def _nullable(encoder: Encoder, value: Any) -> Node:
     return ["pd.nullable", [encoder.part(data), encoder.part(mask)], value.dtype.name]
 
 
-@builds("pd.nullable")
-def _build_nullable(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    (name,) = take(rest, str)
-    data, mask = take(parts, np.ndarray, np.ndarray)
+@builds("pd.nullable", str, parts=(np.ndarray, np.ndarray))
+def _build_nullable(_: Frame, data: np.ndarray[Any, Any], mask: np.ndarray[Any, Any], name: str) -> Any:
     check(
         name in _MASKED and data.ndim == 1 and mask.shape == data.shape and mask.dtype == bool,
         "a nullable array",
@@ -72,9 +70,8 @@ def _strings(encoder: Encoder, value: Any) -> Node:
     return ["pd.strings", encoder.parts(data.tolist()), value.dtype.na_value is pd.NA]
 
 
-@builds("pd.strings")
-def _build_strings(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    (has_na,) = take(rest, bool)
+@builds("pd.strings", bool, parts=None)
+def _build_strings(_: Frame, parts: list[Any], has_na: Any) -> Any:
     check(set(map(type, parts)) <= {str, NoneType}, "a text")
     dtype = pd.StringDtype("python", na_value=pd.NA if has_na else np.nan)
     data = np.array([*parts, None], object)[:-1]  # an empty list has no type
@@ -93,12 +90,10 @@ def _arrow(encoder: Encoder, value: Any) -> Node:
     return ["pd.arrow", [], chunks_form(encoder, data), kind]
 
 
-@builds("pd.arrow")
-def _build_arrow(frame: Frame, parts: list[Any], rest: list[Any]) -> Any:
+@builds("pd.arrow", list, (bool, NoneType))
+def _build_arrow(frame: Frame, form: list[Any], has_na: Any) -> Any:
     from tract_jupyter.rehearsal.arrow import read_chunks
 
-    take(parts)
-    form, has_na = take(rest, list, (bool, NoneType))
     data = read_chunks(frame, form)
     dtype: Any = (
         pd.ArrowDtype(data.type)
@@ -117,13 +112,11 @@ def _categorical(encoder: Encoder, value: pd.Categorical) -> Node:
     ]
 
 
-@builds("pd.categorical")
-def _build_categorical(_: Frame, parts: list[Any], rest: list[Any]) -> pd.Categorical:
-    (is_ordered,) = take(rest, bool)
-    check(len(parts) == 2, "a categorical")  # noqa: PLR2004 # codes and categories
-    codes, categories = parts
-    check(type(codes) is np.ndarray and codes.dtype.kind == "i" and codes.ndim == 1, "a categorical")
-    check(isinstance(categories, pd.Index), "a categorical")
+@builds("pd.categorical", bool, parts=(np.ndarray, _INDEXES))
+def _build_categorical(
+    _: Frame, codes: np.ndarray[Any, Any], categories: Any, is_ordered: Any
+) -> pd.Categorical:
+    check(codes.dtype.kind == "i" and codes.ndim == 1, "a categorical")
     return pd.Categorical.from_codes(codes, categories=categories, ordered=is_ordered)
 
 
@@ -134,10 +127,8 @@ def _moments(encoder: Encoder, value: Any) -> Node:
     return ["pd.moments", [encoder.part(data), encoder.part(zone)]]
 
 
-@builds("pd.moments")
-def _build_moments(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    take(rest)
-    data, zone = take(parts, np.ndarray, _ZONES)
+@builds("pd.moments", parts=(np.ndarray, ZONES))
+def _build_moments(_: Frame, data: np.ndarray[Any, Any], zone: Any) -> Any:
     check(data.dtype.kind in "mM" and data.ndim == 1, "an array of times")
     index = pd.Index(data)
     array = index.tz_localize("UTC").tz_convert(zone).array if zone is not None else index.array
@@ -149,10 +140,8 @@ def _periods(encoder: Encoder, value: Any) -> Node:
     return ["pd.periods", [encoder.part(np.asarray(value.asi8))], value.freqstr]
 
 
-@builds("pd.periods")
-def _build_periods(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    (text,) = take(rest, str)
-    (data,) = take(parts, np.ndarray)
+@builds("pd.periods", str, parts=(np.ndarray,))
+def _build_periods(_: Frame, data: np.ndarray[Any, Any], text: str) -> Any:
     check(data.dtype == np.int64 and data.ndim == 1, "an array of periods")
     return pd.PeriodIndex.from_ordinals(data, freq=_frequency(text)).array.copy()
 
@@ -162,12 +151,10 @@ def _intervals(encoder: Encoder, value: Any) -> Node:
     return ["pd.intervals", [encoder.part(value.left), encoder.part(value.right)], value.closed]
 
 
-@builds("pd.intervals")
-def _build_intervals(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    (closed,) = take(rest, str)
-    check(len(parts) == 2 and all(isinstance(part, pd.Index) for part in parts), "intervals")  # noqa: PLR2004
+@builds("pd.intervals", str, parts=(_INDEXES, _INDEXES))
+def _build_intervals(_: Frame, left: Any, right: Any, closed: Any) -> Any:
     check(closed in _CLOSED, "intervals")
-    return pd.arrays.IntervalArray.from_arrays(*parts, closed=closed)
+    return pd.arrays.IntervalArray.from_arrays(left, right, closed=closed)
 
 
 _ARRAYS: Final = (
@@ -216,11 +203,11 @@ def _range_index(encoder: Encoder, value: pd.RangeIndex) -> Node:
     return ["pd.range", [encoder.part(value.name)], value.start, value.stop, value.step]
 
 
-@builds("pd.range")
-def _build_range_index(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.RangeIndex:
+@builds("pd.range", int, int, int, parts=None)
+def _build_range_index(frame: Frame, parts: list[Any], start: int, stop: int, step: int) -> pd.RangeIndex:
     check(len(parts) == 1, "an index")
     frame.check_keys(parts)
-    return pd.RangeIndex(*take(rest, int, int, int), name=parts[0])
+    return pd.RangeIndex(start, stop, step, name=parts[0])
 
 
 @encodes(pd.MultiIndex)
@@ -229,9 +216,8 @@ def _multi_index(encoder: Encoder, value: pd.MultiIndex) -> Node:
     return ["pd.multi", encoder.parts([*value.levels, *codes, *value.names]), value.nlevels]
 
 
-@builds("pd.multi")
-def _build_multi_index(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.MultiIndex:
-    (count,) = take(rest, int)
+@builds("pd.multi", int, parts=None)
+def _build_multi_index(frame: Frame, parts: list[Any], count: int) -> pd.MultiIndex:
     check(len(parts) == 3 * count, "an index")
     levels, codes, names = parts[:count], parts[count : 2 * count], parts[2 * count :]
     check(all(isinstance(level, pd.Index) for level in levels), "an index")
@@ -252,9 +238,8 @@ def _index(encoder: Encoder, value: pd.Index[Any]) -> Node:
     return ["pd.index", [encoder.part(data), encoder.part(value.name)], frequency]
 
 
-@builds("pd.index")
-def _build_index(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.Index[Any]:
-    (frequency,) = take(rest, (str, NoneType))
+@builds("pd.index", (str, NoneType), parts=None)
+def _build_index(frame: Frame, parts: list[Any], frequency: str | None) -> pd.Index[Any]:
     check(len(parts) == 2 and type(parts[0]) in _ARRAYS, "an index")  # noqa: PLR2004 # values and name
     data, name = parts
     check(data.ndim == 1, "an index")
@@ -276,14 +261,14 @@ def _series(encoder: Encoder, value: pd.Series[Any]) -> Node:
     return ["pd.series", [encoder.part(part) for part in parts], value.flags.allows_duplicate_labels]
 
 
-@builds("pd.series")
-def _build_series(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.Series[Any]:
+@builds("pd.series", bool, parts=None)
+def _build_series(frame: Frame, parts: list[Any], has_duplicates: Any) -> pd.Series[Any]:
     check(len(parts) == 4 and type(parts[0]) in _ARRAYS, "a series")  # noqa: PLR2004 # as written
     data, index, name, attrs = parts
     frame.check_keys([name])
     made = _column(data, index)
     made.name = name
-    return _finished(frame, made, attrs, rest)
+    return _finished(frame, made, attrs, has_duplicates=has_duplicates)
 
 
 def _column(data: Any, index: Any) -> pd.Series[Any]:
@@ -291,8 +276,7 @@ def _column(data: Any, index: Any) -> pd.Series[Any]:
     return pd.Series(data, index=index, dtype=data.dtype, copy=False)
 
 
-def _finished(frame: Frame, made: Any, attrs: Any, rest: list[Any]) -> Any:
-    (has_duplicates,) = take(rest, bool)
+def _finished(frame: Frame, made: Any, attrs: Any, *, has_duplicates: bool) -> Any:
     check(type(attrs) is dict, "attributes")
     if not has_duplicates:
         made.flags.allows_duplicate_labels = False
@@ -311,8 +295,8 @@ def _frame(encoder: Encoder, value: pd.DataFrame) -> Node:
     return ["pd.frame", [encoder.part(part) for part in parts], value.flags.allows_duplicate_labels]
 
 
-@builds("pd.frame")
-def _build_frame(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.DataFrame:
+@builds("pd.frame", bool, parts=None)
+def _build_frame(frame: Frame, parts: list[Any], has_duplicates: Any) -> pd.DataFrame:
     check(len(parts) > 2, "a frame")  # noqa: PLR2004 # columns, index and attributes
     columns, index, attrs, *data = parts
     check(
@@ -323,7 +307,7 @@ def _build_frame(frame: Frame, parts: list[Any], rest: list[Any]) -> pd.DataFram
     # pandas warns at the next column of a table with many separate arrays. A copy joins them
     made = pd.DataFrame(series, index=index, copy=len(data) > _MOST_SEPARATE)
     made.columns = columns
-    return _finished(frame, made, attrs, rest)
+    return _finished(frame, made, attrs, has_duplicates=has_duplicates)
 
 
 # ---- scalars
@@ -334,10 +318,8 @@ def _timestamp(encoder: Encoder, value: pd.Timestamp) -> Node:
     return ["pd.timestamp", [encoder.part(np.asarray(value.asm8)), encoder.part(value.tz)]]
 
 
-@builds("pd.timestamp")
-def _build_timestamp(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    take(rest)
-    data, zone = take(parts, np.ndarray, _ZONES)
+@builds("pd.timestamp", parts=(np.ndarray, ZONES))
+def _build_timestamp(_: Frame, data: np.ndarray[Any, Any], zone: Any) -> Any:
     check(data.shape == () and data.dtype.kind == "M", "a timestamp")
     made = pd.Timestamp(data[()])
     return made.tz_localize("UTC").tz_convert(zone) if zone is not None else made
@@ -348,10 +330,8 @@ def _timedelta(encoder: Encoder, value: pd.Timedelta) -> Node:
     return ["pd.timedelta", [encoder.part(np.asarray(value.asm8))]]
 
 
-@builds("pd.timedelta")
-def _build_timedelta(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    take(rest)
-    (data,) = take(parts, np.ndarray)
+@builds("pd.timedelta", parts=(np.ndarray,))
+def _build_timedelta(_: Frame, data: np.ndarray[Any, Any]) -> Any:
     check(data.shape == () and data.dtype.kind == "m", "a time span")
     return pd.Timedelta(data[()])
 
@@ -372,8 +352,7 @@ def _interval(encoder: Encoder, value: pd.Interval[Any]) -> Node:
     return ["pd.interval", [encoder.part(value.left), encoder.part(value.right)], value.closed]
 
 
-@builds("pd.interval")
-def _build_interval(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    (closed,) = take(rest, str)
+@builds("pd.interval", str, parts=None)
+def _build_interval(_: Frame, parts: list[Any], closed: Any) -> Any:
     check(len(parts) == 2 and closed in _CLOSED, "an interval")  # noqa: PLR2004
     return pd.Interval(*parts, closed=closed)

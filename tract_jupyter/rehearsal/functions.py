@@ -24,9 +24,7 @@ _SETS: Final = frozenset({set, frozenset})
 def function_digest(function: FunctionType, namespace: dict[str, Any]) -> str:
     """Return a digest of everything that calls of a function depend on. Empty if it has more than a definition gives.
 
-    Args:
-        function: The function.
-        namespace: The variables that a definition in the code would use.
+    A definition in the code would use the variables of `namespace`.
     """
     has_more = (
         type(function) is not FunctionType
@@ -43,8 +41,7 @@ def function_digest(function: FunctionType, namespace: dict[str, Any]) -> str:
 def definition_digests(node: Definition) -> set[str]:
     """Return the digests that functions of a definition can have. Nothing of it runs.
 
-    Args:
-        node: A definition without decorators, whose defaults are literals.
+    The definition has no decorators, and its defaults are literals.
     """
     found = set()
     for flags in _FLAGS:
@@ -99,11 +96,7 @@ def _code(code: CodeType) -> tuple[Any, ...]:
 
 
 def _literal(value: Any) -> Any:
-    """Return a value that has the same text for the same constant only.
-
-    Raises:
-        ValueError: it is no literal.
-    """
+    """Return a value that has the same text for the same constant only."""
     kind = type(value)
     if kind is CodeType:
         return _code(value)

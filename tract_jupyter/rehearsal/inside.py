@@ -45,12 +45,7 @@ _REPRESENTATIONS: Final = {
 
 
 class ReportChannel:
-    """Sends frames to the kernel, in order.
-
-    Args:
-        descriptor: The pipe.
-        most_text: The maximum of text output in bytes. The rest is dropped.
-    """
+    """Sends frames to the kernel, in order. Text output after `most_text` bytes is dropped."""
 
     def __init__(self, descriptor: int, most_text: int) -> None:
         self._descriptor = descriptor
@@ -158,12 +153,7 @@ def _refuse_input(prompt: object = "", /) -> str:
 
 
 class Runner:
-    """Runs one piece of code in a namespace.
-
-    Args:
-        channel: The way to the kernel.
-        namespace: The variables.
-        shell: IPython's shell, if the namespace belongs to one.
+    """Runs one piece of code in a namespace, in IPython's shell if the namespace belongs to one.
 
     Attributes:
         refuse: Reports a refused attempt and raises an error.

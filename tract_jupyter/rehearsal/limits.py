@@ -6,13 +6,17 @@ import os
 import resource
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
+
+from tract_jupyter.rehearsal.linux import opened
 
 _MB: Final = 1024**2
 _GB: Final = 1024**3
 _UNIT: Final = 1024  # of /proc/PID/status
 _LONGEST: Final = 1 << 16
+_FILE: Final = os.O_RDONLY | os.O_CLOEXEC
 _PAUSE: Final = 20  # between two walks, in times the length of one
 
 
@@ -61,9 +65,6 @@ class CopyMeter:
     """Counts the processes and the memory of a copy, from the process above it.
 
     It keeps its own `/proc`, because the copy mounts another one.
-
-    Args:
-        limits: The limits.
     """
 
     def __init__(self, limits: RehearsalLimits) -> None:
@@ -111,16 +112,9 @@ class CopyMeter:
 
     def read_memory(self, process: int, address: int, size: int) -> bytes:
         """Return some memory of a process. Empty if it cannot be read."""
-        try:
-            descriptor = os.open(f"{process}/mem", os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
-        except OSError:
-            return b""
-        try:
-            return os.pread(descriptor, size, address)
-        except (OSError, OverflowError):
-            return b""
-        finally:
-            os.close(descriptor)
+        with suppress(OSError, OverflowError), opened(f"{process}/mem", _FILE, folder=self._proc) as memory:
+            return os.pread(memory, size, address)
+        return b""
 
     def _tree(self, first: int) -> dict[int, int]:
         """Return the parent of each process, parents first. That of the first one is 0."""
@@ -135,26 +129,14 @@ class CopyMeter:
         return parents
 
     def _threads(self, process: int) -> list[str]:
-        try:
-            folder = os.open(f"{process}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._proc)
-        except OSError:
-            return []
-        try:
+        with suppress(OSError), opened(f"{process}/task", folder=self._proc) as folder:
             return os.listdir(folder)  # noqa: PTH208 # a descriptor
-        finally:
-            os.close(folder)
+        return []
 
     def _read(self, path: str) -> str:
-        try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._proc)
-        except OSError:
-            return ""
-        try:
-            return os.read(descriptor, _LONGEST).decode(errors="replace")
-        except OSError:  # the process has ended
-            return ""
-        finally:
-            os.close(descriptor)
+        with suppress(OSError), opened(path, _FILE, folder=self._proc) as file:  # until the process has ended
+            return os.read(file, _LONGEST).decode(errors="replace")
+        return ""
 
 
 def _sizes(status: str) -> dict[str, int]:

@@ -14,10 +14,11 @@ import platform
 import select
 import struct
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 MACHINE: Final = platform.machine()
 _ARCHITECTURES: Final = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}  # AUDIT_ARCH_*, as seccomp names them
@@ -148,7 +149,6 @@ MOUNT_READ_ONLY: Final = 1
 MOUNT_NO_SETUID: Final = 2
 MOUNT_NO_DEVICES: Final = 4
 MOUNT_NO_EXEC: Final = 8
-_MOUNT_BIND: Final = 4096
 _MOUNT_RECURSIVE: Final = 16384
 _MOUNT_PRIVATE: Final = 1 << 18
 AT_FDCWD: Final = -100
@@ -167,12 +167,6 @@ def mount(kind: str, target: str, flags: int = 0, options: str = "") -> None:
     """Mount a file system of a kind."""
     arguments = (b"none", os.fsencode(target), kind.encode(), ctypes.c_ulong(flags), os.fsencode(options))
     _syscall("mount", *arguments)
-
-
-def bind(source: str, target: str) -> None:
-    """Mount a folder or file at a second place."""
-    flags = ctypes.c_ulong(_MOUNT_BIND | _MOUNT_RECURSIVE)
-    _syscall("mount", os.fsencode(source), os.fsencode(target), None, flags, None)
 
 
 def detach_from_host_mounts() -> None:
@@ -221,6 +215,23 @@ def protect(address: int, size: int, protection: int) -> None:
 
 
 # Files
+
+FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+"""The flags to open a folder."""
+
+
+@contextmanager
+def opened(path: str | os.PathLike[str], flags: int = FOLDER, *, folder: int | None = None) -> Iterator[int]:
+    """Open a file or a folder, perhaps below an open folder, and close it at the end of the block.
+
+    A new file is private.
+    """
+    descriptor = os.open(path, flags, 0o600, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
 
 _NO_REPLACE: Final = 1
 _EXCHANGE: Final = 2

@@ -98,12 +98,7 @@ def attend(
 ) -> CopyOutcome:
     """Start an engine, and follow its copy until its end.
 
-    Args:
-        start: Starts the supervisor with the copy's ends of the connections. Returns a descriptor of its process.
-        level: The level of containment.
-        limits: The limits.
-        tools: Answers tool calls.
-        stop: Ends the copy.
+    `start` starts the supervisor with the copy's ends of the connections, and returns a descriptor of its process.
     """
     with contextlib.ExitStack() as stack:
         control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

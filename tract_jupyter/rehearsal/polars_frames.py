@@ -52,10 +52,9 @@ def _series(encoder: Encoder, value: pl.Series) -> Node:
     return ["pl.series", [], _form(encoder, value)]
 
 
-@builds("pl.series")
-def _build_series(frame: Frame, parts: list[Any], rest: list[Any]) -> pl.Series:
-    take(parts)
-    return _read(frame, *take(rest, list))
+@builds("pl.series", list)
+def _build_series(frame: Frame, form: list[Any]) -> pl.Series:
+    return _read(frame, form)
 
 
 @encodes(pl.DataFrame)
@@ -63,8 +62,6 @@ def _frame(encoder: Encoder, value: pl.DataFrame) -> Node:
     return ["pl.frame", [], [_form(encoder, column) for column in value.get_columns()]]
 
 
-@builds("pl.frame")
-def _build_frame(frame: Frame, parts: list[Any], rest: list[Any]) -> pl.DataFrame:
-    take(parts)
-    (columns,) = take(rest, list)
+@builds("pl.frame", list)
+def _build_frame(frame: Frame, columns: list[Any]) -> pl.DataFrame:
     return pl.DataFrame([_read(frame, column) for column in columns])

@@ -12,8 +12,8 @@ import socket
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
+from tract_jupyter.rehearsal.contain import is_below
 from tract_jupyter.rehearsal.effects import FOREIGN
-from tract_jupyter.rehearsal.home import is_below
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,23 +26,11 @@ _MOST: Final = 1_000  # reports of one rehearsal
 _LONGEST: Final = 300
 _WRITING: Final = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _LOUD: Final = ("connect to ", "send ", "start a process: ")  # reported also within an import
-_PROBES: Final = frozenset(
-    {
-        "cc",
-        "clang",
-        "dpkg",
-        "fc-list",
-        "gcc",
-        "git",
-        "ld",
-        "ldconfig",
-        "lsb_release",
-        "lscpu",
-        "nvcc",
-        "nvidia-smi",
-    }
-    | {"objdump", "rocminfo", "uname"}
-)  # programs that libraries start when they are imported, to look for a compiler, a library or a device
+_PROBES: Final = (
+    "cc", "clang", "dpkg", "fc-list", "gcc", "git", "ld", "ldconfig", "lsb_release", "lscpu", "nvcc", "nvidia-smi",
+    "objdump", "rocminfo", "uname",
+)  # fmt: skip
+"""Programs that libraries start when they are imported, to look for a compiler, a library or a device."""
 _UNMAPPED: Final = 65534  # the owner and group that a user namespace shows for all others
 _UNIX: Final = 1
 _INTERNET: Final = (2, 10)

@@ -1,17 +1,21 @@
-"""Rehearse code in a contained copy, and keep its effects."""
+"""Rehearse code in a contained copy, and keep its effects. The level of containment is found by trying it."""
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
 import time
 import weakref
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.models import printable
+from tract_jupyter.rehearsal import linux
 from tract_jupyter.rehearsal.adopt import keep
 from tract_jupyter.rehearsal.baseline import Baseline
 from tract_jupyter.rehearsal.collect import observe, observe_nothing
@@ -19,6 +23,8 @@ from tract_jupyter.rehearsal.contain import (
     Containment,
     LevelName,
     hidden_paths,
+    homes,
+    is_below,
     package_paths,
     readable_paths,
 )
@@ -27,20 +33,16 @@ from tract_jupyter.rehearsal.effects import Effects, FileEffect, RefusedAttempt
 from tract_jupyter.rehearsal.engines import EngineName, Engines
 from tract_jupyter.rehearsal.fork import CopyJob
 from tract_jupyter.rehearsal.found import Findings, find_effects
-from tract_jupyter.rehearsal.home import homes, is_below
-from tract_jupyter.rehearsal.level import probe
 from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.redaction import Redactor, secret_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.rehearsal.backups import Backups
     from tract_jupyter.rehearsal.change import Change
     from tract_jupyter.rehearsal.parent import CopyOutcome, ToolReply
-
 
 _MOST_OUTSIDE: Final = 100
 _OUTSIDE: Final = "a file outside the workspace is written only by a run in the kernel"
@@ -83,11 +85,7 @@ class Rehearsal:
         self._backups = backups
 
     def changed_since(self) -> tuple[str, ...]:
-        """Return the variables and files that the effects touch and that changed after the start.
-
-        Raises:
-            RehearsalError: the effects were kept or discarded.
-        """
+        """Return the variables and files that the effects touch and that changed after the start."""
         return self._held().changed_since(self._namespace)
 
     def keep(self) -> Change:
@@ -351,13 +349,7 @@ def _read_columnar(contents: Sequence[bytes], job: CopyJob, engines: Engines, wo
     """Return the tables of Parquet files. None for a file that cannot be read within the limits.
 
     A contained copy reads them: their readers are no safe place for hostile bytes. The tables come back in their safe
-    form, as variables do.
-
-    Args:
-        contents: The contents of the files.
-        job: The rehearsal whose code wrote the files. The copy that reads them has the same containment.
-        engines: The engines.
-        workspace: The folder of the files.
+    form, as variables do. The copy has the same containment as the job whose code wrote the files.
     """
     nothing: list[Any] = [None] * len(contents)
     if "pyarrow" not in sys.modules or "pandas" not in sys.modules or not contents:
@@ -377,3 +369,49 @@ def _read_columnar(contents: Sequence[bytes], job: CopyJob, engines: Engines, wo
     except RehearsalError:
         return nothing
     return [found.get(f"table_{number}") for number in range(len(contents))]
+
+
+_PROBE_LIMITS: Final = RehearsalLimits(seconds=10.0, disk=1 << 20)
+
+
+class Level(NamedTuple):
+    """The level of containment that this machine permits.
+
+    Attributes:
+        name: `full`, `basic` (no file can be written), or `none` (no rehearsal is possible).
+        reason: one sentence. For `full`, the parts of the containment; otherwise, the reason for the lower level.
+    """
+
+    name: Literal["full", "basic", "none"]
+    reason: str
+
+
+@cache
+def probe() -> Level:
+    """Return the level of this machine. The first call tries it, in about 100 ms."""
+    if not linux.IS_SUPPORTED:
+        return Level("none", "A rehearsal needs Linux on x86-64 or aarch64.")
+    if not linux.landlock_abi():
+        return Level(
+            "none", "A rehearsal needs Landlock, which this kernel of Linux does not have or does not enable."
+        )
+    problem = _problem("full")
+    if not problem:
+        return Level("full", "Namespaces, an overlay, Landlock and seccomp contain the code.")
+    worse = _problem("basic")
+    if not worse:
+        return Level(
+            "basic", f"Code cannot write files: this machine does not permit namespaces ({problem})."
+        )
+    return Level("none", f"This machine does not permit containment ({worse}).")
+
+
+def _problem(level: LevelName) -> str:
+    """Return the reason why a level does not work; empty if it works."""
+    with tempfile.TemporaryDirectory(prefix="tract-probe-") as folder:
+        workspace = Path(folder).resolve()
+        containment = Containment(level, os.fspath(workspace), readable_paths(workspace), _PROBE_LIMITS.disk)
+        job = CopyJob("", {}, containment, _PROBE_LIMITS, lambda _: lambda: ())
+        _, outcome = Engines().run(job)
+    outcome.close()
+    return outcome.failure or ("" if outcome.ending == "finished" else outcome.note or outcome.ending)

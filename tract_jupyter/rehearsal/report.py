@@ -50,11 +50,7 @@ def frame_bytes(header: dict[str, Any], *buffers: bytes | bytearray | memoryview
 
 
 def write_frame(descriptor: int, header: dict[str, Any], *buffers: bytes | bytearray | memoryview) -> None:
-    """Write a frame to a pipe.
-
-    Raises:
-        OSError: the reader has gone.
-    """
+    """Write a frame to a pipe."""
     waiting = frame_bytes(header, *buffers)
     while waiting:
         written = os.writev(descriptor, waiting[:_AT_ONCE])
@@ -65,11 +61,7 @@ def write_frame(descriptor: int, header: dict[str, Any], *buffers: bytes | bytea
 
 
 class FrameReader:
-    """Splits bytes into frames.
-
-    Args:
-        most_bytes: The maximum of all payloads together.
-    """
+    """Splits bytes into frames, with at most `most_bytes` of payloads."""
 
     def __init__(self, most_bytes: int) -> None:
         self._left = most_bytes
@@ -85,11 +77,7 @@ class FrameReader:
         return self._header is None and not self._buffer
 
     def feed(self, data: bytes | memoryview) -> Iterator[ReportFrame]:
-        """Yield the frames that these bytes complete.
-
-        Raises:
-            MalformedReportError: the bytes are no frames, or more than the permitted number.
-        """
+        """Yield the frames that these bytes complete."""
         self._buffer += data
         while True:
             if self._header is None and not self._read_header():
@@ -122,11 +110,7 @@ class FrameReader:
 
 
 def read_json(data: bytes | bytearray) -> dict[str, Any]:
-    """Return a JSON object with finite numbers and no deep nesting.
-
-    Raises:
-        MalformedReportError: the data is anything else.
-    """
+    """Return a JSON object with finite numbers and no deep nesting."""
     if data.count(b"[") + data.count(b"{") > _MOST_DEPTH and _depth(data) > _MOST_DEPTH:
         raise MalformedReportError("a header is nested too deeply")
     try:
@@ -202,11 +186,7 @@ class Report:
         return outputs
 
     def add(self, frame: ReportFrame) -> ReceivedCall | None:
-        """Add a frame. Return a tool call if it asks for one.
-
-        Raises:
-            MalformedReportError: the frame has no valid form.
-        """
+        """Add a frame. Return a tool call if it asks for one."""
         header, payload = frame
         kind = header.get("kind")
         if self.ending:

@@ -20,7 +20,7 @@ from tract_jupyter.models import one_line
 from tract_jupyter.rehearsal.describe import tell_apart
 from tract_jupyter.rehearsal.effects import RANDOM_STATES, SettingEffect
 from tract_jupyter.rehearsal.files import new_folder_mode
-from tract_jupyter.rehearsal.values import Encoder, UnsafeValueError, check
+from tract_jupyter.rehearsal.values import Buffer, Encoder, UnsafeValueError, check, encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -41,16 +41,8 @@ _SIGNALS: Final = ("SIGINT", "SIGTERM", "SIGALRM", "SIGUSR1", "SIGUSR2")
 _PANDAS: Final = ("display.", "mode.", "future.", "compute.")
 _PLAIN: Final = (str, int, float, bool, type(None))
 _UNSAFE_PARAMETERS: Final = (
-    "backend",
-    "preamble",
-    "path",
-    "toolbar",
-    "webagg",
-    "interactive",
-    "directory",
-    "keymap",
-    "args",
-)
+    "backend", "preamble", "path", "toolbar", "webagg", "interactive", "directory", "keymap", "args",
+)  # fmt: skip
 _SET_BY_LIBRARIES: Final = frozenset(
     {"MPLCONFIGDIR", "KMP_DUPLICATE_LIB_OK", "KMP_INIT_AT_FORK", "_RJEM_MALLOC_CONF"}
 )  # at their import
@@ -264,11 +256,7 @@ def current(kind: str, key: str) -> Any:
 
 
 class SettingsSnapshot:
-    """The settings at one time.
-
-    Args:
-        kinds: The kinds of settings. The default is all of them.
-    """
+    """The settings of some kinds at one time."""
 
     def __init__(self, kinds: Collection[str] = _READERS.keys()) -> None:
         read = {kind: _read(kind) for kind in kinds}
@@ -289,13 +277,13 @@ class SettingsSnapshot:
                         ChangedSetting(kind, key, new.get(key, MISSING)),
                     )
 
-    def frames(self) -> Iterator[tuple[dict[str, Any], list[memoryview]]]:
+    def frames(self) -> Iterator[tuple[dict[str, Any], list[Buffer]]]:
         """Yield a frame for each setting that changed since."""
         for _, after in self.changed():
             yield _frame(*after)
 
 
-def process_frame(name: str, value: str) -> tuple[dict[str, Any], list[memoryview]]:
+def process_frame(name: str, value: str) -> tuple[dict[str, Any], list[Buffer]]:
     """Return a frame for a changed part of the process that this module does not read."""
     return _frame(_PROCESS, name, value)
 
@@ -314,16 +302,15 @@ def _text(value: Any) -> str:
     return repr(value)
 
 
-def _frame(kind: str, key: str, value: Any) -> tuple[dict[str, Any], list[memoryview]]:
+def _frame(kind: str, key: str, value: Any) -> tuple[dict[str, Any], list[Buffer]]:
     header: dict[str, Any] = {"what": "setting", "kind": kind, "key": key}
     if value is MISSING:
         return header | {"missing": True}, []
     try:
-        buffers = Encoder().encode(value)
+        sizes, buffers = encoded(value, Encoder())
     except UnsafeValueError as error:
         return header | {"problem": str(error)}, []
-    views = [memoryview(buffer) for buffer in buffers]
-    return header | {"sizes": [view.nbytes for view in views]}, views
+    return header | sizes, buffers
 
 
 def effect_of(setting: ChangedSetting, problem: str) -> SettingEffect:
@@ -344,11 +331,7 @@ def _as_text(value: Any) -> str:
 
 
 def check_setting(kind: Any, key: Any) -> None:
-    """Refuse a setting that this process does not know.
-
-    Raises:
-        RehearsalError: unknown kind or key.
-    """
+    """Refuse a setting that this process does not know."""
     check(
         isinstance(kind, str) and kind in _READERS and isinstance(key, str) and len(key) < _LONGEST_KEY,
         "a setting",
@@ -405,11 +388,7 @@ def _problem_of_random(kind: str, value: Any) -> str:
 
 
 def set_setting(setting: ChangedSetting) -> None:
-    """Set a setting in this process.
-
-    Raises:
-        Exception: the library refuses the value.
-    """
+    """Set a setting in this process. A library may refuse the value with any error."""
     kind, key, value = setting
     if kind == "os.environ":
         os.environ.pop(key, None) if value is MISSING else os.environ.__setitem__(key, value)

@@ -74,12 +74,7 @@ _NOT_REPORTED: Final = ("/dev/null", "/proc/", "/sys/")
 
 
 class Supervisor:
-    """Watches one copy.
-
-    Args:
-        control: The socket to the kernel.
-        limits: The limits of the copy.
-    """
+    """Watches one copy, and tells the kernel through the socket."""
 
     def __init__(self, control: socket.socket, limits: RehearsalLimits) -> None:
         self._control = control
@@ -95,9 +90,7 @@ class Supervisor:
     def watch(self, copy: int, link: socket.socket) -> None:
         """Watch the copy until it ends, the kernel wants it to stop, or it reaches a limit. Report the end.
 
-        Args:
-            copy: The process id of the copy, a child.
-            link: The socket to the copy. It sends the descriptor of its listener once.
+        The copy, a child, sends the descriptor of its listener through the link, once.
         """
         process = os.pidfd_open(copy)
         limit = self._follow(copy, process, link)

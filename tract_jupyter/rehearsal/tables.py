@@ -64,11 +64,7 @@ class TextTable(NamedTuple):
 
 
 def compare_texts(before: TextTable | None, after: TextTable | None) -> TableChange:
-    """Return the difference between two tables of text. None is a missing table.
-
-    Raises:
-        ImportError: numpy is missing, and both tables are there.
-    """
+    """Return the difference between two tables of text. None is a missing table."""
     if before is None or after is None:
         return _alone(before, after)
     import numpy as np
@@ -207,9 +203,7 @@ def _changed_lines(before: Any, after: Any) -> tuple[str, str]:
 def cell_text(value: Any, *, is_exact: bool = False) -> str:
     """Return a cell as text, without running code of the value's class. A missing value is empty.
 
-    Args:
-        value: The cell.
-        is_exact: True for the text that tells `1` and `"1"` apart.
+    The exact text tells `1` and `"1"` apart.
     """
     kind = type(value)
     if value is None or kind.__name__ in {"NaTType", "NAType"} or (kind is float and value != value):  # noqa: PLR0124 # NaN
@@ -378,13 +372,7 @@ def type_text(dtype: Any) -> str:
 
 
 def match_rows(before: Hashes, after: Hashes, equal: Callable[[int, int], int]) -> Matching:
-    """Match rows by their hashes, in order.
-
-    Args:
-        before: A hash of each row before.
-        after: A hash of each row after.
-        equal: Returns the number of equal cells of two rows.
-    """
+    """Match rows by their hashes, in order. `equal` returns the number of equal cells of two rows."""
     import numpy as np
 
     if len(before) == len(after) and np.count_nonzero(before != after) * 2 <= len(before):

@@ -12,13 +12,12 @@ import re
 import sys
 import zoneinfo
 from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from fractions import Fraction
 from functools import cache
 from importlib import import_module
-from itertools import chain
 from pathlib import PosixPath, PurePosixPath, PureWindowsPath, WindowsPath
 from random import Random
 from types import NoneType
@@ -31,7 +30,9 @@ from tract_jupyter.models import cut
 Buffer = bytes | bytearray | memoryview
 Node = list[Any]
 Encode = Callable[["Encoder", Any], Node]
-Build = Callable[["Frame", list[Any], list[Any]], Any]
+Field = type | tuple[type, ...]
+Build = tuple[Callable[..., Any], tuple[Field, ...] | None, tuple[Field, ...]]
+"""A function, the exact types of the parts, and the exact types of the rest of a node."""
 
 MOST_BUFFERS: Final = 1_000_000
 _MOST_TEXT: Final = 512 * 1024**2
@@ -197,11 +198,19 @@ def encodes(*kinds: type) -> Callable[[Encode], Encode]:
     return register
 
 
-def builds(*tags: str) -> Callable[[Build], Build]:
-    """Register a function that reads nodes with these tags: `(frame, parts, rest of the node) -> value`."""
+def builds(
+    tag: str, *rest: Field, parts: tuple[Field, ...] | None = ()
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function that reads nodes with a tag: `(frame, *parts, *rest) -> value`.
 
-    def register(function: Build) -> Build:
-        _BUILDERS.update(dict.fromkeys(tags, function))
+    Args:
+        tag: The tag.
+        rest: The exact types of the values after the parts.
+        parts: The exact types of the parts; None for any, which the function gets as one list.
+    """
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        _BUILDERS[tag] = function, parts, rest
         return function
 
     return register
@@ -230,11 +239,7 @@ def _load(module: str | None) -> None:
 
 
 class Decoder:
-    """Reads values that an `Encoder` wrote. The data may be hostile.
-
-    Args:
-        known: The objects that the writer may refer to, by name.
-    """
+    """Reads values that an `Encoder` wrote, which may refer to the `known` objects by name. The data may be hostile."""
 
     def __init__(self, known: Mapping[str, Any] | None = None) -> None:
         self.known = known if known is not None else {}
@@ -337,7 +342,10 @@ class Frame:
                 opened.add(number)
                 stack += needed
                 continue
-            self._built[number] = _builder(tag)(self, self._values(parts), rest)
+            build, kinds, fields = _builder(tag)
+            values = self._values(parts)
+            known = [values] if kinds is None else take(values, *kinds)
+            self._built[number] = build(self, *known, *take(rest, *fields))
         return shells
 
     def _at(self, number: int) -> Any:
@@ -374,21 +382,13 @@ def _references(parts: list[Any]) -> list[int]:
 
 
 def check(is_valid: bool, reason: str) -> None:  # noqa: FBT001 # the condition
-    """Refuse malformed data.
-
-    Raises:
-        RehearsalError: the condition is false.
-    """
+    """Refuse malformed data if the condition is false."""
     if not is_valid:
         raise malformed(f"invalid data ({reason})")
 
 
-def take(values: Sequence[Any], *kinds: type | tuple[type, ...]) -> Sequence[Any]:
-    """Return values that must have exactly these types.
-
-    Raises:
-        RehearsalError: another number of values, or another type.
-    """
+def take(values: Sequence[Any], *kinds: Field) -> Sequence[Any]:
+    """Return values that must have exactly these types."""
     check(len(values) == len(kinds), "the number of fields")
     for value, kind in zip(values, kinds, strict=True):
         allowed = kind if isinstance(kind, tuple) else (kind,)
@@ -537,23 +537,19 @@ _SHELLS.update(
 )
 
 
-@builds("tuple")
-def _build_tuple(_: Frame, parts: list[Any], rest: list[Any]) -> tuple[Any, ...]:
-    take(rest)
+@builds("tuple", parts=None)
+def _build_tuple(_: Frame, parts: list[Any]) -> tuple[Any, ...]:
     return tuple(parts)
 
 
-@builds("frozenset")
-def _build_frozenset(frame: Frame, parts: list[Any], rest: list[Any]) -> frozenset[Any]:
-    take(rest)
+@builds("frozenset", parts=None)
+def _build_frozenset(frame: Frame, parts: list[Any]) -> frozenset[Any]:
     frame.check_keys(parts)
     return frozenset(parts)
 
 
-@builds("known")
-def _build_known(frame: Frame, parts: list[Any], rest: list[Any]) -> Any:
-    take(parts)
-    (name,) = take(rest, str)
+@builds("known", str)
+def _build_known(frame: Frame, name: str) -> Any:
     check(name in frame.known, "a reference to an unknown variable")
     return frame.known[name]
 
@@ -565,16 +561,8 @@ def scalar(
     kind: type, tag: str, write: Callable[[Any], list[Any]], read: Callable[..., Any], *fields: Any
 ) -> None:
     """Add a type that is made from JSON scalars of fixed types."""
-
-    def encode(_: Encoder, value: Any) -> Node:
-        return [tag, [], *write(value)]
-
-    def build(_: Frame, parts: list[Any], rest: list[Any]) -> Any:
-        take(parts)
-        return read(*take(rest, *fields))
-
-    encodes(kind)(encode)
-    builds(tag)(build)
+    encodes(kind)(lambda _, value: [tag, [], *write(value)])
+    builds(tag, *fields)(lambda _, *rest: read(*rest))
 
 
 def _read_int(text: str) -> int:
@@ -638,16 +626,12 @@ def _timezone(encoder: Encoder, value: timezone) -> Node:
 
 
 @builds("utc")
-def _build_utc(_: Frame, parts: list[Any], rest: list[Any]) -> timezone:
-    take(parts)
-    take(rest)
+def _build_utc(_: Frame) -> timezone:
     return UTC
 
 
-@builds("timezone")
-def _build_timezone(_: Frame, parts: list[Any], rest: list[Any]) -> timezone:
-    (offset,) = take(parts, timedelta)
-    (name,) = take(rest, str)
+@builds("timezone", str, parts=(timedelta,))
+def _build_timezone(_: Frame, offset: timedelta, name: str) -> timezone:
     plain = timezone(offset)
     return plain if plain.tzname(None) == name else timezone(offset, name)
 
@@ -658,10 +642,14 @@ def _moment(encoder: Encoder, value: datetime | time) -> Node:
     return [type(value).__name__, [encoder.part(value.tzinfo)], naive.isoformat(), value.fold]
 
 
-@builds("datetime", "time")
-def _build_moment(_: Frame, parts: list[Any], rest: list[Any]) -> datetime | time:
-    (zone,) = take(parts, (NoneType, timezone, zoneinfo.ZoneInfo))
-    text, fold = take(rest, str, int)
+ZONES: Final = (NoneType, timezone, zoneinfo.ZoneInfo)
+
+
+@builds("datetime", str, int, parts=(ZONES,))
+@builds("time", str, int, parts=(ZONES,))
+def _build_moment(
+    _: Frame, zone: timezone | zoneinfo.ZoneInfo | None, text: str, fold: int
+) -> datetime | time:
     kind = datetime if "T" in text else time
     naive = kind.fromisoformat(text)
     check(naive.tzinfo is None, "a time with two zones")
@@ -673,10 +661,8 @@ def _fraction(encoder: Encoder, value: Fraction) -> Node:
     return ["Fraction", encoder.parts([value.numerator, value.denominator])]
 
 
-@builds("Fraction")
-def _build_fraction(_: Frame, parts: list[Any], rest: list[Any]) -> Fraction:
-    take(rest)
-    numerator, denominator = take(parts, int, int)
+@builds("Fraction", parts=(int, int))
+def _build_fraction(_: Frame, numerator: int, denominator: int) -> Fraction:
     check(max(numerator.bit_length(), denominator.bit_length()) < 100_000, "a fraction")  # noqa: PLR2004 # gcd is quadratic
     return Fraction(numerator, denominator)
 
@@ -686,15 +672,13 @@ def _range(encoder: Encoder, value: range | slice) -> Node:
     return [type(value).__name__, [encoder.part(part) for part in (value.start, value.stop, value.step)]]
 
 
-@builds("range")
-def _build_range(_: Frame, parts: list[Any], rest: list[Any]) -> range:
-    take(rest)
-    return range(*take(parts, int, int, int))
+@builds("range", parts=(int, int, int))
+def _build_range(_: Frame, start: int, stop: int, step: int) -> range:
+    return range(start, stop, step)
 
 
-@builds("slice")
-def _build_slice(_: Frame, parts: list[Any], rest: list[Any]) -> slice:
-    take(rest)
+@builds("slice", parts=None)
+def _build_slice(_: Frame, parts: list[Any]) -> slice:
     check(len(parts) == 3, "a slice")  # noqa: PLR2004 # start, stop and step
     return slice(*parts)
 
@@ -704,16 +688,14 @@ def _bytes(encoder: Encoder, value: bytes | bytearray) -> Node:
     return [type(value).__name__, [], encoder.buffer(value)]
 
 
-@builds("bytes")
-def _build_bytes(frame: Frame, parts: list[Any], rest: list[Any]) -> bytes:
-    take(parts)
-    return bytes(frame.buffer(*take(rest, int)))
+@builds("bytes", int)
+def _build_bytes(frame: Frame, number: int) -> bytes:
+    return bytes(frame.buffer(number))
 
 
-@builds("bytearray")
-def _build_bytearray(frame: Frame, parts: list[Any], rest: list[Any]) -> bytearray:
-    take(parts)
-    return bytearray(frame.buffer(*take(rest, int)))
+@builds("bytearray", int)
+def _build_bytearray(frame: Frame, number: int) -> bytearray:
+    return bytearray(frame.buffer(number))
 
 
 @encodes(Random)
@@ -721,26 +703,21 @@ def _random(encoder: Encoder, value: Random) -> Node:
     return ["Random", [encoder.part(value.getstate())]]
 
 
-@builds("Random")
-def _build_random(_: Frame, parts: list[Any], rest: list[Any]) -> Random:
-    take(rest)
-    (state,) = take(parts, tuple)
+@builds("Random", parts=(tuple,))
+def _build_random(_: Frame, state: tuple[Any, ...]) -> Random:
     made = Random()  # noqa: S311 # the user's generator
     made.setstate(state)
     return made
 
 
-def whole(buffers: Iterable[Buffer]) -> bytes:
-    """Return buffers as one payload."""
-    return b"".join(chain(buffers))
+def encoded(value: Any, encoder: Encoder) -> tuple[dict[str, Any], list[Buffer]]:
+    """Return a header with the sizes of the buffers of a value, and the buffers. `split` reads them."""
+    buffers = encoder.encode(value)
+    return {"sizes": [memoryview(one).nbytes for one in buffers]}, buffers
 
 
 def split(payload: Buffer, sizes: Sequence[Any]) -> list[memoryview]:
-    """Return the buffers of a payload, by their sizes in bytes.
-
-    Raises:
-        RehearsalError: the sizes do not fit.
-    """
+    """Return the buffers of a payload, by their sizes in bytes."""
     view = memoryview(payload).cast("B")
     check(
         len(sizes) <= MOST_BUFFERS and all(type(size) is int and size >= 0 for size in sizes),

@@ -19,6 +19,7 @@ from tract_jupyter.rehearsal.backups import FileRecord
 from tract_jupyter.rehearsal.baseline import digest, touched, tree_of, variables_of
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, UndoItem, VariableRecord
 from tract_jupyter.rehearsal.files import LARGEST, shown_path, state_below
+from tract_jupyter.rehearsal.linux import opened
 from tract_jupyter.rehearsal.settings import SIMPLE_KINDS, SettingsSnapshot
 from tract_jupyter.rehearsal.values import Decoder, Encoder
 
@@ -70,15 +71,12 @@ class FileWatch:
         Their journal is written at once. So their contents are there also if the process ends meanwhile.
         """
         saved = self._saved
-        folder = os.open(self.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with opened(self.workspace) as folder:
             for path in paths:
                 with suppress(OSError, RehearsalError):
                     state = state_below(folder, path)
                     self._backups.store_below(folder, path, state)
                     saved[path] = state
-        finally:
-            os.close(folder)
         present = [
             FileRecord(path, state, state, at="after") for path, state in saved.items() if state is not None
         ]
@@ -93,11 +91,7 @@ class FileWatch:
         self._stamps.pop(path, None)
 
     def finish(self) -> Change:
-        """Return the changes of files since the start.
-
-        Raises:
-            RehearsalError: the journal of the change cannot be written.
-        """
+        """Return the changes of files since the start."""
         record, lost = self.record()
         return Change(self.change_id, record=record, backups=self._backups, lost=lost, certainty="named only")
 
@@ -112,20 +106,12 @@ class FileWatch:
     def _is_as_saved(self, path: str) -> bool:
         """Return True if a file has its saved content, such as after another program wrote it again."""
         saved = self._saved.get(path)
-        with suppress(OSError):
-            folder = os.open(self.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            try:
-                return saved is not None and state_below(folder, path) == saved
-            finally:
-                os.close(folder)
+        with suppress(OSError), opened(self.workspace) as folder:
+            return saved is not None and state_below(folder, path) == saved
         return False
 
     def record(self) -> tuple[JournalRecord | None, list[UndoItem]]:
-        """Return the journal of the changed files, and the changed files that were not saved.
-
-        Raises:
-            RehearsalError: the journal cannot be written.
-        """
+        """Return the journal of the changed files, and the changed files that were not saved."""
         try:
             files, lost = self._changed_files()
         except OSError as error:
@@ -155,16 +141,13 @@ class FileWatch:
     def _changed_files(self) -> tuple[list[FileRecord], list[UndoItem]]:
         found: list[FileRecord] = []
         stamps = self._stamps_now()
-        folder = os.open(self.workspace, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with opened(self.workspace) as folder:
             for path in sorted(self._saved.keys() | (stamps.keys() - self._stamps.keys())):
                 with suppress(OSError, RehearsalError):
                     before, after = self._saved.get(path), state_below(folder, path)
                     if before != after:
                         self._backups.store_below(folder, path, after)
                         found.append(FileRecord(path, before, after, is_created=before is None, at="after"))
-        finally:
-            os.close(folder)
         known = {file.path for file in found} | self._saved.keys()
         lost = [
             UndoItem("file", shown_path(path), "impossible", _NOT_SAVED, path)
@@ -211,11 +194,7 @@ class Watch:
         self._settings = SettingsSnapshot(SIMPLE_KINDS)
 
     def finish(self) -> Change:
-        """Return the change since the start, after the code ran.
-
-        Raises:
-            RehearsalError: the journal of the change cannot be written.
-        """
+        """Return the change since the start, after the code ran."""
         record, lost = self._files.record()
         settings = [SettingRecord(*pair) for pair in self._settings.changed()]
         return Change(

@@ -35,7 +35,7 @@ from tract_jupyter.rehearsal.limits import RehearsalLimits
 from tract_jupyter.rehearsal.redaction import secret_variables
 from tract_jupyter.rehearsal.report import FrameReader, write_frame
 from tract_jupyter.rehearsal.settings import options_now, set_options
-from tract_jupyter.rehearsal.values import Buffer, Decoder, Encoder, UnsafeValueError, split
+from tract_jupyter.rehearsal.values import Decoder, Encoder, UnsafeValueError, encoded, split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,8 +58,7 @@ _REAPING: Final = 1.0  # seconds between looks at ended copies
 class CopyWorker:
     """The handle of the worker process. It starts at its first use, and ends with this process.
 
-    Args:
-        is_bare: True for a process without the environment variables of the kernel.
+    A bare worker does not have the environment variables of the kernel.
     """
 
     def __init__(self, *, is_bare: bool = False) -> None:
@@ -78,12 +77,7 @@ class CopyWorker:
     def fork(self, inputs: int, ends: Ends) -> int:
         """Let the process fork a supervisor. Return a descriptor of the supervisor's process.
 
-        Args:
-            inputs: A file with the job, by `write_inputs`.
-            ends: The copy's ends of the connections.
-
-        Raises:
-            RehearsalError: the worker does not start.
+        `inputs` is a file with the job, by `write_inputs`.
         """
         with self._lock:
             connection = self._connection()
@@ -195,7 +189,7 @@ def write_inputs(job: CopyJob) -> int:
     }
     write_frame(file, request)
     if "numpy.random" in sys.modules:
-        header, buffers = _encoded(sys.modules["numpy.random"].get_state(), Encoder())
+        header, buffers = encoded(sys.modules["numpy.random"].get_state(), Encoder())
         write_frame(file, {"generator": "numpy.random", **header}, *buffers)
     values = variables_of(job.namespace, job.ignored)
     encoder = Encoder()
@@ -222,19 +216,13 @@ def _input(name: str, value: Any, encoder: Encoder) -> Iterator[tuple[dict[str, 
         yield {"name": name, "module": place[0], "attribute": place[1]}, []
         return
     try:
-        header, buffers = _encoded(value, encoder)
+        header, buffers = encoded(value, encoder)
     except UnsafeValueError:
         source = _pattern(name, value) if type(value) is re.Pattern else _source(value)
         if source:
             yield {"name": name, "source": source}, []
     else:
         yield {"name": name, **header}, buffers
-
-
-def _encoded(value: Any, encoder: Encoder) -> tuple[dict[str, Any], list[Buffer]]:
-    """Return the sizes of the buffers of a value, and the buffers."""
-    buffers = encoder.encode(value)
-    return {"sizes": [memoryview(one).nbytes for one in buffers]}, buffers
 
 
 def _import_place(value: Any) -> tuple[str, str] | None:

@@ -35,22 +35,9 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.values import Value
     from tract_jupyter.analysis.view import CodeView
 
-_WORDS = frozenset(
-    {
-        "missing",
-        "true",
-        "false",
-        "none",
-        "number",
-        "function",
-        "class",
-        "plain",
-        "reaches",
-        "text",
-        "computed",
-    }
-    | {"public", "given", "foreign", *(place.name.lower() for place in PathLocation)}
-)
+_WORDS = words(
+    "missing true false none number function class plain reaches text computed public given foreign"
+).union(place.name.lower() for place in PathLocation)
 """Reserved words. A dotted name that ends in one of them does not match it."""
 
 _BOOLEANS = {True: "true", False: "false"}
@@ -241,18 +228,7 @@ def _reaches(text: str) -> bool:
 
 _ADDRESS = re.compile(r"(?i)^(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<host>[^/?#]*)(?P<rest>.*)$", re.DOTALL)
 _PUBLIC_SCHEMES = frozenset({"http", "https", "ftp", "s3", "gs", "gcs", "hf", "az", "abfs"})
-_LOCAL_ENDINGS = (
-    ".local",
-    ".internal",
-    ".onion",
-    ".localhost",
-    ".invalid",
-    ".test",
-    ".example",
-    ".lan",
-    ".corp",
-    ".home",
-)
+_LOCAL_ENDINGS = tuple(words("local internal onion localhost invalid test example lan corp home", "."))
 _NUMERIC = re.compile(r"^[\d.]+$|^\[|^0x|:")
 _CODE_FILE = re.compile(
     r"(?i)\.(?:py|pyc|pyw|ipynb|sh|bash|zsh|ps1|bat|cmd|exe|dll|so|dylib|js|whl|egg|jar|pkl|pickle|dill|joblib|pth?"
@@ -296,15 +272,8 @@ def is_public(text: str) -> bool:
     return not _CODE_FILE.search(match["rest"]) and not _collectors().search(host)
 
 
-_READS = frozenset(
-    {
-        f"{name}()"
-        for name in ("read_text", "read_bytes", "read", "to_csv", "to_json", "to_string", "getvalue")
-    }
-)
-_PRIVATE_RULES = frozenset(
-    {"reads-environment", "reads-secret", "inspects-process", "starts-program", "reads-internals"}
-)
+_READS = words("read_text() read_bytes() read() to_csv() to_json() to_string() getvalue()")
+_PRIVATE_RULES = words("reads-environment reads-secret inspects-process starts-program reads-internals")
 
 
 @derived
@@ -355,9 +324,7 @@ def _brings(name: str) -> bool:
     return root in known.paths or talks or root == "pathlib.Path"
 
 
-_TEXTS = frozenset(
-    {"read()", "read_text()", "readline()", "readlines()", "text", "content", "json()", "decode()"}
-)
+_TEXTS = words("read() read_text() readline() readlines() text content json() decode()")
 
 
 def is_foreign(node: ast.expr | None, view: CodeView) -> bool:

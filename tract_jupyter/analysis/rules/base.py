@@ -131,21 +131,13 @@ RULES: dict[str, Rule] = {}
 
 
 def register(rule: type[Rule]) -> type[Rule]:
-    """Register the rule (class decorator).
-
-    Raises:
-        ValueError: Another rule has this code.
-    """
+    """Register the rule (class decorator)."""
     add_rule(rule())
     return rule
 
 
 def add_rule(rule: Rule) -> None:
-    """Register a rule.
-
-    Raises:
-        ValueError: Another rule has this code.
-    """
+    """Register a rule."""
     if rule.code in RULES:
         raise ValueError(
             f"The rule {RULES[rule.code].name!r} already has the code {rule.code}. Choose a free code."

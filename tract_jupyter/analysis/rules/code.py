@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.analysis.findings import Category
 from tract_jupyter.analysis.rules.arguments import kind_of_code
-from tract_jupyter.analysis.rules.base import (
-    CRITICAL,
-    HIGH,
-    LIKELY,
-    MEDIUM,
-    Rule,
-    register,
-)
+from tract_jupyter.analysis.rules.base import CRITICAL, HIGH, LIKELY, MEDIUM, Rule, register
 from tract_jupyter.analysis.source import arguments_of, last_name
+from tract_jupyter.analysis.tables.reader import words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -82,9 +76,7 @@ def _annotations(view: CodeView) -> Iterator[ast.Constant]:
                 yield node
 
 
-_MAKES_TYPES = frozenset(
-    {"ForwardRef", "TypeAdapter", "create_model", "make_dataclass", "NamedTuple", "TypedDict", "NewType"}
-)
+_MAKES_TYPES = words("ForwardRef TypeAdapter create_model make_dataclass NamedTuple TypedDict NewType")
 
 
 def _is_type_test(node: ast.AST, view: CodeView) -> bool:

@@ -26,16 +26,10 @@ _LOOPS = (ast.While, ast.For, ast.AsyncFor)
 _LEAVES = (ast.Return, ast.Raise, ast.Yield, ast.YieldFrom)
 _ENDS = frozenset({"sys.exit", "builtins.exit", "builtins.quit", "os._exit", "os.abort", "builtins.next"})
 _ENDLESS = frozenset({"itertools.count()", "itertools.cycle()"})
-_CONSUMES = frozenset(
-    {
-        f"builtins.{name}"
-        for name in ("list", "tuple", "set", "sum", "max", "min", "sorted", "dict", "frozenset")
-    }
-    | {"collections.deque", "collections.Counter"}
+_CONSUMES = words("list tuple set sum max min sorted dict frozenset", "builtins.").union(
+    ("collections.deque", "collections.Counter")
 )
-_NEVER_EQUAL = frozenset(
-    f"builtins.{name}" for name in ("int", "float", "str", "list", "dict", "object", "bool")
-)
+_NEVER_EQUAL = words("int float str list dict object bool", "builtins.")
 
 
 @register
@@ -441,10 +435,7 @@ def _of_shape(node: ast.Call, view: CodeView) -> float | None:
 _TOO_MANY = 9.0
 _TOO_MANY_STEPS = 10.0
 _TOO_MANY_DIGITS = 6.0
-_COLLECTS = frozenset(
-    f"builtins.{name}"
-    for name in ("list", "tuple", "set", "sorted", "sum", "max", "min", "dict", "frozenset", "print", "bytes")
-)
+_COLLECTS = words("list tuple set sorted sum max min dict frozenset print bytes", "builtins.")
 _GROWS_FAST = frozenset({"math.factorial", "math.perm", "math.comb"})
 _SIZED = (
     _COLLECTS
@@ -536,10 +527,7 @@ def _is_slow(pattern: str) -> bool:
     return bool(_NESTED_REPEAT.search(pattern) or _ALTERNATIVE_REPEAT.search(pattern))
 
 
-_PATTERN_CALLS = frozenset(
-    f"re.{name}"
-    for name in ("match", "fullmatch", "search", "compile", "sub", "subn", "findall", "finditer", "split")
-)
+_PATTERN_CALLS = words("match fullmatch search compile sub subn findall finditer split", "re.")
 
 
 @register

@@ -156,12 +156,9 @@ class ReadsSecret(Rule):
 
 _READS_ALL = "hands over all environment variables with their values"
 _GIVES_ALL = frozenset({"items", "values", "copy", "__repr__", "__str__", "_data"})
-_NAMES_ONLY = frozenset(
-    {
-        f"builtins.{name}"
-        for name in ("len", "list", "set", "sorted", "iter", "bool", "any", "isinstance", "type", "id")
-    }
-    | {"builtins.tuple", "builtins.frozenset", "builtins.enumerate", "builtins.getattr", "builtins.hasattr"}
+_NAMES_ONLY = words(
+    "len list set sorted iter bool any isinstance type id tuple frozenset enumerate getattr hasattr",
+    "builtins.",
 )
 
 
@@ -233,14 +230,11 @@ _SHOWS = words("""
     IPython.display.display IPython.display.HTML IPython.display.Markdown IPython.display.Pretty
 """)
 _LOGS = words("debug info warning error critical log exception write write_text writelines")
-_PASSES = frozenset(
-    [f"builtins.{name}" for name in ("str", "repr", "dict", "zip", "format", "map", "filter")]
-    + ["json.dumps", "pprint.pformat", "yaml.dump", "base64.b64encode"]
-    + [f"{module}.{name}" for module in ("pandas", "polars") for name in ("Series", "DataFrame")]
-)
-_ITERATES = frozenset(
-    f"builtins.{name}" for name in ("list", "tuple", "set", "sorted", "enumerate", "next", "iter")
-)
+_PASSES = words("""
+    builtins.str builtins.repr builtins.dict builtins.zip builtins.format builtins.map builtins.filter json.dumps
+    pprint.pformat yaml.dump base64.b64encode pandas.Series pandas.DataFrame polars.Series polars.DataFrame
+""")
+_ITERATES = words("list tuple set sorted enumerate next iter", "builtins.")
 _MAPPINGS = frozenset({"os.environ", "os.environb", "dotenv.dotenv_values()", "streamlit.secrets"})
 """Mappings from names to secrets. Iterating over one gives only the names."""
 
@@ -265,13 +259,7 @@ def _shown(view: CodeView) -> Iterator[tuple[ast.expr, Sequence[ast.expr]]]:
 
 
 def _holds_secret(nodes: Sequence[ast.expr], clean: set[ast.AST], view: CodeView) -> bool:
-    """Return True if expressions may evaluate to the value of a secret.
-
-    Args:
-        nodes: The expressions.
-        clean: The parts without a secret that earlier calls found. This call adds more.
-        view: The code.
-    """
+    """Return True if expressions may evaluate to the value of a secret. Add the parts without a secret to ``clean``."""
     stack, seen = list(nodes), set[ast.AST]()
     while stack and len(seen) < _MAX_PARTS:
         node = stack.pop()

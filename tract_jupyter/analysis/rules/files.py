@@ -102,12 +102,12 @@ class ReadsFile(Rule):
         return rule.finding(view, reference.node, reason, LOW, _UNSURE, paths=[None])
 
 
-_DATA = frozenset(
-    f".{extension}"
-    for extension in words("""
+_DATA = words(
+    """
     csv tsv txt parquet feather arrow orc avro json jsonl ndjson xml xlsx xls ods h5 hdf hdf5 nc npy npz mat zarr db
     sqlite sqlite3 duckdb pkl pickle joblib dta sav rds geojson gpkg shp fasta fastq h5ad
-""")
+    """,
+    ".",
 )
 _KEEPS = frozenset("ax")
 """Modes of opening that keep the content of a file."""
@@ -118,7 +118,7 @@ def _change(text: str, reference: Reference, view: CodeView) -> str:
     if suffix_of(text) not in _DATA:
         return ""
     mode = view.value(view.argument(view.call_of(reference.node), 1, "mode"))
-    texts = [text for text in (mode.texts if mode else ()) if len(text) <= len("rb+t")]
+    texts = [text for text in mode.texts if len(text) <= len("rb+t")]
     if texts and all(not _KEEPS.isdisjoint(text) for text in texts):
         adds = all("a" in text for text in texts) and view.workspace.has_file(text)
         return "adds to" if adds else ""
@@ -152,8 +152,7 @@ def _only_empties(reference: Reference, view: CodeView) -> bool:
         return isinstance(content, ast.Constant) and not content.value and _is_found(reference.node, view)
     if reference.symbol != "builtins.open" or not isinstance(parent, ast.Attribute) or parent.attr != "close":
         return False
-    mode = view.value(view.argument(call, 1, "mode"))
-    return any("w" in text for text in (mode.texts if mode else ()))
+    return any("w" in text for text in view.value(view.argument(call, 1, "mode")).texts)
 
 
 def _is_found(node: ast.AST, view: CodeView) -> bool:
@@ -177,17 +176,7 @@ def _opens_anything(view: CodeView) -> bool:
     return any(view.calls_to(("builtins.open",))) or any(view.method_calls(_OPENERS))
 
 
-_OPENERS = (
-    "read_text",
-    "read_bytes",
-    "write_text",
-    "write_bytes",
-    "read_csv",
-    "glob",
-    "rglob",
-    "to_csv",
-    "unlink",
-)
+_OPENERS = words("read_text read_bytes write_text write_bytes read_csv glob rglob to_csv unlink")
 
 
 def _category(place: PathLocation, access: PathAccess) -> Category:
@@ -330,9 +319,7 @@ _FIRST = (
 _BOTH = (*_FIRST, Sink(PathAccess.DELETE, 1, ("dst", "target", "new", "path2", "rpath")))
 _OWN = (Sink(PathAccess.DELETE, -1),)
 _OWN_BOTH = (*_OWN, Sink(PathAccess.DELETE, 0, ("target", "target_dir")))
-_MOVES = frozenset(
-    {"rename", "renames", "replace", "move", "move_into", "mv", "move_file", "movedir", "Rename"}
-)
+_MOVES = words("rename renames replace move move_into mv move_file movedir Rename")
 
 
 _DECISIVE = frozenset({PathLocation.STEERING, PathLocation.SECRET})

@@ -294,9 +294,9 @@ def _texts(sink: Sink, reference: Reference, call: ast.Call, view: CodeView) -> 
         if not nodes:
             return ["."] if sink.access is PathAccess.LIST else None if sink.anything or not call.args else []
     texts: tuple[str, ...] = tuple(text for node in nodes for text in _all_texts(view.resolver.value(node)))
-    base = view.value(view.argument(call, NOWHERE, "root_dir")) if sink.access is PathAccess.LIST else None
-    if base is not None and base.texts:
-        texts = tuple(text if text.startswith("/") else f"{base.texts[0]}/{text}" for text in texts)
+    folder = view.argument(call, NOWHERE, "root_dir") if sink.access is PathAccess.LIST else None
+    for base in view.value(folder).texts[:1]:
+        texts = tuple(text if text.startswith("/") else f"{base}/{text}" for text in texts)
     if sink.address and texts:
         texts = tuple(filter(None, map(database_path, texts)))
         if not texts:
@@ -333,6 +333,6 @@ def _access_of(sink: Sink, call: ast.Call, view: CodeView) -> PathAccess:
         return PathAccess.WRITE
     if sink.mode is None:
         return sink.access
-    mode = view.value(view.argument(call, sink.mode, "mode"))
-    writes = any(letter in text for text in (mode.texts if mode else ()) for letter in "wax+")
+    texts = view.value(view.argument(call, sink.mode, "mode")).texts
+    writes = any(letter in text for text in texts for letter in "wax+")
     return PathAccess.WRITE if writes else sink.access

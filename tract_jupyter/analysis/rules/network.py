@@ -200,8 +200,8 @@ _CONTENT = frozenset({"value", "object", "data", "html", "innerHTML", "outerHTML
 def _scripts_set(view: CodeView) -> Iterator[ast.expr]:
     """Yield the assignments of texts with scripts to widgets."""
     for write in view.member_writes:
-        value = view.value(write.value) if write.member in _CONTENT else None
-        if value is not None and any(view.look(_SCRIPT.search, text) for text in value.texts):
+        texts = view.value(write.value).texts if write.member in _CONTENT else ()
+        if any(view.look(_SCRIPT.search, text) for text in texts):
             yield write.node
 
 

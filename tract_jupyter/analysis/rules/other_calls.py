@@ -204,18 +204,7 @@ _SENDS = words("""
     post put patch send upload publish push submit notify emit transmit report forward sync share export deliver
     webhook ingest exfiltrate store save write dump log
 """)
-_BODIES = (
-    "data",
-    "json",
-    "body",
-    "payload",
-    "content",
-    "files",
-    "file",
-    "message",
-    "attachment",
-    "attachments",
-)
+_BODIES = words("data json body payload content files file message attachment attachments")
 _ADDRESS = re.compile(
     r"(?i)(?:https?|ftps?|sftp|wss?|tcp|udp|smtp|scp|ssh|s3|gs|azure|redis|amqp|kafka|mqtt)://\S"
 )

@@ -113,11 +113,7 @@ class RuleSettings:
 
     @classmethod
     def of(cls, off: Iterable[str], levels: Mapping[str, RiskLevel | str]) -> RuleSettings:
-        """Check the codes and levels.
-
-        Raises:
-            RuleSettingsError: A rule or level is unknown, or the rule cannot be changed.
-        """
+        """Check the codes and levels."""
         if isinstance(off, str):
             raise RuleSettingsError(f"Give the codes of rules as a list: [{off!r}].")
         return cls(

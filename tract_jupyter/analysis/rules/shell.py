@@ -100,13 +100,11 @@ class UsesMagic(Rule):
 
     def on_reference(self, reference: Reference, view: CodeView) -> Iterator[Finding]:
         """Judge ``run_line_magic`` by the magic that it names."""
-        value = view.value(view.argument(view.call_of(reference.node), 0, "magic_name"))
-        names = [text.split()[0].lstrip("%") for text in (value.texts if value else ()) if text.split()]
-        line = view.value(view.argument(view.call_of(reference.node), 1, "line"))
-        decides = names == ["tract"] and any(
-            text.split()[:1] == ["decide"] for text in (line.texts if line else ())
-        )
-        if decides:
+        call = view.call_of(reference.node)
+        texts = view.value(view.argument(call, 0, "magic_name")).texts
+        names = [text.split()[0].lstrip("%") for text in texts if text.split()]
+        lines = view.value(view.argument(call, 1, "line")).texts
+        if names == ["tract"] and any(text.split()[:1] == ["decide"] for text in lines):
             names = []
         if names and all(magics.LINE.get(name, HIGH) is None for name in names):
             return

@@ -40,16 +40,7 @@ if TYPE_CHECKING:
     from tract_jupyter.analysis.findings import Finding, RiskLevel
     from tract_jupyter.analysis.view import CodeView
 
-EXECUTES = (
-    "execute",
-    "executescript",
-    "executemany",
-    "exec_driver_sql",
-    "sql",
-    "read_sql",
-    "read_sql_query",
-    "query",
-)
+EXECUTES = words("execute executescript executemany exec_driver_sql sql read_sql read_sql_query query")
 # Each part is bounded, or excludes the start of the next one: the time is linear.
 _GONE = r"(?![^;]{0,5000}\bwhere\b)"
 _SURELY = (
@@ -137,12 +128,9 @@ def steps_of(node: ast.expr, view: CodeView) -> Iterator[tuple[str, ast.Call | N
 
 
 def _is_unconditional(node: ast.expr, view: CodeView, *, by_arguments: bool = False) -> bool:
-    """Return True if the chain deletes or updates without a condition.
+    """Return True if the chain that ends with the node deletes or updates without a condition.
 
-    Args:
-        node: The end of the chain.
-        view: The code.
-        by_arguments: True if arguments of ``delete`` count as a condition: ``files().delete(fileId=x)``.
+    ``by_arguments``: arguments of ``delete`` count as a condition, as in ``files().delete(fileId=x)``.
     """
     has_verb, has_condition, has_values = False, False, False
     for name, call in steps_of(node, view):

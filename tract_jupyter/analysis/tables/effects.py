@@ -92,11 +92,7 @@ class CallEffects:
         return frozenset(named.union(self.symbols, self.modules))
 
     def add(self, data: Mapping[str, Any]) -> None:
-        """Add the contents of a file.
-
-        Raises:
-            ValueError: The file has an unknown section or entry.
-        """
+        """Add the contents of a file."""
         unknown = data.keys() - _SECTIONS
         if unknown:
             raise ValueError(f"there is no section {min(unknown)!r}; use {', '.join(sorted(_SECTIONS))}")
@@ -118,11 +114,7 @@ class CallEffects:
             self.words[key] = self.words.get(key, frozenset()) | reader.words(data[key])
 
     def check(self) -> None:
-        """Check that every call has a level.
-
-        Raises:
-            ValueError: A call has no level.
-        """
+        """Raise `ValueError` if a call has no level."""
         for (name, rule), calls in self.calls.items():
             known = self.symbols.get(rule, {}).keys() & set(reader.patterns_of(name))
             if not known and not any(call.is_set for call in calls):
@@ -158,13 +150,12 @@ class CallEffects:
         self.calls.update(new)
 
 
-_WORDS = frozenset(
-    {"path_keywords", "target_keywords", "named_keywords", "collecting_hosts", "private_sources"}
-    | {"steering_files", "steering_variables", "secret_files", "collected", "pass_on", "steering_folders"}
-    | {"databases", "steering_modules"}
-)
-_SECTIONS = _WORDS | {"symbols", "modules", "keywords", "sets", "calls", "paths", "same", "values"}
-_ENTRY = frozenset({"rule", "names", "at", "level", "levels", "where"})
+_WORDS = reader.words("""
+    path_keywords target_keywords named_keywords collecting_hosts private_sources steering_files steering_variables
+    steering_folders steering_modules secret_files collected pass_on databases
+""")
+_SECTIONS = _WORDS | reader.words("symbols modules keywords sets calls paths same values")
+_ENTRY = reader.words("rule names at level levels where")
 
 
 def _level(name: str) -> RiskLevel | None:
@@ -214,11 +205,7 @@ def own_effects() -> tuple[str, ...]:
 
 
 def load(paths: Sequence[str]) -> CallEffects:
-    """Read the package's files, then other files.
-
-    Raises:
-        EffectsError: A file is unreadable or invalid.
-    """
+    """Read the package's files, then other files."""
     contents = CallEffects()
     for path in sorted(FOLDER.glob("*.toml")):
         contents.add(tomllib.loads(path.read_text(encoding="utf-8")))

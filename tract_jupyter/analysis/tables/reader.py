@@ -39,9 +39,9 @@ def modules(text: str) -> Mapping[str, RiskLevel | None]:
     }
 
 
-def words(text: str) -> frozenset[str]:
-    """Return the set of words in a text."""
-    return frozenset(text.split())
+def words(text: str, beginning: str = "") -> frozenset[str]:
+    """Return the set of words in a text, each after the same beginning."""
+    return frozenset(beginning + word for word in text.split())
 
 
 def symbols(text: str) -> Mapping[str, str]:
