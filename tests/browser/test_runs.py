@@ -50,15 +50,16 @@ def test_a_run_is_displayed_and_saved_in_the_notebook(open_lab, screenshot):
     shown = lab.output(2)
     shown.locator("[data-testid=tract-run][data-status=done]").wait_for()
     assert shown.locator("[data-testid=tract-run]").count() == 1  # one output for all events
-    graph = shown.locator("[data-testid=tract-run-graph]")
-    for label in (
-        "question, done, required",
-        "style, done",
-        "hint, done",
-        "praise, skipped",
-        "summary, done",
+    table = shown.locator("[data-testid=tract-run-operations]")
+    for name, state in (
+        ("question", "done, required"),
+        ("style", "done"),
+        ("hint", "done"),
+        ("praise", "skipped"),
+        ("summary", "done"),
     ):
-        graph.locator(f'[role=listitem][aria-label^="{label}"]').wait_for()
+        row = table.locator("tr", has=lab.page.locator("td:first-child", has_text=name))
+        row.get_by_text(state).first.wait_for()
     assert shown.locator("[data-testid=tract-run-operations] .tract-when").count() == 5
     shown.get_by_text("Committed before the main call: question → style → hint").wait_for()
     reasons = shown.locator("[data-testid=tract-run-reasons]")
@@ -71,13 +72,13 @@ def test_a_run_is_displayed_and_saved_in_the_notebook(open_lab, screenshot):
     screenshot(lab, "run", 2)
     lab.theme("JupyterLab Dark")
     screenshot(lab, "run-dark", 2)
-    for cell, part in ((3, "tract-prompt"), (4, "tract-profile-graph")):
+    for cell, part in ((3, "tract-prompt"), (4, "tract-profile-operations")):
         assert lab.run_cell(cell)
         lab.output(cell).locator(f"[data-testid={part}]").wait_for()
         screenshot(lab, part, cell)
     data = [output["data"] for output in lab.save().cells[2].outputs if "data" in output]
     assert "Run " in str(data[-1]["text/plain"])
-    assert "<svg" in str(data[-1]["text/html"])
+    assert "tract-run-operations" in str(data[-1]["text/html"])
     assert "<script" not in str(data[-1]["text/html"])
 
 

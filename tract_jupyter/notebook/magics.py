@@ -166,7 +166,7 @@ class TractMagics(Magics):
         %tract agents     the agents, live; %tract agents NAME shows one
         %tract orchestrator  the runs of the orchestrator; show draws one again
         %tract runs       the newest runs: a model's call with the operations around it
-        %tract run ID     one run as a graph; --prompt shows its prompt, --resume resumes it
+        %tract run ID     one run with its operations; --prompt shows its prompt, --resume resumes it
         %tract prompt T   the prompt for the message T, without a request
         %tract profiles   the operations that runs use; %tract profile NAME --activate
         %tract ops        operations

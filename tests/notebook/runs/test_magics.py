@@ -29,7 +29,7 @@ def test_the_text_of_a_cell_is_sent_as_the_message_of_the_user(shell, model):
     assert re.search(r"Run \w{8}: done \(trigger generate, profile research, branch main", result.text)
     assert "Its condition does not hold: question.is_question is true, and should be false." in result.text
     assert "Committed before the main call: question → style" in result.text
-    assert 'data-testid="tract-run-graph"' in result.html
+    assert 'data-testid="tract-run-operations"' in result.html
     assert said(shell.namespace["tract"])[-1] == ("assistant", "THE SURVEY.")
 
 
@@ -138,7 +138,7 @@ def test_a_run_that_is_a_value_is_shown(shell, expression):
     shell.namespace["run_id"] = run_id = ran(shell)
     result = shell.run(f"from IPython.display import display\ndisplay({expression})")
     assert f"Run {run_id[:8]}: done" in result.text
-    assert 'data-testid="tract-run-graph"' in result.html
+    assert 'data-testid="tract-run-operations"' in result.html
 
 
 def test_a_plain_call_with_an_active_profile_shows_its_run(shell):

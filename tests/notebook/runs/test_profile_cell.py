@@ -26,7 +26,7 @@ def test_a_profile_is_saved_and_shown(shell, model):
     result = shell.run(GUIDE)
     assert result.ok, result.error
     assert "Saved. %tract profile guide --activate uses it." in result.text
-    assert "tract-profile-graph" in result.html
+    assert "tract-profile-operations" in result.html
     profile = shell.namespace["tract"].profiles.get("guide")
     assert [one.id for one in profile.operations] == ["question", "style", "praise"]
     assert [one.config.order for one in profile.operations] == [10, 20, 30]

@@ -19,7 +19,7 @@ def test_profiles_are_listed_and_shown(shell):
         "Profile research: not active (runs concurrent, version 1, session default, fingerprint"
         in result.text
     )
-    assert 'data-testid="tract-profile-graph"' in result.html
+    assert 'data-testid="tract-profile-operations"' in result.html
     assert "It has no operations." in shell.run("%tract profile my diary").text
 
 

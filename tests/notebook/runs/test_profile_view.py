@@ -14,9 +14,8 @@ def test_operations_stand_at_each_of_their_hooks():
     )
     html = view.to_html()
     stands_alone(html)
-    assert html.count('aria-label="both, planned"') == 2
-    assert "off, skipped, It is switched off in the profile." in html
-    assert "1 skipped" in html
+    assert "before_main_llm, after_main_llm" in html
+    assert view.to_text().count("off") == 2
     assert ">active<" in html
     assert view.to_text().startswith("Profile p: active\n")
 
@@ -70,5 +69,5 @@ def test_the_full_view_shows_all_parameters_of_operations():
     stands_alone(html)
     assert "Name &lt;b&gt;the&lt;/b&gt; year." in html
     assert html.count(" open>") == 2
-    assert " open>" not in ProfileView("p", (shown,)).to_html()
+    assert ProfileView("p", (shown,)).to_html().count(" open>") == 1
     assert "template:" not in ProfileView("p", (shown,)).to_text()

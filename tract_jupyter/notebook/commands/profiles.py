@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING
 from tract_jupyter.exceptions import OperationError, ProfileError, UnknownProfileError, nearest
 from tract_jupyter.models import digest, one_line, printable
 from tract_jupyter.notebook.commands.command import Command, no_arguments, option, option_value
-from tract_jupyter.notebook.runs.graph import profile_svg
 from tract_jupyter.notebook.runs.page import (
     facts_html,
     head_html,
     mark,
-    operations_html,
     reason_html,
     reasons_html,
     run_page,
     section,
 )
-from tract_jupyter.notebook.runs.pictures import NodeState, planned
+from tract_jupyter.notebook.runs.pictures import NodeState
 from tract_jupyter.notebook.views.html import Grid, GridView, View, element
 from tract_jupyter.notebook.views.styles import styled
 
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.notebook.views.html import Html, HtmlPart
+    from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.runs import Operation, ProfileEntry
     from tract_jupyter.runs.profile import BlockRef, OperationProfile, ProfileWarning
     from tract_jupyter.tract import Tract
@@ -234,9 +232,10 @@ class ProfileView(View):
             ),
             facts_html(self.facts),
             element("p", self.said) if self.said else None,
-            self._graph_html(),
             self._warnings_html(),
-            section("Operations", count, operations, None, is_open=self.to_be_read),
+            section("Operations", count, operations, "tract-profile-operations", is_open=True)
+            if self.operations
+            else element("p", "It has no operations.", class_="tract-dim"),
             self._parameters_html(),
         )
         return run_page(body, "Profile", "tract-profile")
@@ -258,12 +257,6 @@ class ProfileView(View):
     @property
     def _standing(self) -> str:
         return self.standing or ("active" if self.is_active else "not active")
-
-    def _graph_html(self) -> HtmlPart:
-        nodes = planned(self.operations)
-        if not nodes:
-            return element("p", "It has no operations.", class_="tract-dim")
-        return operations_html(nodes, lambda: profile_svg(nodes), "tract-profile-graph", "tract-plan")
 
     def _warnings_html(self) -> Html | None:
         sign = mark(NodeState.WAITING, "!")

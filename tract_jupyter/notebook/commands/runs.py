@@ -161,7 +161,7 @@ COMMANDS = (
     Command("runs [N]", "list the newest runs: a model's call with the operations around it", _runs),
     Command(
         _USAGE,
-        "show a run as a graph (by default, the newest) or its prompt; resume it; verify it by a replay; "
+        "show a run (by default, the newest) or its prompt; resume it; verify it by a replay; "
         "--dry previews one operation",
         _run,
         (_words, *_WAYS, _DRY),

@@ -1,8 +1,8 @@
 """Views of runs, and the cell that makes a run.
 
-`view` shows a run, with its graph and the times of its operations (`graph`, from the data of `pictures`) and its prompt
-(`prompt`). `page` has the parts that the view of a profile shares. `cell` makes a run, and shows it live. `preview`
-shows the next request without sending it.
+`view` shows a run, with the times of its operations (from the data of `pictures`) and its prompt (`prompt`). `page` has
+the parts that the view of a profile shares. `cell` makes a run, and shows it live. `preview` shows the next request
+without sending it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
 from .cell import RunDisplay as RunDisplay
-from .graph import gantt as gantt
-from .graph import gantt_html as gantt_html
-from .graph import gantt_text as gantt_text
 from .pictures import NodeState as NodeState
 from .pictures import duration as duration
 from .pictures import outcome as outcome
@@ -12,3 +9,6 @@ from .prompt import PromptView as PromptView
 from .prompt import inspect_prompt as inspect_prompt
 from .prompt import inspected as inspected
 from .view import RunView as RunView
+from .view import gantt as gantt
+from .view import gantt_html as gantt_html
+from .view import gantt_text as gantt_text

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
-from tract_jupyter.notebook.runs.graph import NAMED_AT_MOST
 from tract_jupyter.notebook.runs.pictures import GLYPHS, NodeState
-from tract_jupyter.notebook.views import svg
 from tract_jupyter.notebook.views.html import element, fragment, heading, root_html, style_tag
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable
 
-    from tract_jupyter.notebook.runs.pictures import OperationNode
     from tract_jupyter.notebook.views.html import Attribute, Html, HtmlPart
 
 
@@ -42,32 +38,9 @@ def section(title: str, about: str, body: HtmlPart, name: str | None, *, is_open
     return element("details", summary, body, class_="tract-section", data_testid=name, open=is_open)
 
 
-def operations_html(
-    nodes: Sequence[OperationNode], draw: Callable[[], Html], name: str, look: str = ""
-) -> HtmlPart:
-    """Return a graph of operations with its legend. Many operations have only the legend, with their numbers."""
-    if len(nodes) > NAMED_AT_MOST:
-        return _legend_html(nodes, [])
-    notes = ["thick border: required"] if any(node.required for node in nodes) else []
-    notes.append("Hover over an operation for more")
-    graph = svg.figure(draw(), "Graph of operations", name, look=f"tract-flow {look}".strip())
-    return graph, _legend_html(nodes, notes)
-
-
 def mark(state: NodeState, glyph: str = "") -> Html:
     """Return the mark of a state. `glyph` replaces the usual sign."""
     return element("i", glyph or GLYPHS[state], class_=f"tract-mark tract-{state}")
-
-
-def _legend_html(nodes: Sequence[OperationNode], notes: list[str]) -> Html:
-    """Return the meaning and the number of each mark, and notes."""
-    counts = Counter(node.state for node in nodes)
-    entries = [
-        element("span", mark(state), f"{counts[state]:,} {state.value}")
-        for state in NodeState
-        if counts[state]
-    ]
-    return element("p", entries, (element("span", note) for note in notes), class_="tract-legend")
 
 
 def reason_html(sign: Html, what: str, why: str) -> Html:

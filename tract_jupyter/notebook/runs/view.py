@@ -8,12 +8,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import local_time, more_characters, one_line, printable, shortened
-from tract_jupyter.notebook.runs.graph import gantt, gantt_html, gantt_text, graph_svg, main_word
 from tract_jupyter.notebook.runs.page import (
     facts_html,
     head_html,
     mark,
-    operations_html,
     reason_html,
     reasons_html,
     run_page,
@@ -37,7 +35,6 @@ from tract_jupyter.runs import EffectStatus, Hook, RunStatus
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.notebook.runs.graph import Gantt
     from tract_jupyter.notebook.runs.pictures import OperationNode, Picture
     from tract_jupyter.notebook.runs.prompt import Inspection
     from tract_jupyter.notebook.views.html import Html, HtmlPart
@@ -225,9 +222,14 @@ def _main(picture: Picture, chart: Gantt, width: int) -> str:
     bar = chart.of(None)
     bar_text = "" if bar is None else gantt_text(bar, chart.seconds, _CELLS)
     time = duration((bar.end - bar.start) * 1000) if bar and bar.is_exact else ""
-    note = "" if picture.main is NodeState.DONE else main_word(picture.main)
+    note = "" if picture.main is NodeState.DONE else _main_word(picture.main)
     name = _padded("main call", width + 2)
     return f"{GLYPHS[picture.main]} {name} {bar_text.ljust(_CELLS)} {time:>9}  {note}".rstrip()
+
+
+def _main_word(state: NodeState) -> str:
+    """Return the state of the main call in words."""
+    return {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet"}.get(state, state.value)
 
 
 def _padded(text: str, width: int) -> str:
@@ -245,6 +247,103 @@ def _reply(reply: str) -> list[str]:
         *(["  ⋮ more follows"] if rest else []),
     ]
 
+
+# --- the times of operations
+
+_MOMENT = 1e-6  # seconds, so operations without duration also count
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row of a timeline, with start and end in seconds since the first start. The main call has no `node`."""
+
+    title: str
+    state: NodeState
+    start: float
+    end: float
+    node: OperationNode | None = None
+    is_exact: bool = True
+
+
+@dataclass(frozen=True)
+class Gantt:
+    """The rows by their start, and the total time in seconds."""
+
+    bars: tuple[Bar, ...]
+    seconds: float
+
+    def of(self, node: OperationNode | None) -> Bar | None:
+        """Return the row of an operation, or of the main call if it is None; None if it never started."""
+        return self._by_node.get(id(node))
+
+    @cached_property
+    def _by_node(self) -> dict[int, Bar]:
+        return {id(bar.node): bar for bar in self.bars}
+
+    @property
+    def most_at_once(self) -> int:
+        """The most operations at the same time. Operations that only touch do not overlap."""
+        turns = sorted(
+            turn
+            for bar in self.bars
+            if bar.node
+            for turn in ((bar.start, 1), (max(bar.end, bar.start + _MOMENT), -1))
+        )
+        running = most = 0
+        for _, step in turns:
+            running += step
+            most = max(most, running)
+        return most
+
+
+def gantt(picture: Picture) -> Gantt:
+    """Return the timeline of a run. Operations that never started have no row."""
+    started = [node for node in picture.nodes if node.span]
+    spans = [node.span for node in started if node.span]
+    spans += [picture.main_span] if picture.main_span else []
+    if not spans:
+        return Gantt((), 0.0)
+    zero = min(span.start for span in spans)
+    bars = [_of(node, zero, picture.at) for node in started]
+    if picture.main_span:
+        span = picture.main_span
+        end = picture.at if span.end is None else span.end
+        bars.append(Bar("main call", picture.main, span.start - zero, end - zero, is_exact=span.exact))
+    bars.sort(key=lambda bar: (_phase(bar), bar.start, bar.end, bar.title))
+    return Gantt(tuple(bars), max(bar.end for bar in bars))
+
+
+def _of(node: OperationNode, zero: float, at: float) -> Bar:
+    start = node.span.start if node.span else zero
+    end = node.span.end if node.span and node.span.end is not None else max(at, start)
+    return Bar(node.title, node.state, start - zero, end - zero, node)
+
+
+def _phase(bar: Bar) -> int:
+    return 1 if bar.node is None else 0 if bar.node.hook is Hook.BEFORE else 2
+
+
+def gantt_html(bar: Bar, seconds: float) -> Html:
+    """Return a bar of the main color of its state. For screen readers, it is a sentence."""
+    share = 100 / seconds if seconds > 0 else 0.0
+    start, width = min(bar.start * share, 98.0), max((bar.end - bar.start) * share, 2.0)
+    sentence = f"from {duration(bar.start * 1000)} to {duration(bar.end * 1000)}"
+    if not bar.is_exact:
+        sentence += "; with the commits around it: its own time is not known"
+    drawn = element("i", style=f"margin-left:{start:.1f}%;width:{min(width, 100 - start):.1f}%")
+    look = ("tract-when", f"tract-{bar.state}", "" if bar.is_exact else "tract-about-then")
+    return element("span", drawn, class_=look, role="img", aria_label=sentence, title=sentence)
+
+
+def gantt_text(bar: Bar, seconds: float, cells: int) -> str:
+    """Return a bar of characters."""
+    start = min(int(cells * bar.start / seconds), cells - 1) if seconds > 0 else 0
+    length = max(1, round(cells * (bar.end - bar.start) / seconds)) if seconds > 0 else 1
+    length = min(length, cells - start)
+    return f"{' ' * start}{'━' * length}".ljust(cells)
+
+
+# --- the page
 
 _SHOWN_REPLY = 20_000
 _LONG_REPLY = 3_000
@@ -277,7 +376,6 @@ class RunView(View):
         body = (
             _head_html(picture, self.said),
             _progress_html(picture, self.said),
-            _graph_html(picture),
             _reasons_html(reasons(picture)),
             _notes_html(self.run),
             _reply_html(self.run),
@@ -326,12 +424,6 @@ def _progress_html(picture: Picture, instead: str) -> HtmlPart:
         element("p", sentence, class_="tract-now"),
         element("div", filled, class_="tract-bar", role="img", aria_label=sentence),
     )
-
-
-def _graph_html(picture: Picture) -> HtmlPart:
-    if not picture.nodes:
-        return element("p", "No operations: the context was sent without changes.", class_="tract-dim")
-    return operations_html(picture.nodes, lambda: graph_svg(picture), "tract-run-graph")
 
 
 def _reasons_html(entries: list[StatusReason]) -> HtmlPart:
@@ -418,14 +510,14 @@ _LOOKS = {
 }
 
 
-def _table_html(picture: Picture) -> Html | None:
+def _table_html(picture: Picture) -> Html:
     """Return the operations with their times, and the main call between them."""
     if not picture.nodes:
-        return None
+        return element("p", "No operations: the context was sent without changes.", class_="tract-dim")
     chart = gantt(picture)
     lines = [_cells(node, chart) for node in picture.of(Hook.BEFORE)]
     main = chart.of(None)
-    status = f"{GLYPHS[picture.main]} {main_word(picture.main)}"
+    status = f"{GLYPHS[picture.main]} {_main_word(picture.main)}"
     time = duration((main.end - main.start) * 1000) if main and main.is_exact else ""
     drawn = None if main is None else gantt_html(main, chart.seconds)
     lines.append(("main call", "", "", status, drawn, time, "", "", "", "", ""))
@@ -444,11 +536,12 @@ def _table_html(picture: Picture) -> Html | None:
 def _cells(node: OperationNode, chart: Gantt) -> tuple[HtmlPart, ...]:
     bar = chart.of(node)
     required = ", required" if node.required else ""
+    note = f", {node.note}" if node.note else ""
     return (
         one_line(node.title, _NAME),
         node.hook.value,
         one_line(node.kind, _NAME),
-        f"{GLYPHS[node.state]} {node.state}{required}",
+        f"{GLYPHS[node.state]} {node.state}{required}{note}",
         None if bar is None else gantt_html(bar, chart.seconds),
         duration(node.milliseconds) if node.span else "",
         str(node.committed or ""),

@@ -1,4 +1,4 @@
-"""SVG primitives of histories and graphs of operations.
+"""SVG primitives of the drawn history.
 
 For screen readers, a drawing is a list, and decoration is hidden.
 """
@@ -17,24 +17,13 @@ BASELINE = 4
 """The distance from the middle of a line to its baseline in pixels."""
 
 
-def figure(drawing: Html, label: str, name: str | None = None, *, look: str = "") -> Html:
-    """Return a drawing in a region that scrolls. `name` is for tests."""
-    return element(
-        "div",
-        drawing,
-        class_=("tract-canvas", look),
-        data_testid=name,
-        tabindex=0,
-        role="region",
-        aria_label=label,
-    )
+def figure(drawing: Html, label: str) -> Html:
+    """Return a drawing in a region that scrolls."""
+    return element("div", drawing, class_="tract-canvas", tabindex=0, role="region", aria_label=label)
 
 
-def drawing(width: float, height: float, label: str, *content: HtmlPart, least: float = 0) -> Html:
-    """Return a drawing with a name for screen readers.
-
-    Below a width of `least` pixels, it scrolls instead of shrinking.
-    """
+def drawing(width: float, height: float, label: str, *content: HtmlPart) -> Html:
+    """Return a drawing with a name for screen readers."""
     return element(
         "svg",
         content,
@@ -42,15 +31,14 @@ def drawing(width: float, height: float, label: str, *content: HtmlPart, least: 
         aria_label=label,
         width=f"{width:g}",
         height=f"{height:g}",
-        style=f"min-width:{least:g}px" if least else None,
         viewBox=f"0 0 {width:g} {height:g}",
         xmlns="http://www.w3.org/2000/svg",
     )
 
 
-def item(*content: HtmlPart, spoken: str, hover: str, look: str = "") -> Html:
+def item(*content: HtmlPart, spoken: str, hover: str) -> Html:
     """Return a group that is an item of the list: a sentence for screen readers, and a tooltip."""
-    return element("g", element("title", hover), content, role="listitem", class_=look, aria_label=spoken)
+    return element("g", element("title", hover), content, role="listitem", aria_label=spoken)
 
 
 def unspoken(*content: HtmlPart, look: str = "") -> Html:
@@ -77,17 +65,6 @@ def circle(x: float, y: float, radius: float, look: str = "") -> Html:
 def path(commands: str, look: str = "") -> Html:
     """Return a path of SVG commands."""
     return element("path", class_=look, d=commands)
-
-
-def arrow_head(x: float, y: float, look: str = "") -> Html:
-    """Return the head of an arrow to the right, around a height."""
-    return path(f"M{x:g} {y - 5:g}l6 5l-6 5", look)
-
-
-def flowing(x: float, y: float, to_x: float, to_y: float, look: str = "") -> Html:
-    """Return a curve from left to right with level ends."""
-    bend = max(abs(to_x - x) / 2, 20)
-    return path(f"M{x:g} {y:g}C{x + bend:g} {y:g} {to_x - bend:g} {to_y:g} {to_x:g} {to_y:g}", look)
 
 
 def short(name: str, limit: int) -> str:
