@@ -280,7 +280,14 @@ def test_failures_of_the_provider_are_tried_three_times(status, code):
     with provider(Answer(b"<html>oops</html>", status, kind="text/html")) as there:
         error = refused(there)
     assert (error.code, error.status, len(there.requests)) == (code, status, 3)
-    assert "<html>oops</html>" in str(error)
+    assert ": oops. " in str(error)
+
+
+def test_an_error_page_is_shown_as_its_text():
+    page = b"<!DOCTYPE html><html><head><style>b {}</style><title>Bad gateway</title></head>\n<p>Try later<script>x"
+    with provider(Answer(page, 529, kind="text/html")) as there:
+        error = refused(there, max_retries=0)
+    assert "HTTP 529: Bad gateway Try later. " in str(error)
 
 
 def test_silence_is_a_timeout_and_not_asked_again():

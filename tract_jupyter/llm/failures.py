@@ -102,6 +102,9 @@ _SHORTEST_SECRET: Final = 4
 _BEGINNING: Final = 8  # a cut answer may end with this many characters of a secret
 _OLLAMA: Final = ":11434"  # its port
 _LONGEST_ANSWER: Final = 500  # characters of it in a message
+_PAGE_START: Final = 20
+_LONGEST_PAGE: Final = 20_000
+_MARKUP: Final = re.compile(r"(?is)<(script|style)\b.*?(?:</\1>|$)|<[^>]*>")
 
 
 class Failures:
@@ -146,8 +149,8 @@ class Failures:
         after = after if exact is None else exact / 1000
         should_retry = response.headers.get("x-should-retry")
         return self._classified(
-            report or body.decode("utf-8", "replace"),
-            f"HTTP {status} {one_line(response.reason_phrase, 100)}: ",
+            report or _page_text(body.decode("utf-8", "replace")),
+            f"{f'HTTP {status} {one_line(response.reason_phrase, 100)}'.strip()}: ",
             status=status,
             after=after,
             again={"true": True, "false": False}.get(should_retry or ""),
@@ -281,6 +284,13 @@ def _until(date: str) -> float:
     except (ValueError, IndexError, OverflowError):
         return math.nan
     return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+
+
+def _page_text(body: str) -> str:
+    """Return the text of a web page, such as the error page of a proxy. Any other text is unchanged."""
+    if not body.lstrip()[:_PAGE_START].lower().startswith(("<!doctype html", "<html")):
+        return body
+    return " ".join(_MARKUP.sub(" ", body[:_LONGEST_PAGE]).split())
 
 
 def json_of(body: bytes) -> Any:
