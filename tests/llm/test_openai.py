@@ -273,6 +273,14 @@ def test_an_account_that_is_empty_is_not_asked_again():
     assert "account" in str(error)
 
 
+def test_an_empty_account_is_recognized_by_the_words():
+    said = {"type": "invalid_request_error", "message": "Your credit balance is too low to access the API."}
+    with provider(Answer({"error": said}, 400)) as there:
+        error = refused(there)
+    assert error.reason == "out_of_credit"
+    assert "Check your account with the provider" in str(error)
+
+
 @pytest.mark.parametrize(
     ("status", "code"), [(500, "provider_error"), (503, "provider_error"), (504, "timeout")]
 )

@@ -97,6 +97,8 @@ _IS_TOO_LONG: Final = re.compile(
     r"context.{0,10}(length|window|size)|prompt is too long|input is too long|maximum context|too many (input )?tokens",
     re.IGNORECASE,
 )
+_IS_SPENT: Final = re.compile(r"(?i)credit balance is too low|insufficient (balance|credits?|funds)\b")
+"""Anthropic says `invalid_request_error` with status 400, as for any other problem of a request."""
 _OK, _MULTIPLE_CHOICES, _BAD_REQUEST, _TOO_MANY, _SERVER_ERROR = 200, 300, 400, 429, 500
 _SHORTEST_SECRET: Final = 4
 _BEGINNING: Final = 8  # a cut answer may end with this many characters of a secret
@@ -255,6 +257,8 @@ def _kind(report: Mapping[str, Any], text: str, status: int | None) -> _Kind:
     number = next((word for word in words if isinstance(word, int)), None) if status is None else status
     if kind is None and (number is None or number in {400, 413, 422}) and _IS_TOO_LONG.search(text):
         return _TOO_LONG
+    if kind is None and _IS_SPENT.search(text):
+        return _SPENT
     if number is not None and _MULTIPLE_CHOICES <= number < _BAD_REQUEST:
         return _MOVED
     if kind is None and number is not None:
