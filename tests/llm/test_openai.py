@@ -258,7 +258,7 @@ def test_the_error_for_a_rejected_key_names_its_source(given, advice, monkeypatc
     (Answer({}, 429, Retry_After="3600"), 1, ("rate_limited", 429, "try again in 3600 s")),
     (Answer({"error": {"message": "pay", "code": "insufficient_quota"}}, 429), 1, ("rate_limited", 429, "account")),
     (Answer(b"", hangs=True), 1, ("timeout", None, "longer timeout")),
-    *((Answer(b"<html>oops</html>", status, kind="text/html"), 3, (code, status, "<html>oops</html>"))
+    *((Answer(b"<html>oops</html>", status, kind="text/html"), 3, (code, status, ": oops. "))
       for status, code in ((500, "provider_error"), (503, "provider_error"), (504, "timeout"))),
 ])  # fmt: skip
 def test_only_passing_failures_of_the_provider_are_tried_three_times(answer, tries, expected):
@@ -268,6 +268,21 @@ def test_only_passing_failures_of_the_provider_are_tried_three_times(answer, tri
     assert (error.code, error.status, len(there.requests)) == (code, status, tries)
     assert text in str(error)
     assert error.retry_after == (3600.0 if "3600" in text else None)
+
+
+def test_an_empty_account_is_recognized_by_the_words():
+    said = {"type": "invalid_request_error", "message": "Your credit balance is too low to access the API."}
+    with provider(Answer({"error": said}, 400)) as there:
+        error = refused(there)
+    assert error.reason == "out_of_credit"
+    assert "Check your account with the provider" in str(error)
+
+
+def test_an_error_page_is_shown_as_its_text():
+    page = b"<!DOCTYPE html><html><head><style>b {}</style><title>Bad gateway</title></head>\n<p>Try later<script>x"
+    with provider(Answer(page, 529, kind="text/html")) as there:
+        error = refused(there, max_retries=0)
+    assert "HTTP 529: Bad gateway Try later. " in str(error)
 
 
 def test_a_server_that_is_not_there():

@@ -174,6 +174,18 @@ def test_parameters_have_types_defaults_and_descriptions():
     assert sites == Parameter("sites", list[Any] | None, None)
 
 
+def test_a_required_property_with_a_default_can_be_omitted():
+    """As zod writes it, with which many MCP servers are made."""
+    scale = {"enum": ["css", "device"], "default": "css"}
+    parameters = made({"scale": scale, "odd": {"type": "integer", "default": "x"}}, "scale", "odd")
+    assert parameters.signature_text() == "(odd: int, *, scale: Literal['css', 'device'] = 'css')"
+    assert parameters.validate({"odd": 1}) == {"scale": "css", "odd": 1}
+    assert parameters.validate({"odd": 1, "scale": "device"}) == {"scale": "device", "odd": 1}
+    with pytest.raises(ParameterError, match="'odd' is missing"):
+        parameters.validate({})
+    assert parameters.validate({"odd": 1, "scale": None}) == {"scale": "css", "odd": 1}
+
+
 def test_a_long_or_hostile_description_is_made_fit():
     (p,) = made({"a": {"description": "\u202eabc\x00 " + "very " * 30_000}})
     assert len(p.description) <= 500

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,10 +18,10 @@ pd = pytest.importorskip("pandas")
 def run(workspace, tmp_path):
     """Run code in this process with a watcher."""
 
-    def run(code, namespace):
+    def run(code, namespace, expected=()):
         watching = Watch(code, namespace, workspace, Backups(tmp_path / "backups"))
         exec(code, namespace)
-        return watching.finish()
+        return watching.finish(expected)
 
     return run
 
@@ -51,6 +53,21 @@ def test_an_object_without_a_safe_form_is_named(run):
     assert states["model"] == ("impossible", "it was changed in place, and has no safe copy")
     assert states["x"][0] == "restorable"
     assert "x" in {item.name for item in change.undo() if item.state == "restorable"}
+
+
+def test_a_database_that_changed_in_the_rehearsal_is_named(run):
+    """Its state is in C, and only a copy may ask it."""
+    with closing(sqlite3.connect(":memory:")) as con:
+        code = "con.execute('CREATE TABLE birds (n)')\nx = 1"
+        namespace = {"con": con, "other": 1}
+        change = run(code, namespace, ["con", "x", "other", "missing"])
+        assert change.variables == ("x", "con")
+        states = {item.name: (item.state, item.detail) for item in change.preview()}
+        assert states["con"] == ("impossible", "its database may have changed, and has no safe copy")
+        change.undo()
+        assert namespace["con"] is con
+        assert [item.name for item in change.preview(redo=True)] == ["x"]
+        assert run(code.replace("birds", "tits"), namespace).variables == ("x",)
 
 
 def test_named_files_come_back(run, workspace):

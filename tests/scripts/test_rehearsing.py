@@ -34,8 +34,9 @@ def rehearser(tract, user, monkeypatch):
 class Watched:
     """The watch of a run that changed `n`."""
 
-    def finish(self):
-        return FakeChange("change-2", variables=("n",), certainty="named only")
+    def finish(self, expected):
+        databases = [name for name in expected if name == "con"]
+        return FakeChange("change-2", variables=("n", *databases), certainty="named only")
 
 
 @pytest.fixture
@@ -101,6 +102,17 @@ def test_run_in_the_kernel_runs_the_code_and_says_a_difference(tract, user, rehe
     assert result["notes"] == ["The run differs from the rehearsal: it also changed n; it did not change k."]
     assert rehearser.made[0].is_discarded
     assert tract.scripts.results[-1].change.certainty == "named only"
+
+
+def test_a_changed_database_is_no_difference(tract, user, rehearser, call):
+    problem = "a DuckDBPyConnection has no safe form"
+    effect = VariableEffect("con", "changed", "DuckDBPyConnection", "DuckDBPyConnection", problem=problem)
+    user["con"] = object()
+    rehearser.effects["n.append(4)"] = replace(LOOK, variables=(effect,))
+    answers(tract, "approve")
+    result = call("n.append(4)").output
+    assert result["notes"] == ["The run differs from the rehearsal: it also changed n."]
+    assert tract.scripts.results[-1].change.variables == ("n", "con")
 
 
 def test_reject_changes_nothing(tract, user, rehearser, call):

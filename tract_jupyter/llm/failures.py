@@ -97,11 +97,16 @@ _IS_TOO_LONG: Final = re.compile(
     r"context.{0,10}(length|window|size)|prompt is too long|input is too long|maximum context|too many (input )?tokens",
     re.IGNORECASE,
 )
+_IS_SPENT: Final = re.compile(r"(?i)credit balance is too low|insufficient (balance|credits?|funds)\b")
+"""Anthropic says `invalid_request_error` with status 400, as for any other problem of a request."""
 _OK, _MULTIPLE_CHOICES, _BAD_REQUEST, _TOO_MANY, _SERVER_ERROR = 200, 300, 400, 429, 500
 _SHORTEST_SECRET: Final = 4
 _BEGINNING: Final = 8  # a cut answer may end with this many characters of a secret
 _OLLAMA: Final = ":11434"  # its port
 _LONGEST_ANSWER: Final = 500  # characters of it in a message
+_PAGE_START: Final = 20
+_LONGEST_PAGE: Final = 20_000
+_MARKUP: Final = re.compile(r"(?is)<(script|style)\b.*?(?:</\1>|$)|<[^>]*>")
 
 
 class Failures:
@@ -146,8 +151,8 @@ class Failures:
         after = after if exact is None else exact / 1000
         should_retry = response.headers.get("x-should-retry")
         return self._classified(
-            report or body.decode("utf-8", "replace"),
-            f"HTTP {status} {one_line(response.reason_phrase, 100)}: ",
+            report or _page_text(body.decode("utf-8", "replace")),
+            f"{f'HTTP {status} {one_line(response.reason_phrase, 100)}'.strip()}: ",
             status=status,
             after=after,
             again={"true": True, "false": False}.get(should_retry or ""),
@@ -248,6 +253,8 @@ def _kind(report: Mapping[str, Any], text: str, status: int | None) -> _Kind:
     number = next((word for word in words if isinstance(word, int)), None) if status is None else status
     if kind is None and (number is None or number in {400, 413, 422}) and _IS_TOO_LONG.search(text):
         return _TOO_LONG
+    if kind is None and _IS_SPENT.search(text):
+        return _SPENT
     if number is not None and _MULTIPLE_CHOICES <= number < _BAD_REQUEST:
         return _MOVED
     if kind is None and number is not None:
@@ -277,6 +284,13 @@ def _until(date: str) -> float:
     except (ValueError, IndexError, OverflowError):
         return math.nan
     return ((when if when.tzinfo else when.replace(tzinfo=UTC)) - datetime.now(UTC)).total_seconds()
+
+
+def _page_text(body: str) -> str:
+    """Return the text of a web page, such as the error page of a proxy. Any other text is unchanged."""
+    if not body.lstrip()[:_PAGE_START].lower().startswith(("<!doctype html", "<html")):
+        return body
+    return " ".join(_MARKUP.sub(" ", body[:_LONGEST_PAGE]).split())
 
 
 def json_of(body: bytes) -> Any:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
 Frame = tuple[dict[str, Any], list[Buffer]]
+_DUCKDB: Final = "DuckDBPyConnection"
 _TABLES: Final = (
     "SELECT table_name, estimated_size, sql FROM duckdb_tables() "
     "UNION ALL SELECT view_name, 0, sql FROM duckdb_views() WHERE NOT internal ORDER BY ALL"
@@ -99,16 +100,21 @@ class _Observation:
         return type(value) is not type(old) or before is None or digest(value) != before
 
 
+def is_database(value: Any) -> bool:
+    """Return True for a connection to a database that may be in memory."""
+    kind = type(value)
+    return kind.__qualname__ == _DUCKDB or (kind.__module__, kind.__qualname__) == ("sqlite3", "Connection")
+
+
 def _database(connection: Any) -> list[Any]:
     """Return a part of the state of a database that may be in memory. Empty for other objects.
 
     This calls the connection, so only the copy does it.
     """
-    module, _, name = f"{type(connection).__module__}.{type(connection).__qualname__}".rpartition(".")
     with contextlib.suppress(Exception):
-        if name == "DuckDBPyConnection":
+        if type(connection).__qualname__ == _DUCKDB:
             return list(connection.cursor().execute(_TABLES).fetchall())
-        if (module, name) == ("sqlite3", "Connection"):
+        if is_database(connection):
             cursor = connection.cursor()
             cursor.row_factory = None
             version = cursor.execute("PRAGMA schema_version").fetchone()

@@ -18,18 +18,20 @@ from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal.backups import FileRecord
 from tract_jupyter.rehearsal.baseline import digest, touched, tree_of, variables_of
 from tract_jupyter.rehearsal.change import ABSENT, Change, SettingRecord, UndoItem, VariableRecord
+from tract_jupyter.rehearsal.collect import is_database
 from tract_jupyter.rehearsal.files import LARGEST, shown_path, state_below
 from tract_jupyter.rehearsal.linux import opened
 from tract_jupyter.rehearsal.settings import SIMPLE_KINDS, SettingsSnapshot
 from tract_jupyter.rehearsal.values import Decoder, Encoder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from tract_jupyter.rehearsal.backups import Backups, JournalRecord
     from tract_jupyter.rehearsal.files import FileState
 
 _NOT_SAVED: Final = "the code does not name it, so it was not saved"
+_DATABASE: Final = "its database may have changed, and has no safe copy"
 _MOST_COPIED: Final = 1024**3
 _MOST_FILES: Final = 5_000
 _MOST_NAMED: Final = 200
@@ -193,8 +195,13 @@ class Watch:
         self._files.save(sorted(named)[:_MOST_NAMED])
         self._settings = SettingsSnapshot(SIMPLE_KINDS)
 
-    def finish(self) -> Change:
-        """Return the change since the start, after the code ran."""
+    def finish(self, expected: Collection[str] = ()) -> Change:
+        """Return the change since the start, after the code ran.
+
+        Args:
+            expected: the variables that the code changed in a rehearsal. A change of a database in memory is not seen
+                here, because asking it would call it.
+        """
         record, lost = self._files.record()
         settings = [SettingRecord(*pair) for pair in self._settings.changed()]
         return Change(
@@ -202,7 +209,7 @@ class Watch:
             record=record,
             backups=self._backups,
             namespace=self._namespace,
-            variables=list(self._changed_variables()),
+            variables=[*self._changed_variables(), *self._databases(expected)],
             settings=settings,
             lost=lost,
             certainty="named only",
@@ -223,6 +230,12 @@ class Watch:
                 problem = "" if old is not ABSENT else "it was changed in place, and has no safe copy"
                 before = "" if problem else digest(old)
             yield VariableRecord(name, old, new, (before, now), problem)
+
+    def _databases(self, names: Collection[str]) -> Iterator[VariableRecord]:
+        for name in sorted({*names}):
+            value = self._before.get(name, ABSENT)
+            if is_database(value) and self._namespace.get(name, ABSENT) is value:
+                yield VariableRecord(name, value, value, problem=_DATABASE)
 
     # ---- files
 

@@ -154,8 +154,9 @@ class Rehearsing:
         """Store the change of a run in the kernel, and its difference from the rehearsal."""
         if watched is None:
             return
+        expected = () if run.effects is None else [one.name for one in run.effects.variables]
         try:
-            run.change = watched.finish()
+            run.change = watched.finish(expected)
         except RehearsalError as error:
             run.notes = (*run.notes, f"The run cannot be undone: {error}")
             return

@@ -80,6 +80,10 @@ class SchemaParameters(ParameterSet):
     def validate(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return a new dict of copies of `values`, with defaults filled in."""
         arguments = self._copied(values)
+        arguments = {
+            **{n: copy.deepcopy(v) for n, v in self._needed.items() if n not in arguments},
+            **arguments,
+        }
         unknown = [] if self.takes_others else [name for name in arguments if name not in self.names]
         problems = [self._unknown(name) for name in unknown]
         complete = arguments
@@ -123,9 +127,12 @@ class SchemaParameters(ParameterSet):
 
     def _read(self, reader: TypeReader) -> None:
         members = self._members(reader)
-        optional = {name: member.described for name, member in members.items() if not member.required}
-        defaults = {name: about["default"] for name, about in optional.items() if "default" in about}
+        defaults = {name: m.described["default"] for name, m in members.items() if "default" in m.described}
         self._defaults = self._accepted(defaults)
+        # zod, of many MCP servers, writes a property with a default as required
+        self._needed = {name: value for name, value in self._defaults.items() if members[name].required}
+        members |= {name: members[name]._replace(required=False) for name in self._needed}
+        optional = {name: member.described for name, member in members.items() if not member.required}
         self._left_out_by_none = optional.keys() - self._accepted(dict.fromkeys(optional)).keys()
         self._describes_others, self._is_open = reader.describes_other_properties(), reader.is_open()
         parameters = [self._parameter(name, member, reader) for name, member in members.items()]

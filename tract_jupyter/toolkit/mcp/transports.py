@@ -8,6 +8,7 @@ import time
 from abc import ABC, abstractmethod
 from contextlib import asynccontextmanager, suppress
 from functools import partial
+from http import HTTPStatus
 from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,7 +18,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import INTERNAL_ERROR, jsonrpc_message_adapter
 
 from tract_jupyter.models import printable
 from tract_jupyter.toolkit.mcp.flow import MessageMeter
@@ -98,6 +99,9 @@ _END_SECONDS: Final = 5.0  # for the server's answer to the end of the session
 _ACCEPT_SECONDS: Final = 30.0  # for a message that has no answer; the SDK sends no other one meanwhile
 _MOST_COOKIES: Final = 50
 _SHORT: Final = 2_000  # bytes; a longer message is a request
+_SESSION: Final = "mcp-session-id"
+_SESSION_STATUSES: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.NOT_FOUND)
+"""The protocol says 404 for an unknown session; servers that follow the examples of the TypeScript SDK say 400."""
 _RECONNECT_SECONDS: Final = 0.1  # at least, between two requests for a stream; a server can ask for 0
 
 
@@ -156,10 +160,46 @@ class HttpEndpoint(Endpoint):
         )
         limit = None if is_stream else _MESSAGE_LIMIT
         response.stream = _Limited(response.stream, limit, self._most_values, self._refuse)
+        if response.is_error and response.request.method == "POST":
+            await self._read_error(response)
+
+    async def _read_error(self, response: httpx2.Response) -> None:
+        """End the connection if the server forgot its session. Give an error without a reason its status as a reason.
+
+        A server that was restarted refuses the session of every later call. The SDK does not start another one.
+        """
+        stream = response.stream
+        assert isinstance(stream, _Limited), "set before this call"  # noqa: S101
+        body = b"".join([chunk async for chunk in stream])
+        await stream.aclose()
+        error = _error_in(body)
+        status = f"HTTP status {response.status_code} {response.reason_phrase}".strip()
+        is_about_request = error is not None and error.get("id") is not None
+        if (
+            not is_about_request
+            and response.status_code in _SESSION_STATUSES
+            and _SESSION in response.request.headers
+        ):
+            self._refuse(f"it does not know the session anymore ({status})")
+        asked = json.loads(response.request.content)
+        if error is None and "id" in asked and response.status_code != HTTPStatus.NOT_FOUND:
+            problem = {"code": INTERNAL_ERROR, "message": f"the server answered with {status}"}
+            body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": problem}).encode()
+            response.headers["content-type"] = "application/json"
+        response.stream = httpx2.ByteStream(body)
 
     def _refuse(self, problem: str) -> None:
         self.end(problem)
         raise httpx2.ReadError(problem)
+
+
+def _error_in(body: bytes) -> dict[str, Any] | None:
+    """Return the JSON-RPC error in a body; None if it has none."""
+    with suppress(ValueError, RecursionError):
+        message = json.loads(body)
+        if isinstance(message, dict) and isinstance(message.get("error"), dict):
+            return message
+    return None
 
 
 _EVENT_ENDS: Final = (b"\n\n", b"\r\r", b"\r\n\r\n")
