@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.prompts import BEGUN_BEFORE, refused
+from tract_jupyter.prompts import refused
 from tract_jupyter.scripts.script import MAIN
 from tract_jupyter.toolkit import ToolDefinition, ToolResult, Traits, call_context, note_question, refusal
 
@@ -90,15 +90,16 @@ class _ScriptTools:
         executor = self._executor()
         reviewer = executor.reviewer
         pending = PendingScript.of(run, executor)
-        new_id, notes = pending.pending_id, call_context().notes
+        notes = call_context().notes
         doubt = "" if notes is None else notes.doubt
         if doubt or not reviewer.granted(pending) or pending.status.is_open:
             with reviewer.claim(pending) as claimed:
                 if claimed is not pending:
                     pending.discard()
                 pending = claimed
-                # an open request with its old id was never approved, and nothing ran
-                pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != new_id else doubt
+                pending.caution = doubt
+                if notes is not None:
+                    pending.begin = notes.begin
                 note_question(pending)
                 reviewer.decide_now(pending)
         else:
