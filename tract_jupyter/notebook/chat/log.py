@@ -31,7 +31,7 @@ from tract_jupyter.notebook.chat.parts import (
     Prose,
     Thought,
 )
-from tract_jupyter.notebook.chat.turn import SHOW, STAYS, DrawnTurn
+from tract_jupyter.notebook.chat.turn import SHOW, STAYS, WORK_STAYS, DrawnTurn
 from tract_jupyter.notebook.chat.work import agent_of
 from tract_jupyter.scripts import RUN_SCRIPT
 
@@ -445,12 +445,8 @@ class TurnLog:
         self._keep_growing()
         self.set(ended=event)
         if event.outcome is TurnOutcome.ERROR:
-            named, done = self.turn.named, "Completed work stays. " if self._has_work else ""
-            remedy = (
-                f"{STAYS[:1].upper()}{STAYS[1:]}."
-                if self._keeps_answer
-                else f"{done}{self.turn.go_on} continues the {named}."
-            )
+            named, done = self.turn.named, WORK_STAYS if self._has_work else ""
+            remedy = f"{STAYS[:1].upper()}{STAYS[1:]}." if self._keeps_answer else f"{done}{self.turn.remedy}"
             title = f"The {named} did not finish."
             self.note(title, f"{event.note.rstrip('.')}. {remedy}", "no")
 
