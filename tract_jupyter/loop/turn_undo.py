@@ -19,7 +19,7 @@ from tract_jupyter.exceptions import CodeDecisionError, HistoryError, TractError
 from tract_jupyter.loop.stored import PastTurn, past_turns
 from tract_jupyter.models import counted, one_line, parse_message
 from tract_jupyter.storage import MEMORY, read_moment
-from tract_jupyter.toolkit import runs_for_model
+from tract_jupyter.toolkit import NOTEBOOK, runs_for_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -495,7 +495,8 @@ def _undo_of_call(effect: RecordedEffect, tool: ToolDefinition | None) -> tuple[
         return "changed since", f"{what} began at {at}, and its end is unknown"
     if effect.error:
         return "restorable", f"its revert failed ({effect.error}); it is tried again"
-    return "restorable", f"called at {at}; {tool.revert.handler.__name__} takes it back"
+    how = "" if tool.owner == NOTEBOOK else f"; {tool.revert.handler.__name__} takes it back"
+    return "restorable", f"called at {at}{how}"
 
 
 def _why_no_revert(effect: RecordedEffect, tool: ToolDefinition | None) -> str:

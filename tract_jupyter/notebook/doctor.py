@@ -117,8 +117,8 @@ class DoctorView(View):
 
     def to_html(self) -> str:
         """Return the checks as a table."""
-        rows = tuple((_MARKS[check.state], *check[:1], *check[2:]) for check in self._ordered())
-        grid = Grid(("", "Part", "Found", "Remedy"), rows)
+        rows = tuple((f"{_MARKS[check.state]} {check.name}", *check[2:]) for check in self._ordered())
+        grid = Grid(("Part", "Found", "Remedy"), rows)
         return GridView("Doctor", (self._summary(),), (grid,)).to_html()
 
     def to_text(self) -> str:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _SHOWN: Final = 60
 _SHOWN_VALUE: Final = 40
 _ARGUMENT: Final = "argument "
+_NO_VALUE: Final = ": expected "  # one argument, or at least one
 _MISSING: Final = "the following arguments are required: "
 
 Words = Iterable[tuple[str, str]]
@@ -286,7 +287,12 @@ class MagicLine(Generic[T]):
         if error.startswith(_MISSING):
             names = error.removeprefix(_MISSING)
             return f"give the {names}: {self.name} {names.upper()}"
-        return error.removeprefix(_ARGUMENT)
+        text = error.removeprefix(_ARGUMENT)
+        flag, is_missing, _ = text.partition(_NO_VALUE)
+        option = self.options.flags().get(flag.split("/")[0])
+        if not is_missing or option is None:
+            return text
+        return f"{flag} needs a value: {flag} {option.for_parser['metavar']}"
 
     def _is_known(self, word: str) -> bool:
         return any(flag.startswith(word.partition("=")[0]) for flag in self.options.flags())

@@ -131,7 +131,10 @@ class _Proposing:
         )
         by = AGENT if actor == USER else actor
         notes = call_context().notes
-        doubt = "" if notes is None else notes.doubt
+        doubt = ""
+        if notes is not None:
+            doubt = notes.doubt
+            notes.begin()
         pending = self._operations.propose(
             spec,
             triggered_by="tools.propose_operation",

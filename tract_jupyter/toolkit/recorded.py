@@ -303,7 +303,9 @@ class TurnRecorder:
 
 
 def call_name(tool: ToolDefinition, values: Mapping[str, Any]) -> str:
-    """Return a call in one short line: `notify("#birds")`."""
+    """Return a call in one short line: its title, or `notify("#birds")`."""
+    if tool.title is not None:
+        return one_line(printable(tool.title(values)), _LONGEST_NAME)
     shown = ", ".join(
         json.dumps(value, ensure_ascii=False) if isinstance(value, str) else show_value(value, _LONGEST_NAME)
         for value in values.values()

@@ -92,9 +92,9 @@ def decided(bare_shell, tract):
 def ask(tract, model):
     """Let the model call a tool in a turn, and return the text of the result."""
 
-    def turn(tool: str, **arguments: Any) -> str:
+    def turn(tool: str, *, on_turn: Any = None, **arguments: Any) -> str:
         model.replies = [reply(None, call(tool, arguments)), "Done."]
-        tract.chat("Do it.", tools="self")
+        tract.chat("Do it.", tools="self", on_turn=on_turn)
         return next(m["content"] for m in reversed(model.asked[-1][0]) if m["role"] == "tool")
 
     return turn

@@ -9,6 +9,7 @@ from tests.notebook.cells.page import FakePage, digest
 from tests.review.fakes import FakeChannel, answering
 from tests.review.scripted import ScriptedClient, call, reply
 from tests.scripts.rehearsals import rehearse_in
+from tract_jupyter.notebook.chat import stored_view
 
 
 def ids(page):
@@ -338,3 +339,39 @@ def test_the_effects_of_new_code_follow_the_diffs(page, tract, ask, read, decide
     decided(wait_and_accept)
     ask("notebook_edit", edits=[{"action": "insert", "source": "%pip install birds"}])
     assert page.last("effects")["lines"][0].startswith("Not rehearsed: ")
+
+
+def test_the_row_and_the_undo_show_edits_as_the_request_did(page, tract, ask, read, decided):
+    seen = read()
+    decided(answering("approve"))
+    edits = [
+        {"action": "replace", "cell": "b", "based_on": seen["b"], "source": "def f():\n    return x + 1\n"},
+        {"action": "insert", "after": "a", "source": "import os"},
+        {"action": "move", "cell": "c", "based_on": seen["c"], "after": None},
+    ]
+    ask("notebook_edit", edits=edits, on_turn=bool)
+    view = stored_view(tract)
+    titles = (
+        "Change cell 2: def f():; Insert a code cell after cell 1; Move cell 3 to the beginning: print(f())"
+    )
+    assert f"Edited the notebook: 3 edits ({titles})" in view.to_text()
+    html = view.to_html()
+    assert all(word in html for word in ("Before", "After", " + 1"))
+    assert "based_on" not in html
+    (item,) = [one for one in tract.preview_undo(tract.loop.turns()[-1]).items if one.kind == "call"]
+    assert item.name == "Edit the notebook: 3 edits"
+    assert item.detail.startswith("called at ")
+    assert "take_back_edits" not in item.detail
+
+
+def test_the_row_shows_the_edits_that_the_user_accepted(page, tract, ask, read, decided):
+    seen = read()
+    decided(accept(page, {"edit": "e1"}), answering("approve"))
+    edits = [
+        {"action": "replace", "cell": "a", "based_on": seen["a"], "source": "x = 7"},
+        {"action": "delete", "cell": "b", "based_on": seen["b"]},
+    ]
+    ask("notebook_edit", edits=edits, on_turn=bool)
+    assert "Edited the notebook: 1 edit (as you changed it)" in stored_view(tract).to_text()
+    ask("notebook_edit", edits=[{"action": "insert", "after": "b", "source": "x = 1"}])
+    assert "Edited the notebook: 1 edit (Insert after cell b)" in stored_view(tract).to_text()

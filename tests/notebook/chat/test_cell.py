@@ -81,7 +81,7 @@ def test_named_variables_and_files_are_sent_and_displayed(chat, tmp_path):
         ('%%tract_chat --model ""\nhi', "nothing in the quotation marks after --model"),
         ("%%tract_chat --model openai/\nhi", "does not name a model, so no request was sent"),
         ("%%tract_chat --model opnai/thing\nhi", "Did you mean 'openai'?"),
-        ("%%tract_chat --vars\nhi", "--vars: expected at least one argument. Nothing was sent"),
+        ("%%tract_chat --vars\nhi", "--vars needs a value: --vars NAME. Nothing was sent"),
         ("%%tract_chat --files 'no such file.txt'\nhi", "there is no file 'no such file.txt'"),
         ("%%tract_chat --vars nothing_here\nhi", "there is no variable 'nothing_here'"),
         ("%%tract_chat --files ../x.txt\nhi", "outside of the workspace"),

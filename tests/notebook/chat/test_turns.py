@@ -314,6 +314,10 @@ def test_a_failed_turn_shows_the_error_and_the_command_to_continue(chat, talk):
     assert "%tract chat resume continues the turn" in page.to_text()
     assert "Failed" in page.foot_text()
     assert re.search(r"price unknown  [\d.]+ s  10 tokens in  2 out$", page.foot_text())
+    undone = page.undone().to_text()
+    assert "no connection" in undone
+    assert "resume" not in undone
+    assert "Completed work stays" not in undone
 
 
 def test_a_stopped_turn_says_so_and_keeps_the_partial_reply(talk):

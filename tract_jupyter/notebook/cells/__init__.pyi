@@ -7,4 +7,5 @@ from .reply import ModelReply as ModelReply
 from .reply import propose_reply as propose_reply
 from .reply import split_reply as split_reply
 from .review import EDIT_TOOL as EDIT_TOOL
+from .review import MOVES as MOVES
 from .tools import NotebookCells as NotebookCells

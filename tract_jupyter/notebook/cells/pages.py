@@ -311,8 +311,8 @@ _WHY: Final = {
 }
 _ERROR: Final = "%%tract_chat\nThe cell {} raised an error. Read it with its outputs (notebook_read)"
 _PROMPTS: Final = {
-    "fix": f"{_ERROR}, find the cause, and propose a fix with notebook_edit.",
-    "explain": f"{_ERROR}, and explain the error. Change nothing.",
+    "fix": f"{_ERROR},\nfind the cause, and propose a fix with notebook_edit.",
+    "explain": f"{_ERROR},\nand explain the error. Change nothing.",
 }
 
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tract_jupyter.review import Pending, Ticket
 
 EDIT_TOOL: Final = "notebook_edit"
+MOVES: Final = "Moves"
+"""The title of the table of moved cells in a request."""
 CHANNEL: Final = "cell"
 DELAY: Final = 0.5
 """Seconds after the request. The page draws the diffs first."""

@@ -25,7 +25,7 @@ from tract_jupyter.notebook.cells.edits import (
 from tract_jupyter.notebook.cells.messages import source_hash
 from tract_jupyter.notebook.cells.origin import turn_of_cause
 from tract_jupyter.notebook.cells.pages import CellPages, CellSnapshot
-from tract_jupyter.notebook.cells.review import EDIT_TOOL, CellRequests, EditEffects
+from tract_jupyter.notebook.cells.review import EDIT_TOOL, MOVES, CellRequests, EditEffects
 from tract_jupyter.review import CHAT, CodeBlock, ValueRow, ValueTable
 from tract_jupyter.storage import current_trigger
 from tract_jupyter.toolkit import (
@@ -336,7 +336,7 @@ class NotebookCells:
             if edit.action == "move"
         )
         # the other edits have a block each, with the same title
-        tables = (ValueTable("Moves", rows, "rows", heads=("Edit", "Change", "First line")),) if rows else ()
+        tables = (ValueTable(MOVES, rows, "rows", heads=("Edit", "Change", "First line")),) if rows else ()
         blocks = tuple(self._block(edit) for edit in planned if edit.action != "move")
         return CallDetails(tables, blocks, frozenset({"edits"}))
 

@@ -31,7 +31,7 @@ from tract_jupyter.notebook.chat.parts import (
     Prose,
     Thought,
 )
-from tract_jupyter.notebook.chat.turn import SHOW, STAYS, DrawnTurn
+from tract_jupyter.notebook.chat.turn import SHOW, STAYS, WORK_STAYS, DrawnTurn
 from tract_jupyter.notebook.chat.work import agent_of
 from tract_jupyter.scripts import RUN_SCRIPT
 
@@ -414,18 +414,20 @@ class TurnLog:
             return
         stored = {pending_id: self.source.asked(pending_id) for pending_id in event.asked}
         known = {question.pending_id: question for question in part.questions}
-        script_request = None
+        own_request = None
         for pending_id, request in stored.items():
             if request is not None and request.operation == RUN_SCRIPT and request.decision is not None:
-                script_request = request
+                own_request = request
             else:
                 known[pending_id] = replace(known.get(pending_id, AskedInCall(pending_id)), asked=request)
+        if part.is_edit and event.pending:
+            own_request = self.source.asked(event.pending)
         agent = agent_of(part.call)
         if agent and event.call_id not in self._works:
             work = self.source.work(agent, event.text)
             self._works |= {} if work is None else {event.call_id: [work]}
         self._change(
-            event.call_id, ended=self._without_waiting(event, stored.values()), is_open=False, asked=script_request,
+            event.call_id, ended=self._without_waiting(event, stored.values()), is_open=False, asked=own_request,
             questions=tuple(known.values()), images=tuple(self.source.image(one) for one in event.images),
         )  # fmt: skip
 
@@ -443,12 +445,8 @@ class TurnLog:
         self._keep_growing()
         self.set(ended=event)
         if event.outcome is TurnOutcome.ERROR:
-            named, done = self.turn.named, "Completed work stays. " if self._has_work else ""
-            remedy = (
-                f"{STAYS[:1].upper()}{STAYS[1:]}."
-                if self._keeps_answer
-                else f"{done}{self.turn.go_on} continues the {named}."
-            )
+            named, done = self.turn.named, WORK_STAYS if self._has_work else ""
+            remedy = f"{STAYS[:1].upper()}{STAYS[1:]}." if self._keeps_answer else f"{done}{self.turn.remedy}"
             title = f"The {named} did not finish."
             self.note(title, f"{event.note.rstrip('.')}. {remedy}", "no")
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from tract_jupyter.agents import call_title
 from tract_jupyter.concurrency import BY_PERSON
 from tract_jupyter.models import counted, one_line, printable, shortened, size_text
+from tract_jupyter.notebook.cells import EDIT_TOOL
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
 from tract_jupyter.notebook.chat.outputs import sent_image_html
 from tract_jupyter.notebook.chat.rows import (
@@ -18,6 +19,7 @@ from tract_jupyter.notebook.chat.rows import (
     asked_row,
     brief_arguments,
     clock_text,
+    code_html,
     decide_html,
     decided_brief,
     is_rejection,
@@ -33,6 +35,7 @@ from tract_jupyter.notebook.chat.view import TurnBlock
 from tract_jupyter.notebook.chat.work import AgentWork, inner_rows
 from tract_jupyter.notebook.panels.render import change_html, place_html
 from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.diff import side_by_side
 from tract_jupyter.notebook.views.html import Html, element, fragment
 from tract_jupyter.notebook.views.rows import Row
 from tract_jupyter.prompts import ended_reading, ended_running, not_run
@@ -208,7 +211,7 @@ class CallPart:
     is_open: bool = False
     """True if its ticket is undecided. A copy, because the ticket changes."""
     asked: AskedQuestion | None = None
-    """The decided request to run its script. It is made inside the call and is about the call."""
+    """The decided request to run its script, or to edit cells. It is about the call."""
     work: tuple[AgentWork, ...] = ()
     """The work of the agents that the call or its script calls."""
     outputs: tuple[TurnOutput, ...] = ()
@@ -224,6 +227,11 @@ class CallPart:
     def is_script(self) -> bool:
         """True if the call runs a script."""
         return self.call.name == RUNS_SCRIPTS
+
+    @property
+    def is_edit(self) -> bool:
+        """True if the call edits cells."""
+        return self.call.name == EDIT_TOOL
 
     @property
     def decision(self) -> Decision | None:
@@ -318,6 +326,8 @@ class CallPart:
             row, name = self._script_row(limit), " a script"
         elif self.work:
             row, name = self._agent_row(limit), f" {self.work[-1].agent}"
+        elif self.is_edit and isinstance(edits := self.arguments.get("edits"), list):
+            row, name = self._edit_row(limit, edits), " edits of cells"
         else:
             title = call_title(self.call.name, self.arguments)
             row, name = self._call_row(limit, title), f": {title}" if title else f" {self.call.name}"
@@ -351,6 +361,26 @@ class CallPart:
         return Row(
             self.state, what, self.call.name, brief, text, self._badge, tokens=self._tokens, seconds=self._seconds,
             body=(called, self._answer_html(limit)),
+        )  # fmt: skip
+
+    def _edit_row(self, limit: int, edits: list[Any]) -> Row:
+        """Return the row of edits of cells, with their diffs as the request showed them."""
+        asked, brief = self.asked, "; ".join(map(_edit_words, edits))
+        title = f"Edit the notebook: {counted(len(edits), 'edit')}"
+        body: HtmlPart = [
+            (rows.sub(_edit_words(one)), _edited_html(_source_of(one), "python")) for one in edits
+        ]
+        if asked is not None and asked.code:
+            shown = [(rows.sub(name), _edited_html(code, language)) for name, code, language in asked.code]
+            if self._edits:  # the user accepted some of the edits, or changed them
+                brief, body = "as you changed it", (body, rows.fold("Proposed", shown))
+            else:
+                brief = "; ".join(name for name, _, _ in asked.code if name != asked.title)
+                title, body = asked.title, shown
+        brief = f"({one_line(brief, _ERROR)})" if brief else ""
+        return Row(
+            self.state, _past_tense(title) if self.state == "done" else title, "", element("span", brief, class_="ui"),
+            brief, self._badge, tokens=self._tokens, seconds=self._seconds, body=(body, self._answer_html(limit)),
         )  # fmt: skip
 
     def _agent_row(self, limit: int) -> Row:
@@ -457,6 +487,27 @@ class CallPart:
 def _is_unfinished(text: str) -> bool:
     """Return True if the turn ended while a call ran. Its outcome is unknown."""
     return text.endswith(ended_running("")) or text.startswith(ended_reading(""))
+
+
+def _edit_words(edit: Any) -> str:
+    """Return an edit as a model writes it, in words. It may be anything."""
+    values = edit if isinstance(edit, dict) else {}
+    action, cell, after = (str(values.get(name) or "") for name in ("action", "cell", "after"))
+    where = f"cell {cell}" if cell else f"after cell {after}" if after else "at the beginning"
+    return one_line(f"{action.capitalize() or 'Edit'} {where}", _ERROR)
+
+
+def _source_of(edit: Any) -> str:
+    return str(edit.get("source") or "") if isinstance(edit, dict) else ""
+
+
+def _edited_html(code: str, language: str) -> Html | None:
+    """Return an edit of a cell: a diff, new code, or new text. None if the edit has no text, because it is a move."""
+    if not code:
+        return None
+    if language == "diff":
+        return side_by_side(code, "Before", "After")
+    return code_html(code) if language == "python" else rows.out(code, _THOUGHT)
 
 
 def _past_tense(title: str) -> str:

@@ -354,6 +354,7 @@ class AskedQuestion(NamedTuple):
         reason: the reason of a rejection, or the error.
         asker: the agent that asked, and its caller; empty if no agent asked.
         asked_at: the time of the request.
+        code: its blocks of code: title, text and language each.
     """
 
     pending_id: str
@@ -364,6 +365,7 @@ class AskedQuestion(NamedTuple):
     reason: str = ""
     asker: str = ""
     asked_at: datetime | None = None
+    code: tuple[tuple[str, str, str], ...] = ()
 
     @property
     def waited(self) -> tuple[datetime, datetime] | None:

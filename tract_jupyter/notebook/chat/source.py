@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.exceptions import OperationError, RehearsalError, TractError
 from tract_jupyter.loop import TurnEnded
 from tract_jupyter.models import AttachedFile, counted
+from tract_jupyter.notebook.cells import MOVES
 from tract_jupyter.notebook.chat.log import TurnLog
 from tract_jupyter.notebook.chat.rows import AskedQuestion
 from tract_jupyter.notebook.chat.turn import DrawnTurn
@@ -58,6 +59,7 @@ class TractSource:
             reason,
             asker_words(stored.actor),
             stored.created_at,
+            _code_of(stored),
         )
 
     def work(self, agent: str, text: str) -> WorkSource | None:
@@ -144,6 +146,23 @@ def _arguments(stored: StoredPending) -> dict[str, Any]:
     except RehearsalError:
         return rest
     return {"effects": effects.headline, **rest}
+
+
+def _code_of(stored: StoredPending) -> tuple[tuple[str, str, str], ...]:
+    """Return the code of a stored request, and the cells that it moves. The store may be another user's."""
+
+    def dicts(value: Any) -> list[dict[str, Any]]:
+        return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+    request = stored.request or {}
+    tables = [table for table in dicts(request.get("tables")) if table.get("title") == MOVES]
+    moves = [(str(row.get("value")), "", "") for table in tables for row in dicts(table.get("rows"))]
+    blocks = [
+        (str(one.get("title")), str(one.get("code")), str(one.get("language")))
+        for one in dicts(request.get("code"))
+        if one.get("binds") != "nothing"  # the place of the call
+    ]
+    return (*blocks, *moves)
 
 
 def replayed_from(tract: Tract) -> str:

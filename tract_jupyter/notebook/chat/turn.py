@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.llm import Usage, dollars
 from tract_jupyter.models import TurnOutcome, counted, printable
-from tract_jupyter.notebook.chat.parts import CallPart, Prose
+from tract_jupyter.notebook.chat.parts import CallPart, NotePart, Prose
 from tract_jupyter.notebook.chat.rows import LONGEST_RESULT, tokens_text
 from tract_jupyter.notebook.chat.view import Action, Foot, TurnBlock, grouped_html
 from tract_jupyter.notebook.views import rows
@@ -35,6 +35,8 @@ SHOW: Final = "%tract chat show"
 """The command that shows a turn."""
 STAYS: Final = "the earlier answer stays; --retry repeats the message"
 """Note on a repeated turn without a new reply."""
+WORK_STAYS: Final = "Completed work stays. "
+"""Part of the note of a failed turn. A space separates it from the remedy."""
 _LEAST_WAIT: Final = 1.0  # seconds
 _SMALLEST: Final = Decimal("0.001")
 
@@ -105,8 +107,22 @@ class DrawnTurn(View):
         return self._blocks(LONGEST_RESULT)
 
     def _blocks(self, limit: int) -> list[TurnBlock]:
-        blocks = [block for part in self.parts for block in part.blocks(limit)]
+        blocks = [block for part in self._current_parts() for block in part.blocks(limit)]
         return blocks if self.undo_card is None else [*blocks, TurnBlock("undo", self.undo_card.html())]
+
+    def _current_parts(self) -> tuple[Part, ...]:
+        """Return the parts. Nothing continues an undone turn, so its notes do not say so."""
+        return tuple(
+            replace(part, said=part.said.removesuffix(self.remedy).removesuffix(WORK_STAYS))
+            if self.is_undone and isinstance(part, NotePart)
+            else part
+            for part in self.parts
+        )
+
+    @property
+    def remedy(self) -> str:
+        """The end of the note of a failed turn."""
+        return f"{self.go_on} continues the {self.named}."
 
     def foot(self) -> Foot:
         """Return the footer."""
@@ -123,7 +139,7 @@ class DrawnTurn(View):
 
     def to_text(self) -> str:
         """Return the turn as plain text."""
-        parts = [part.text() for part in self.parts]
+        parts = [part.text() for part in self._current_parts()]
         if self.undo_card is not None:
             parts.append(self.undo_card.text())
         return "\n\n".join([*filter(None, parts), self.foot_text()])

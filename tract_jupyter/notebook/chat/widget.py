@@ -38,7 +38,8 @@ LEAST_SECONDS: Final = 0.05
 """The shortest time between two patches."""
 _SHARE: Final = 10  # at most this part of the time is spent on making patches
 _BEGUN: Final = (
-    "This was running when the notebook was saved. {show} shows the current state, {go_on} continues it."
+    "This was running when this page got it. If it still runs, the side panel Tract shows its requests. "
+    "Otherwise, {show} shows its state, and {go_on} continues it."
 )
 _PATIENCE: Final = 3.0  # seconds; until a page answers, it gets the complete state each time
 
