@@ -69,6 +69,11 @@ def press(t: Any, ticket: Any, action: str, **arguments: Any) -> None:
     t.reviewer.channel.run_due()
 
 
+def decisions(t: Any) -> list[dict[str, Any]]:
+    """The decisions, oldest first."""
+    return [event.data for event in reversed(t.events("decision"))]
+
+
 def last_note(t: Any) -> str:
     """What the newest showing says about the answer before it."""
     return str(t.reviewer.channel.notes[-1])

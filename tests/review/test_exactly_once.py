@@ -10,7 +10,8 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.review.fakes import FakeChannel, click
+from tests.review.fakes import FakeChannel
+from tests.review.rigging import press
 from tract_jupyter import Tract
 from tract_jupyter.operations import ActionDef
 
@@ -63,11 +64,6 @@ def offered(t):
     t.reviewer.channel = FakeChannel()
     (stored,) = t.review.inbox()
     return stored, t.reviewer.show_again(t.operations.rebuild(stored))
-
-
-def press(t, ticket, action, **arguments):
-    assert click(ticket, action, **arguments)
-    t.reviewer.channel.run_due()
 
 
 def test_killed_between_decision_and_execution(proposal):

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tests.review.fakes import FakeChannel
-from tests.review.rigging import PROJECT, project
+from tests.review.rigging import PROJECT, decisions, project
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import (
     LockFileError,
@@ -309,10 +309,6 @@ WAYS = {
     "decide": lambda tract, pending: asyncio.run(tract.reviewer.decide(pending)),
     "decide_now": lambda tract, pending: tract.reviewer.decide_now(pending),
 }
-
-
-def decisions(tract):
-    return [event.data for event in reversed(tract.events("decision"))]
 
 
 @pytest.mark.parametrize("way", WAYS)

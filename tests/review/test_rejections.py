@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.review.fakes import FakeChannel, click
-from tests.review.rigging import project
+from tests.review.rigging import press, project
 from tests.review.scripted import ScriptedClient, call, reply
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import RejectedError
@@ -30,8 +30,7 @@ def context(tract):
 
 def test_a_reason_is_committed_so_that_the_model_learns_it(tract, pending):
     tract.reviewer.channel = FakeChannel()
-    click(tract.reviewer.show(pending), "reject", reason="the sources are old")
-    tract.reviewer.channel.run_due()
+    press(tract, tract.reviewer.show(pending), "reject", reason="the sources are old")
     assert context(tract) == [("user", "I rejected 'citation_check': the sources are old")]
     (info,) = tract.log()
     assert info.metadata == {

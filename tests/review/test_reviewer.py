@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.review.fakes import FakeChannel, click
+from tests.review.rigging import decisions, in_the_inbox_of, press
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import NobodyToAskError, PendingStateError, UndecidedError
 from tract_jupyter.models import PendingStatus
@@ -37,10 +38,6 @@ def ask(tract, spec):
 
 def pressing(action, **arguments):
     return lambda ticket: click(ticket, action, **arguments)
-
-
-def decisions(tract):
-    return [event.data for event in reversed(tract.events("decision"))]
 
 
 # --- click later
@@ -79,8 +76,7 @@ def test_show_again_moves_it_and_old_and_new_panel_are_one_ticket(tract, ask):
     rebuilt = tract.operations.rebuild(tract.review.inbox()[0])
     assert tract.reviewer.show_again(rebuilt) is first
     assert tract.reviewer.channel.forgotten == [pending.pending_id]
-    click(first, "reject", reason="no")
-    tract.reviewer.channel.run_due()
+    press(tract, first, "reject", reason="no")
     assert pending.rejection_reason == "no"
 
 
@@ -246,8 +242,7 @@ def test_nothing_can_be_submitted_while_an_answer_is_carried_out(tract, ask):
 
     ticket = tract.reviewer.show(ask(execute_fn=execute))
     shown = ticket.round_id
-    click(ticket, "approve")
-    tract.reviewer.channel.run_due()
+    press(tract, ticket, "approve")
     assert taken == [False, False, False]
 
 
@@ -266,8 +261,7 @@ def test_a_stale_round_is_ignored(tract, ask):
     pending = ask("pending.fields['n'] += 1")
     ticket = tract.reviewer.show(pending)
     old = ticket.round_id
-    click(ticket, "verify")
-    tract.reviewer.channel.run_due()
+    press(tract, ticket, "verify")
     assert ticket.submit(Answer("approve", {}, old), "fake") is False
     assert pending.status is PendingStatus.PENDING
     assert click(ticket, "approve") is True
@@ -318,8 +312,7 @@ def test_an_action_that_leaves_it_open_gives_the_next_round(tract, ask):
 
 def test_printed_output_of_an_action_is_kept_for_the_panel(tract, ask, capsys):
     ticket = tract.reviewer.show(ask("print('hello')\nprint('x' * 30_000)"))
-    click(ticket, "verify")
-    tract.reviewer.channel.run_due()
+    press(tract, ticket, "verify")
     assert ticket.output.startswith("hello\nxxx")
     assert "characters left out" in ticket.output
     assert len(ticket.output) < 11_000
@@ -342,12 +335,10 @@ def test_an_action_that_raises_is_failed_and_can_be_retried(tract, ask):
 
 def test_a_failed_request_stays_in_the_inbox_with_its_error(tract, ask):
     ticket = tract.reviewer.show(ask("raise ValueError('\\ud800')"))
-    click(ticket, "verify")
-    tract.reviewer.channel.run_due()
+    press(tract, ticket, "verify")
     (stored,) = tract.review.inbox()
     assert (stored.status, stored.error) == ("failed", "ValueError: \\ud800")
-    click(ticket, "reject")
-    tract.reviewer.channel.run_due()
+    press(tract, ticket, "reject")
     assert tract.review.inbox() == []
 
 
@@ -378,8 +369,7 @@ def test_interrupted_half_way_is_failed_in_memory_and_in_the_store(tract, ask):
     assert pending.status is PendingStatus.FAILED
     assert [stored.status for stored in tract.review.inbox()] == ["failed"]
     assert tract.reviewer.channel.notes[-1] == "Interrupted before it ended."
-    click(tract.reviewer.show(pending), "reject")
-    tract.reviewer.channel.run_due()
+    press(tract, tract.reviewer.show(pending), "reject")
     assert tract.review.inbox() == []
 
 
@@ -390,8 +380,7 @@ def test_a_request_changed_after_display_does_not_run(tract, ask, ran):
     pending = ask(execute_fn=ran.append)
     ticket = tract.reviewer.show(pending)
     pending.fields["n"] = 99
-    click(ticket, "approve")
-    tract.reviewer.channel.run_due()
+    press(tract, ticket, "approve")
     assert (ran, pending.status) == ([], PendingStatus.PENDING)
     request, _ = tract.reviewer.channel.shown[-1]
     assert "the request has changed since you saw it" in request.note
@@ -413,13 +402,11 @@ def test_a_replaced_or_removed_operation_does_not_run_but_can_be_rejected(
         tract.unregister_operation("citation_check")
     else:
         tract.propose_operation(spec("pending.approve() ")).approve()
-    click(ticket, action)
-    tract.reviewer.channel.run_due()
+    press(tract, ticket, action)
     assert (ran, pending.status) == ([], PendingStatus.PENDING)
     assert change in tract.reviewer.channel.notes[-1]
     assert len(tract.review.inbox()) == 1
-    click(ticket, "reject", reason="outdated")
-    tract.reviewer.channel.run_due()
+    press(tract, ticket, "reject", reason="outdated")
     assert (ran, pending.rejection_reason) == ([], "outdated")
     assert tract.review.inbox() == []
 
@@ -429,8 +416,7 @@ def test_a_proposal_that_was_changed_after_it_was_shown_is_not_activated(tract, 
     pending = tract.propose_operation(spec())
     ticket = tract.reviewer.show(pending)
     pending.fields["spec"] = tract.propose_operation(spec("import os")).fields["spec"]
-    click(ticket, "approve")
-    tract.reviewer.channel.run_due()
+    press(tract, ticket, "approve")
     assert tract.operations.registry.operation_names == set()
 
 
@@ -516,41 +502,31 @@ def test_asking_and_writing_at_once_do_not_wait_for_each_other(tract, ask):
     assert len(tract.review.inbox()) == 2
 
 
+async def interrupted(tract, pending, before=lambda: None):
+    """Wait for a decision, and interrupt the wait."""
+    waiting = asyncio.create_task(tract.reviewer.decide(pending))
+    await tract.reviewer.channel.until_shown()
+    before()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
 def test_an_interrupted_wait_leaves_it_decidable(tract, ask):
     pending = ask()
-    channel = tract.reviewer.channel
-
-    async def main():
-        waiting = asyncio.create_task(tract.reviewer.decide(pending))
-        await channel.until_shown()
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    asyncio.run(main())
+    asyncio.run(interrupted(tract, pending))
     assert len(tract.review.inbox()) == 1
     ticket = tract.reviewer.show(pending)
     assert ticket.waiting == 0
-    assert click(ticket, "approve")
-    channel.run_due()
+    press(tract, ticket, "approve")
     assert pending.status is PendingStatus.APPROVED
 
 
 def test_a_click_just_before_the_interrupt_is_not_lost(tract, ask):
     pending = ask()
-    channel = tract.reviewer.channel
-
-    async def main():
-        waiting = asyncio.create_task(tract.reviewer.decide(pending))
-        await channel.until_shown()
-        click(tract.reviewer.show(pending), "approve")
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-
-    asyncio.run(main())
+    asyncio.run(interrupted(tract, pending, lambda: click(tract.reviewer.show(pending), "approve")))
     assert pending.status is PendingStatus.PENDING
-    channel.run_due()
+    tract.reviewer.channel.run_due()
     assert pending.status is PendingStatus.APPROVED
 
 
@@ -659,8 +635,7 @@ def test_a_decision_of_another_process_is_noticed(two, out):
 
     def elsewhere(ticket):
         other = second.reviewer.show_again(second.operations.rebuild(second.review.inbox()[0]))
-        click(other, "write")
-        second.reviewer.channel.run_due()
+        press(second, other, "write")
 
     first.reviewer.channel.steps.append(elsewhere)
     decision = first.reviewer.decide_now(pending)
@@ -677,8 +652,7 @@ def test_clicks_after_another_decision_run_nothing(two, out):
     mine = first.reviewer.show(pending)
     other = second.reviewer.show_again(second.operations.rebuild(second.review.inbox()[0]))
     click(other, "write")
-    click(mine, "write")
-    second.reviewer.channel.run_due()
+    press(second, mine, "write")
     first.reviewer.channel.run_due()
     assert first.reviewer.channel.notes[-1].startswith("another decision came first: ")
     click(mine, "write")
@@ -692,12 +666,10 @@ def test_a_round_that_was_renumbered_after_the_others_decision_runs_nothing(two,
     first, second = two
     mine = first.reviewer.show(first.fire("citation_check", review=True))
     other = second.reviewer.show_again(second.operations.rebuild(second.review.inbox()[0]))
-    click(other, "write")
-    second.reviewer.channel.run_due()
+    press(second, other, "write")
     click(mine, "reject", reason=3)  # invalid: a new round
     first.reviewer.channel.run_due()
-    click(mine, "write")
-    first.reviewer.channel.run_due()
+    press(first, mine, "write")
     assert out.read_text() == "x"
 
 
@@ -711,12 +683,10 @@ def test_a_request_rebuilt_from_the_inbox_runs_exactly_once(two, out):
         "a test",
         stored.pending_id,
     )
-    click(second.reviewer.show_again(rebuilt), "write")
-    second.reviewer.channel.run_due()
+    press(second, second.reviewer.show_again(rebuilt), "write")
     stale = second.operations.rebuild(stored)  # from an earlier listing of the inbox
     ticket = second.reviewer.show_again(stale)
-    click(ticket, "write")
-    second.reviewer.channel.run_due()
+    press(second, ticket, "write")
     assert out.read_text() == "x"
     assert stale.status is PendingStatus.APPROVED
 
@@ -727,14 +697,8 @@ def test_a_proposal_can_be_approved_in_another_process(two, spec):
     (stored,) = second.review.inbox()
     pending = second.operations.rebuild(stored)
     assert pending.title == "Activate operation fresh"
-    click(second.reviewer.show_again(pending), "approve")
-    second.reviewer.channel.run_due()
+    press(second, second.reviewer.show_again(pending), "approve")
     assert "fresh" in second.operations.registry.operation_names
-
-
-def in_the_inbox_of(t):
-    """Return the panel that `%tract inbox` shows."""
-    return t.reviewer.show_again(t.operations.rebuild(t.review.inbox()[0]))
 
 
 def test_a_function_of_another_process_is_decided_here_and_runs_there(two, ran):
@@ -743,8 +707,7 @@ def test_a_function_of_another_process_is_decided_here_and_runs_there(two, ran):
     ticket = first.reviewer.show(pending)
     other = in_the_inbox_of(second)
     assert [action.name for action in other.request.actions] == ["write", "approve", "reject"]
-    click(other, "approve", edits={"n": 5})
-    second.reviewer.channel.run_due()
+    press(second, other, "approve", edits={"n": 5})
     assert (other.status, ran) == ("approved", [])
     assert "Handed to" in second.reviewer.channel.notes[-1]
     first.reviewer.channel.look()
@@ -761,8 +724,7 @@ def test_the_waiting_process_carries_out_a_decision_of_another_process(two, out)
 
     def elsewhere(ticket):
         first.reviewer.ledger.wait(pending.pending_id, 60)  # as the waiting code does
-        click(in_the_inbox_of(second), "write")
-        second.reviewer.channel.run_due()
+        press(second, in_the_inbox_of(second), "write")
         assert not out.exists()
 
     first.reviewer.channel.steps.append(elsewhere)
@@ -776,8 +738,7 @@ def test_a_rejection_in_another_process_reaches_waiting_code_with_its_reason(two
     pending = first.fire("citation_check", review=True, execute_fn=lambda p: None)
 
     def elsewhere(ticket):
-        click(in_the_inbox_of(second), "reject", reason="not today")
-        second.reviewer.channel.run_due()
+        press(second, in_the_inbox_of(second), "reject", reason="not today")
 
     first.reviewer.channel.steps.append(elsewhere)
     decision = first.reviewer.decide_now(pending)
@@ -794,8 +755,7 @@ def test_a_request_survives_the_end_of_the_asking_process(tmp_path, spec, out):
         t.reviewer.show(t.fire("citation_check", review=True))
     with Tract.open(tmp_path / "t.db") as t:
         t.reviewer.channel = FakeChannel()
-        click(t.reviewer.show_again(t.operations.rebuild(t.review.inbox()[0])), "approve")
-        t.reviewer.channel.run_due()
+        press(t, t.reviewer.show_again(t.operations.rebuild(t.review.inbox()[0])), "approve")
         assert t.review.inbox() == []
         assert t.status().waiting == 0
 
@@ -805,8 +765,7 @@ def test_the_inbox_of_the_asking_process_returns_the_original_pending(two, ran):
     first.on("citation_check", lambda p: None)
     pending = first.fire("citation_check", execute_fn=ran.append)
     assert first.operations.rebuild(first.review.inbox()[0]) is pending
-    click(in_the_inbox_of(first), "approve")
-    first.reviewer.channel.run_due()
+    press(first, in_the_inbox_of(first), "approve")
     assert (ran, pending.status) == ([pending], "approved")
 
 
