@@ -145,8 +145,6 @@ def _end_supervisor(process: int, control: socket.socket) -> None:
 
 
 class _Follower:
-    """Reads the connections of one rehearsal."""
-
     def __init__(
         self,
         control: socket.socket,
@@ -171,7 +169,6 @@ class _Follower:
         self._open = {control.fileno(), report, wake}
 
     def follow(self) -> CopyOutcome:
-        """Read until the supervisor reports the end, or does not answer."""
         self._until = time.monotonic() + self._limits.seconds
         while {self._control.fileno(), self._report} & self._open:
             ready = linux.ready(self._open, self._until - time.monotonic())
