@@ -229,7 +229,6 @@ _FORGETS = frozenset({"reset", "reset_selective", "xdel"})
 def _add(
     program: Program, code: str, tree: ast.Module | None, escapes: Sequence[Escape], deadline: Deadline
 ) -> list[ast.AST]:
-    """Add a cell to a program and return its nodes."""
     if any(escape.name in _FORGETS for escape in escapes):
         program.deleted.add(EVERYTHING)
     nodes = program.add(tree, deadline) if tree is not None else []

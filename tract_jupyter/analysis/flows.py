@@ -115,7 +115,6 @@ class Flows:
         return node
 
     def _sources(self, key: Key) -> Iterator[ast.expr]:
-        """Yield the expressions that may flow into a name."""
         yield from self._into_objects.get(key, ())
         for binding in self._bindings(key):
             if binding.kind in _ASSIGNED and isinstance(binding.node, ast.expr):

@@ -91,11 +91,8 @@ class WorkspacePaths:
             return PathLocation.OUTSIDE  # no path at all (a NUL inside), or no working directory any more
         if _within(real, base) and not (absolute and self.root is None):
             return _protected(real[len(base) :])
-        return (
-            PathLocation.TEMPORARY
-            if any(_within(real, place) for place in self._temporary)
-            else PathLocation.OUTSIDE
-        )
+        is_temporary = any(_within(real, place) for place in self._temporary)
+        return PathLocation.TEMPORARY if is_temporary else PathLocation.OUTSIDE
 
     def _real(self, path: str) -> str:
         """Return the real path like ``os.path.realpath``, with one disk access for each folder."""

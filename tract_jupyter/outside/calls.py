@@ -264,7 +264,6 @@ def dicts(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _changes_in(content: Any) -> Iterator[AnnouncedChange]:
-    """Yield the diffs in the content of a call."""
     for one in dicts(content):
         path, before, after = one.get("path"), one.get("oldText"), one.get("newText")
         if one.get("type") == "diff" and isinstance(path, str) and isinstance(after, str):

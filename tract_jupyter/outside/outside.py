@@ -53,19 +53,8 @@ class OutsideAgents:
     Each agent is a process of its own, and stays for the next turn. It asks the user before it acts, through the same
     gate as a model. docs/outside_agents.md has the limits.
 
-    Args:
-        tract: the owner of the requests.
-        repository: the history.
-        generation: holds the branch during a turn.
-        loop: commits the message, and stops turns.
-        review: returns the part that asks the user.
-        answers: returns the store of the calls' answers.
-        effects: returns the records of changed files.
-        backups: returns the earlier contents of files.
-        cassette: returns the cassette.
-        folder: returns the working folder of agents.
-        actor: the actor of requests; empty for the outside agent itself.
-        above: returns the outside agents of the parent tract, whose settings apply here; None for a top tract.
+    They belong to a tract or to an agent of the tree, the `actor`. `above` are the outside agents of its parent tract,
+    whose settings apply here.
 
     Attributes:
         server: a function that starts the kernel's MCP server and returns its address; None to offer none.
@@ -351,14 +340,12 @@ class OutsideAgents:
         return last is not None and last.get("known") == self._digest(commit)
 
     def _settings(self, agent: str) -> tuple[AgentSettings, tuple[str, ...]]:
-        """Return the settings of an agent, and the variables that it gets."""
         chosen = self._chosen.get(agent)
         if chosen is not None:
             return chosen
         return (settings_of(agent), ()) if self._above is None else self._above()._settings(agent)  # noqa: SLF001 # the same class
 
     def _instructions(self, commit: str | None) -> str:
-        """Return the instructions of the context."""
         texts = [one.content.strip() for one in self._messages(commit) if one.role == "system"]
         return "\n\n".join(filter(None, texts))[:_MOST_EARLIER]
 
@@ -373,15 +360,6 @@ class OutsideAgents:
 
 
 class _Message(NamedTuple):
-    """The message of a turn.
-
-    Attributes:
-        text: its text.
-        files: its attachments.
-        before: the commit before it; None for an empty history.
-        question: its commit.
-    """
-
     text: str
     files: Sequence[AttachedFile]
     before: str | None

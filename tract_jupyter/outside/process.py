@@ -210,7 +210,6 @@ class AgentProcess:
 
 
 def _is_deep(data: Any) -> bool:
-    """Return True if JSON data has too many nested levels."""
     level = [data]
     for _ in range(_DEEPEST):
         level = [

@@ -138,7 +138,6 @@ class PendingAgentRequest(Pending):
         return " ".join(parts)
 
     def _about_diffs(self) -> Iterator[str]:
-        """Return the limits of the diffs."""
         limits = [(one.limit, shown(one.path, self._folder)) for one in self.expected()]
         for limit in dict.fromkeys(limit for limit, _ in limits if limit):
             yield f"{limit}: {one_line(', '.join(name for one, name in limits if one == limit), 200)}."

@@ -101,8 +101,6 @@ class _LeftModeError(OutsideAgentError):
 
 @dataclass(eq=False)
 class _OpenRequest:
-    """A request of the agent that is not answered yet."""
-
     request_id: Any
     call: SeenCall
     pending: PendingAgentRequest
@@ -112,8 +110,6 @@ class _OpenRequest:
 
 @dataclass(eq=False)
 class _Work:
-    """The counters of a turn, for its response."""
-
     prompts: int = 0
     seen: int = 0
     calls: int = 0
@@ -262,7 +258,6 @@ class OutsideTurn:
     # --- what comes
 
     def _take(self, item: object) -> None:
-        """Handle an item of the inbox."""
         if isinstance(item, DecidedNote):
             self._decided(item.request)
         elif isinstance(item, AgentMessage):
@@ -464,7 +459,6 @@ class OutsideTurn:
             request.worker = Worker(work, "tract-agent-request")
 
     def _decide(self, request: _OpenRequest) -> None:
-        """Wait for the decision about a request."""
         with suppress(_Ended), checking(self._check_over), self._reviewer.claim(request.pending) as same:
             request.pending = same
             self._observer.asked(request.call.call_id, same.pending_id)
@@ -478,7 +472,6 @@ class OutsideTurn:
             raise _Ended
 
     def _decided(self, request: _OpenRequest) -> None:
-        """Answer the agent after a decision."""
         if id(request) not in self._open or request.pending.status.is_open:
             return
         del self._open[id(request)]
@@ -650,7 +643,6 @@ class OutsideTurn:
                 self._compared[path] = one
 
     def _claim(self, result: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the usage that the agent claims for a prompt."""
         usage = result.get("usage")
         claimed: dict[str, Any] = {}
         for name, theirs in (("prompt_tokens", "inputTokens"), ("completion_tokens", "outputTokens")):
@@ -712,7 +704,6 @@ def prompt_content(
 
 
 def _comparison(one: ExpectedFile, *, has_failed: bool) -> str:
-    """Compare a file with the change that the user approved."""
     if has_failed and one.is_unchanged:
         return _EARLY if one.changed_early else ""
     if not one.contents:

@@ -28,9 +28,10 @@ def describe(value: Any) -> str:  # noqa: PLR0911 # one for each kind
     if kind in {int, float, bool, complex}:
         return _scalar(name, value)
     if kind is str:
+        is_short = len(value) < _LONGEST
         return (
-            f"str {one_line(repr(value[:_LONGEST]), _LONGEST)}"
-            if len(value) < _LONGEST
+            f"str {one_line(repr(value), _LONGEST)}"
+            if is_short
             else f"str, {counted(len(value), 'character')}"
         )
     if kind in {bytes, bytearray}:
@@ -80,11 +81,8 @@ def memory_of(value: Any) -> int:
     """Return about how many bytes a value needs. Attributes and nested containers are not counted."""
     library = str(getattr(type(value), "__module__", "")).partition(".")[0]
     if library == "pandas" and hasattr(value, "memory_usage"):
-        return (
-            int(sum(value.memory_usage(deep=False)))
-            if type(value).__name__ == "DataFrame"
-            else value.memory_usage()
-        )
+        is_frame = type(value).__name__ == "DataFrame"
+        return int(sum(value.memory_usage(deep=False))) if is_frame else value.memory_usage()
     if library in {"numpy", "pyarrow"} and hasattr(value, "nbytes"):
         return int(value.nbytes)
     if library == "polars" and hasattr(value, "estimated_size"):

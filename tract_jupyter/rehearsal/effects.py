@@ -27,8 +27,13 @@ RANDOM_STATES: Final = ("random state of random", "random state of numpy")
 
 _MOST_NAMES: Final = 4  # of one sentence
 _LONGEST_NAME: Final = 60
-_KNOWN_FIELDS: Final = {"extra": "forbid"}
-"""The configuration of pydantic for reading: an unknown field is an error."""
+
+
+class _Stored:
+    """A value that is stored with a request. An unknown field is an error of its reading."""
+
+    __slots__ = ()
+    __pydantic_config__: ClassVar = {"extra": "forbid"}
 
 
 class RowChange(NamedTuple):
@@ -48,7 +53,7 @@ class RowChange(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class TableChange:
+class TableChange(_Stored):
     """The difference between two versions of a table.
 
     Attributes:
@@ -65,7 +70,6 @@ class TableChange:
         is_reordered: The rows that exist before and after have another order.
     """
 
-    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     rows_before: int | None = None
     rows_after: int | None = None
     columns: tuple[str, ...] = ()
@@ -110,7 +114,7 @@ def _more(number: int, noun: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class VariableEffect:
+class VariableEffect(_Stored):
     """The effect on one variable.
 
     Attributes:
@@ -128,7 +132,6 @@ class VariableEffect:
             has no safe form, so keeping the effects leaves the variable as it is.
     """
 
-    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     name: str
     action: Action
     before: str = ""
@@ -142,7 +145,7 @@ class VariableEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class FileEffect:
+class FileEffect(_Stored):
     """The effect on one file of the workspace.
 
     Attributes:
@@ -156,7 +159,6 @@ class FileEffect:
         problem: The reason why the file cannot be kept. Empty if it can.
     """
 
-    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     path: str
     action: Action
     size_before: int | None = None
@@ -168,7 +170,7 @@ class FileEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class Output(_Stored):
     """A piece of output, in the order of the output.
 
     Attributes:
@@ -177,14 +179,13 @@ class Output:
         data: The MIME bundle of a rich output. The values of binary types are bytes.
     """
 
-    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     kind: OutputKind
     text: str = ""
     data: Mapping[str, str | bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class RehearsedCall:
+class RehearsedCall(_Stored):
     """A tool call that the code made.
 
     Attributes:
@@ -193,14 +194,13 @@ class RehearsedCall:
         is_answered: False if the call needs approval. The rehearsal ended there.
     """
 
-    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     tool: str
     arguments: str = ""
     is_answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class RefusedAttempt:
+class RefusedAttempt(_Stored):
     """An attempt that the containment refused.
 
     Attributes:
@@ -209,7 +209,6 @@ class RefusedAttempt:
         line: The line of the code, from 1. None if unknown.
     """
 
-    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     action: str
     times: int = 1
     line: int | None = None
@@ -221,7 +220,7 @@ class RefusedAttempt:
 
 
 @dataclass(frozen=True, slots=True)
-class SettingEffect:
+class SettingEffect(_Stored):
     """A changed setting of the process: `os.environ['X']`, `working folder`, `plt.rcParams['figure.dpi']`.
 
     Attributes:
@@ -231,7 +230,6 @@ class SettingEffect:
         problem: The reason why the setting cannot be kept. Empty if it can.
     """
 
-    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     name: str
     before: str = ""
     after: str = ""
@@ -239,7 +237,7 @@ class SettingEffect:
 
 
 @dataclass(frozen=True, slots=True)
-class Effects:
+class Effects(_Stored):
     """All effects of one rehearsal.
 
     Attributes:
@@ -258,7 +256,6 @@ class Effects:
         digest: SHA-256 over the code and all received data. An approval binds it.
     """
 
-    __pydantic_config__: ClassVar = _KNOWN_FIELDS
     level: Literal["full", "basic"] = "full"
     engine: Literal["fork", "worker"] = "fork"
     ending: Ending = "finished"

@@ -237,8 +237,6 @@ def _is_open_database(path: str, workspace: Path) -> bool:
 
 
 class _Receiver:
-    """Reads frames in order."""
-
     def __init__(self, findings: Findings, redact: Callable[[str], str], *, is_fork: bool) -> None:
         self._findings = findings
         self._redact = redact

@@ -238,7 +238,6 @@ def _writers_in(objects: Iterable[Any]) -> Iterator[Any]:
 
 
 def _put(opened: int, descriptor: int) -> None:
-    """Give an open file another number."""
     os.dup2(opened, descriptor, inheritable=False)
     os.close(opened)
 

@@ -121,8 +121,6 @@ def _as_bytes(mime: str, value: Any) -> bytes | None:
 
 
 class _Output(io.RawIOBase):
-    """A stream for `sys.stdout` and `sys.stderr`."""
-
     def __init__(self, channel: ReportChannel) -> None:
         self._channel = channel
 

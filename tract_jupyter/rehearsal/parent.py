@@ -145,8 +145,6 @@ def _end_supervisor(process: int, control: socket.socket) -> None:
 
 
 class _Follower:
-    """Reads the connections of one rehearsal."""
-
     def __init__(
         self,
         control: socket.socket,
@@ -171,7 +169,6 @@ class _Follower:
         self._open = {control.fileno(), report, wake}
 
     def follow(self) -> CopyOutcome:
-        """Read until the supervisor reports the end, or does not answer."""
         self._until = time.monotonic() + self._limits.seconds
         while {self._control.fileno(), self._report} & self._open:
             ready = linux.ready(self._open, self._until - time.monotonic())
@@ -295,10 +292,8 @@ class _Follower:
         if limit:
             self._outcome.ending, self._outcome.note = "limit", limit
         elif status == -signal.SIGKILL and self._outcome.cpu_seconds >= self._limits.cpu_seconds:
-            self._outcome.ending, self._outcome.note = (
-                "limit",
-                f"more than {self._limits.cpu_seconds} CPU seconds",
-            )
+            self._outcome.ending = "limit"
+            self._outcome.note = f"more than {self._limits.cpu_seconds} CPU seconds"
         elif status < 0:
             self._outcome.signal = -status
             self._outcome.note = f"the copy ended with signal {signal.Signals(-status).name}"
@@ -315,10 +310,8 @@ class _Follower:
             and outcome.ending == "crashed"
             and self._reader.is_between_frames
         ):
-            outcome.ending, outcome.note = (
-                ("raised" if report.ending == "raised" else "finished"),
-                report.note,
-            )
+            outcome.ending = "raised" if report.ending == "raised" else "finished"
+            outcome.note = report.note
         elif outcome.ending == "crashed" and not outcome.note:
             outcome.note = "the copy ended without a complete report"
         if self._is_asked and outcome.ending != "stopped":

@@ -341,7 +341,6 @@ def _effects_of(outcome: CopyOutcome, findings: Findings, engine: EngineName) ->
 
 
 def _merged(refusals: Iterable[RefusedAttempt]) -> Iterable[RefusedAttempt]:
-    """Return one refusal for equal ones, with their number."""
     return (replace(refusal, times=times) for refusal, times in Counter(refusals).items())
 
 

@@ -91,7 +91,6 @@ class FrameReader:
             yield frame
 
     def _read_header(self) -> bool:
-        """Read a header if it is complete."""
         if len(self._buffer) < _PREFIX.size:
             return False
         length, size = _PREFIX.unpack_from(self._buffer)

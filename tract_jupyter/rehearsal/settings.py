@@ -358,11 +358,8 @@ def _problem(setting: ChangedSetting) -> str:
     if kind == "os.environ":
         return _problem_of_variable(key, value)
     if kind == "working folder":
-        return (
-            ""
-            if type(value) is str and Path(value).is_dir()
-            else "the folder does not exist outside the rehearsal"
-        )
+        is_there = type(value) is str and Path(value).is_dir()
+        return "" if is_there else "the folder does not exist outside the rehearsal"
     if kind == "plt.rcParams" and any(word in key for word in _UNSAFE_PARAMETERS):
         return "this parameter is set only by a run in the kernel"
     if kind in _OPTIONS or kind == _WARNINGS:

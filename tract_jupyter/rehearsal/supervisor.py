@@ -188,7 +188,6 @@ def hand_over(listener: int | None, link: socket.socket) -> None:
 
 
 def _address(data: bytes) -> str:
-    """Return the text of a `sockaddr`."""
     if len(data) < struct.calcsize("=HH"):
         return "an unknown address"
     (family,) = struct.unpack_from("=H", data)

@@ -139,12 +139,10 @@ atexit.register(BARE_WORKER.close)
 
 
 def _loaded() -> list[str]:
-    """Return the loaded libraries that the worker imports as well."""
     return [name for name in _WARM if name.partition(".")[0] in sys.modules]
 
 
 def _environment(secrets: tuple[str, ...] = (), *, is_bare: bool) -> dict[str, str]:
-    """Return the environment variables of a copy."""
     hidden = secret_variables(os.environ, secrets)
     return {
         name: value
@@ -226,7 +224,6 @@ def _input(name: str, value: Any, encoder: Encoder) -> Iterator[tuple[dict[str, 
 
 
 def _import_place(value: Any) -> tuple[str, str] | None:
-    """Return the module and name of a function or class of a library."""
     if not isinstance(value, type | FunctionType | BuiltinFunctionType) and not callable(value):
         return None
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
@@ -354,7 +351,6 @@ def _frames(inputs: int) -> Iterator[ReportFrame]:
 
 
 def _load(header: dict[str, Any], payload: bytearray, namespace: dict[str, Any], decoder: Decoder) -> None:
-    """Create one variable in the copy."""
     name = header.get("name", "")
     if "source" in header:
         exec(compile(header["source"], f"<{name}>", "exec", dont_inherit=True), namespace)  # noqa: S102 # in the copy

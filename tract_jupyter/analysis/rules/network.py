@@ -198,7 +198,6 @@ _CONTENT = frozenset({"value", "object", "data", "html", "innerHTML", "outerHTML
 
 
 def _scripts_set(view: CodeView) -> Iterator[ast.expr]:
-    """Yield the assignments of texts with scripts to widgets."""
     for write in view.member_writes:
         texts = view.value(write.value).texts if write.member in _CONTENT else ()
         if any(view.look(_SCRIPT.search, text) for text in texts):

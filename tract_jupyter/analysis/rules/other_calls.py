@@ -179,7 +179,6 @@ def is_command(text: str) -> bool:
 
 
 def _is_line(text: str) -> bool:
-    """Return True if a text looks like a line for a shell."""
     return bool(_LINE.match(text) and _SHELL_SIGN.search(text[:1000]) and not _QUERY.match(text))
 
 

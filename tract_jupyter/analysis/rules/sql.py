@@ -195,15 +195,9 @@ def replaced(view: CodeView) -> Iterator[tuple[ast.Call, list[ast.expr]]]:
                 yield call, [source for each in arguments for source in sources(each, view)]
     for call in view.method_calls(_SAVES_TABLE):
         steps = {name: each for name, each in steps_of(call, view) if each is not None}
-        mode = steps.get("mode")
-        if mode is None or not mode.args or _REPLACED.isdisjoint(view.resolver.value(mode.args[0]).texts):
+        if _REPLACED.isdisjoint(view.value(view.argument(steps.get("mode"), 0)).texts):
             continue
-        format_call = steps.get("format")
-        kinds = (
-            view.resolver.value(format_call.args[0]).texts
-            if format_call is not None and format_call.args
-            else ()
-        )
+        kinds = view.value(view.argument(steps.get("format"), 0)).texts
         if cast("ast.Attribute", call.func).attr != "save" or "jdbc" in kinds:
             yield call, []
 
