@@ -107,12 +107,7 @@ class Agents:
 
     @limits.setter
     def limits(self, limits: TreeLimits) -> None:
-        """Set the limits.
-
-        Raises:
-            AgentError: the value is not a `TreeLimits`.
-            CodeDecisionError: code that runs for a model tries to set the limits.
-        """
+        """Set the limits."""
         self.check_user("set the limits of agents")
         if not isinstance(limits, TreeLimits):
             raise AgentError(
@@ -132,12 +127,7 @@ class Agents:
 
     @models.setter
     def models(self, names: Iterable[str] | None) -> None:
-        """Set the menu of models. None allows all models in `t.models`.
-
-        Raises:
-            AgentError: `t.models` has no such name.
-            CodeDecisionError: code that runs for a model tries to set the menu.
-        """
+        """Set the menu of models. None allows all models in `t.models`."""
         self.check_user("choose the models of agents")
         allowed = None if names is None else tuple(names)
         strange = [name for name in allowed or () if name not in self.tract.models]
@@ -218,15 +208,7 @@ class Agents:
         return str(done["answer"])
 
     def update(self, agent: str, **changes: Any) -> Agent:
-        """Change an agent. This creates a new version of it. Runs the tool `agent_update`.
-
-        Args:
-            agent: name of the agent.
-            changes: `instructions`, `description`, `model`, `tools`, `toolsets`, `budget`.
-
-        Raises:
-            AgentError: the change is invalid.
-        """
+        """Change an agent. This creates a new version of it. Runs the tool `agent_update`."""
         arguments = {
             name: budget_data(value) if name == "budget" else value for name, value in changes.items()
         }
@@ -330,11 +312,7 @@ class Agents:
         return agent if agent is not None and agent.name == name else None
 
     def calls_of(self, agent: str | Agent) -> list[AgentCall]:
-        """Return the calls of an agent, oldest first. Leave out calls of other agents that used the same name.
-
-        Args:
-            agent: name of the agent, or an agent from `past`.
-        """
+        """Return the calls of an agent, oldest first. Leave out calls of other agents that used the same name."""
         found = agent if isinstance(agent, Agent) else self.known(agent)
         if found is None:
             return []
@@ -345,12 +323,7 @@ class Agents:
         return [*(call for call in self.records.calls_of(found) if call.number not in numbers), *calls]
 
     def transcript(self, agent: str | Agent, call: int | None = None) -> Any:
-        """Return the tract with the conversation of a call: `.compile()`, `.loop.turns()`. Close the tract after use.
-
-        Args:
-            agent: name of the agent, or an agent from `past`.
-            call: number of the call; by default, the newest.
-        """
+        """Return the conversation of a call as a tract: `.compile()`, `.loop.turns()`. Close it after use."""
         selected = self._call(agent, call)
         return self.tract.beside(
             selected.tract_id, selected.branch, f"Conversations of the agent {selected.agent}"
@@ -485,11 +458,7 @@ class Agents:
         return self._runner.call(self.get(name), text, attachments, caller)
 
     def check_user(self, action: str) -> None:
-        """Check that the user does this, in a cell that the user runs.
-
-        Raises:
-            CodeDecisionError: code that runs for a model does it.
-        """
+        """Check that the user does this, in a cell that the user runs."""
         if runs_for_model(self.executor):
             raise CodeDecisionError(f"only the user can {action}; code that runs for a model cannot")
 

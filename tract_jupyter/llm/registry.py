@@ -375,13 +375,7 @@ class Models(Mapping[str, ModelConnection]):
     def _metered(
         self, connection: ModelConnection, operation: ModelOperation, client: LLMClient | None = None
     ) -> ConfiguredClient:
-        """Return a client of this tract for a connection. The client respects the budget and records costs.
-
-        Args:
-            connection: the model.
-            operation: the kind of request.
-            client: an existing client. It gets no settings of this kind of request.
-        """
+        """Return a client of this tract for a connection. The client respects the budget and records costs."""
         settings = {} if client is not None else self.options(operation)
         if connection.client is not None and connection.model is not None:
             settings = {"model": connection.model, **settings}

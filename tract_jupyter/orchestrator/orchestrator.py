@@ -127,12 +127,7 @@ class Orchestrator:
 
     @config.setter
     def config(self, config: OrchestratorConfig) -> None:
-        """Replace the settings.
-
-        Raises:
-            OrchestratorError: invalid settings.
-            CodeDecisionError: code on behalf of a model tried to raise the autonomy level.
-        """
+        """Replace the settings."""
         self._config = self._check_config(config)
 
     def _check_config(self, config: object) -> OrchestratorConfig:
@@ -611,13 +606,7 @@ class TractOrchestrator(Orchestrator):
 
     @config.setter
     def config(self, config: OrchestratorConfig) -> None:
-        """Save new settings and use them.
-
-        Raises:
-            OrchestratorError: invalid settings, or they cannot be saved.
-            CodeDecisionError: code on behalf of a model tried to raise the autonomy level.
-            TrustError: they cannot be signed.
-        """
+        """Save new settings and use them."""
         save_config(self._settings, self._check_config(config))
         self._config, self.problem = config, ""
         policies = self._tract.policies

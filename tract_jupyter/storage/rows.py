@@ -17,7 +17,7 @@ from tract_jupyter.storage.connections import Prepared
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from sqlalchemy import ColumnElement, Connection, Select, Table, Update
+    from sqlalchemy import ColumnElement, Connection, Insert, Select, Table, Update
 
 
 Stored = TypeVar("Stored", bound=NamedTuple)
@@ -53,7 +53,7 @@ class Rows(Generic[Stored]):
 
     def insert(self, connection: Connection, row: Stored, **more: object) -> None:
         """Add a row. `more` are the values of other columns."""
-        connection.execute(self.table.insert(), {"tract_id": self.tract_id, **more, **row._asdict()})
+        connection.execute(_insert(self.table), {"tract_id": self.tract_id, **more, **row._asdict()})
 
     def update(self, connection: Connection, where: Mapping[str, object], **values: object) -> int:
         """Update the rows with the values in `where`, and return their number."""
@@ -106,6 +106,11 @@ def _query(
     table: Table, names: Sequence[str], where: tuple[str, ...], order: tuple[str, ...], *, is_checked: bool
 ) -> Prepared:
     return Prepared(lambda _: selected(table, names, where, order, is_checked=is_checked))
+
+
+@cache
+def _insert(table: Table) -> Insert:
+    return table.insert()
 
 
 @cache

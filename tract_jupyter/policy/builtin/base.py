@@ -51,11 +51,7 @@ class BuiltinPolicy:
     cooldown: Seconds = 0
 
     def __post_init__(self) -> None:
-        """Fill in the defaults and check the settings.
-
-        Raises:
-            ContentError: a setting is invalid.
-        """
+        """Fill in the defaults and check the settings."""
         object.__setattr__(self, "name", check_name(self.name or f"auto-{self.type_name}"))
         priority = self.usual_priority if self.priority == -1 else self.priority
         object.__setattr__(self, "priority", priority)
@@ -81,11 +77,7 @@ class BuiltinPolicy:
 
     @classmethod
     def from_config(cls, name: str, config: Mapping[str, Any]) -> Self:
-        """Create a policy from its settings.
-
-        Raises:
-            ContentError: a setting is unknown or invalid.
-        """
+        """Create a policy from its settings."""
         known = [one.name for one in fields(cls) if one.init and one.name != "name"]
         for key in config:
             if key not in known:

@@ -157,11 +157,7 @@ class OrchestratePolicy(TriggeredPolicy):
 
     @classmethod
     def from_config(cls, name: str, config: Mapping[str, Any]) -> Self:
-        """Create a policy from its settings, or from the parts of one trigger.
-
-        Raises:
-            ContentError: a setting is unknown or invalid.
-        """
+        """Create a policy from its settings, or from the parts of one trigger."""
         parts = {one.name: config[one.name] for one in fields(Trigger) if one.name in config}
         rest = {key: value for key, value in config.items() if key not in parts}
         return super().from_config(name, {**rest, "when": [Trigger(**parts)]} if parts else rest)
