@@ -106,7 +106,7 @@ def _draw(text: str) -> tuple[int, int, float]:
     for begin in range(0, len(text), piece):
         view.stream.append(text[begin : begin + piece])
         started = perf_counter()
-        live.draw(view, at_once=True)
+        live.draw(view, at_once=True)  # type: ignore[arg-type] # a view of one block
         seconds += perf_counter() - started
         whole += len(json.dumps(view.to_html()))
     return sent, whole, seconds

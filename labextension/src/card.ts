@@ -219,7 +219,11 @@ export class Card extends Widget {
     } else {
       const hasChoice = edit.hunks.length > 1 && edit.action === 'replace' && changed === null;
       const chooser = hasChoice ? (hunk: IHunk) => this.drawChoice(hunk) : null;
-      const onChange = changed === null ? null : (text: string) => this.setText(text);
+      const setText = (text: string) => {
+        item.changed = text;
+        decider.changed();
+      };
+      const onChange = changed === null ? null : setText;
       const source = changed ?? edit.source ?? '';
       this.view = drawDiff({ old, source, hunks: edit.hunks, mimeType: decider.mimeType(item), languages: decider.languages, chooser, onChange });
       this.body.classList.toggle('jp-mod-added', old === '');
@@ -230,11 +234,6 @@ export class Card extends Widget {
       item.isSeen = true;
       decider.changed();
     });
-  }
-
-  private setText(text: string): void {
-    this.item.changed = text;
-    this.decider.changed();
   }
 
   private drawChoice(hunk: IHunk): HTMLElement {

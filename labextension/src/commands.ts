@@ -21,11 +21,7 @@ const LABELS = {
 /** The commands that can run now. */
 export type Actions = Partial<Record<keyof typeof LABELS, (() => void) | null>>;
 
-/**
- * Add the commands.
- *
- * @param actions - Returns the actions that are possible now.
- */
+/** Add the commands. `actions` returns the ones that are possible now. */
 export function addCommands({ commands }: JupyterFrontEnd, palette: ICommandPalette | null, actions: () => Actions): void {
   for (const [name, label] of Object.entries(LABELS) as [keyof Actions, string][]) {
     const command = `tract:${name}`;

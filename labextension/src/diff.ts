@@ -24,11 +24,7 @@ export interface IDiff {
 const elsewhere = document.createElement('div').attachShadow({ mode: 'open' });
 let hasStyles = false;
 
-/**
- * Return a read-only view of a change: removed lines above added ones. Hidden characters are shown as escapes.
- *
- * If one of the two texts is empty, the view has the other one.
- */
+/** Return a read-only view of a change: removed lines above added ones, or the only text. Hidden characters are escapes. */
 export function drawDiff(shown: IDiff): EditorView {
   const [old, source] = [escapeHidden(shown.old), escapeHidden(shown.source)];
   const language = new Compartment();

@@ -12,11 +12,7 @@ export function isTooLong(...texts: readonly string[]): boolean {
   return texts.some(text => text.length > MOST_CHARACTERS || text.split('\n').some(line => line.length > LONGEST_LINE));
 }
 
-/**
- * Return the changes of the hunks, or null if the texts differ outside of them.
- *
- * Within a hunk, only the words that differ are changes.
- */
+/** Return the changed words of the hunks, or null if the texts differ outside of them. */
 export function hunkChanges(old: string, source: string, hunks: readonly IHunk[]): Change[] | null {
   const [oldStarts, newStarts] = [lineStarts(old), lineStarts(source)];
   const changes: Change[] = [];

@@ -88,8 +88,8 @@ export class Badges extends Watcher {
       return;
     }
     old?.remove();
-    this.badges.set(cell, [text, make('span', 'jp-tract jp-tract-badge', escapeLine(String(found?.model || 'a model'), 40))]);
-    const [, badge] = this.badges.get(cell)!;
+    const badge = make('span', 'jp-tract jp-tract-badge', escapeLine(String(found?.model || 'a model'), 40));
+    this.badges.set(cell, [text, badge]);
     badge.title = `This cell was written by a model. %tract log --cell ${cell.model.id} says why.\n${text}`;
     badge.setAttribute('role', 'note');
     badge.setAttribute('aria-label', badge.title);

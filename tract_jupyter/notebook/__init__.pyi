@@ -3,15 +3,15 @@ from .audit import report_lines as report_lines
 from .audit import verify_audit as verify_audit
 from .audit import write_audit as write_audit
 from .cell_syntax import parse_cell as parse_cell
+from .cell_syntax import parse_fire as parse_fire
 from .cell_syntax import parse_python as parse_python
 from .channels import NotebookChannel as NotebookChannel
+from .commands.doctor import DoctorView as DoctorView
+from .commands.doctor import check_machine as check_machine
 from .commands.profiles import ProfileView as ProfileView
-from .doctor import DoctorView as DoctorView
-from .doctor import check_machine as check_machine
 from .extension import await_waiting_cells as await_waiting_cells
 from .extension import load as load
 from .extension import unload as unload
-from .fire_line import parse_fire as parse_fire
 from .front_end import FrontEnd as FrontEnd
 from .headless_run import Refusal as Refusal
 from .headless_run import verify as verify
@@ -20,6 +20,8 @@ from .progress import ProgressBars as ProgressBars
 from .progress import on_terminal as on_terminal
 from .progress import progress_html as progress_html
 from .progress import progress_text as progress_text
+from .serving import KernelEndpoint as KernelEndpoint
+from .serving import PublishedEndpoint as PublishedEndpoint
 from .stores import existing_store as existing_store
 from .stores import is_store as is_store
 from .stores import place_of as place_of

@@ -82,10 +82,6 @@ class AuditReport:
 def export_audit(store: str | Path, out: TextIO) -> tuple[int, str]:
     """Write all rows of a store as JSON Lines.
 
-    Args:
-        store: the SQLite file, or an SQLAlchemy URL.
-        out: the text file to write to.
-
     Returns:
         The number of lines before the last one, and their SHA-256.
 
@@ -115,10 +111,6 @@ def export_audit(store: str | Path, out: TextIO) -> tuple[int, str]:
 
 def write_audit(store: str | Path, file: str | Path) -> tuple[int, str]:
     """Write all rows of a store to a new file, completely or not at all. Only its owner can read the file.
-
-    Args:
-        store: the SQLite file, or an SQLAlchemy URL.
-        file: the new file. An existing one is never replaced.
 
     Returns:
         The number of lines before the last one, and their SHA-256.
@@ -234,7 +226,6 @@ def _opened(file: Path) -> BinaryIO:
 
 
 def _of_tracts(place: Path, trust: Trust, *, has_secret: bool) -> list[str]:
-    """Return the problems of the restored tracts, one line each."""
     problems = []
     try:
         with warnings.catch_warnings(action="error", category=SAWarning):
@@ -272,8 +263,6 @@ def _line(text: str, limit: int = _LONGEST_LINE) -> str:
 
 @dataclass(slots=True)
 class _Export:
-    """The values of the first and the last line of a file, and the problems found."""
-
     store_id: str
     exported_at: str
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_COUNTED, 0))

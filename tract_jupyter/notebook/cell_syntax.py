@@ -12,6 +12,9 @@ In a Python body, the docstring is the description, annotated assignments are fi
     def verify(pending, strict: bool = False):
         '''Check that all URLs are in the context.'''
         ...
+
+The line of `%tract_fire` is `NAME field=value ... --fields {...} --review`. A value is a Python literal, JSON, `$name`
+for a variable, or a bare word. Expressions are not evaluated.
 """
 
 from __future__ import annotations
@@ -22,11 +25,11 @@ import io
 import json
 import tokenize
 from dataclasses import dataclass, field, replace
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import yaml
 
-from tract_jupyter.exceptions import SpecError
+from tract_jupyter.exceptions import OperationError, SpecError, nearest
 from tract_jupyter.models import LONGEST_YAML, twice_in, unique_object
 from tract_jupyter.operations import (
     ActionDef,
@@ -37,6 +40,11 @@ from tract_jupyter.operations import (
     lines_inside_strings,
     spec_from_dict,
 )
+from tract_jupyter.review import split_words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 
 _VOLATILE = "volatile"
 """The mark of a field that standing approvals and recorded decisions ignore. It follows the description."""
@@ -62,11 +70,7 @@ class ParsedCell:
         )
 
     def checked(self) -> OperationSpec:
-        """Return the checked spec.
-
-        Raises:
-            SpecError: the spec is not valid. It has the line of the cell.
-        """
+        """Return the checked spec."""
         try:
             spec = check_spec(self.spec)
             for action in spec.actions.values():
@@ -126,11 +130,7 @@ def parse_python(name: str, text: str) -> ParsedCell:
 
 
 def parse_json(text: str) -> dict[str, Any]:
-    """Parse a JSON body.
-
-    Raises:
-        SpecError: the body is not a JSON object, or has a duplicate key.
-    """
+    """Parse a JSON body."""
     try:
         data = json.loads(text, object_pairs_hook=unique_object)
     except json.JSONDecodeError as error:
@@ -143,15 +143,7 @@ def parse_json(text: str) -> dict[str, Any]:
 
 
 def parse_yaml(text: str, holds: str = _OPERATION) -> dict[str, Any]:
-    """Parse a YAML body. It contains plain data only, without tags and aliases.
-
-    Args:
-        text: the body.
-        holds: its expected content, for error messages.
-
-    Raises:
-        SpecError: the body is too long, is not a YAML mapping, or has a duplicate key.
-    """
+    """Parse a YAML body. It contains plain data only, without tags and aliases."""
     if len(text) > LONGEST_YAML:
         raise SpecError(
             f"the YAML has {len(text):,} characters, but the limit is {LONGEST_YAML:,}. "
@@ -372,3 +364,77 @@ class _PlainLoader(yaml.SafeLoader):
         if twice is not None:
             raise yaml.constructor.ConstructorError(None, None, f"{twice!r} is named twice", node.start_mark)
         return super().construct_mapping(node, deep=deep)
+
+
+# --- the line of `%tract_fire`
+
+FIRE_OPTIONS: Final = ("--fields", "--review")
+
+
+@dataclass(frozen=True)
+class FireLine:
+    """A parsed `%tract_fire` line."""
+
+    operation: str
+    fields: dict[str, Any]
+    review: bool
+
+
+def parse_fire(line: str, namespace: Mapping[str, Any]) -> FireLine:
+    """Parse the line."""
+    parts = split_words(line)
+    if not parts or parts[0].startswith("-") or "=" in parts[0]:
+        raise OperationError("name the operation: %tract_fire citation_check urls=['https://example.com']")
+    fields: dict[str, Any] = {}
+    review = False
+    rest = iter(parts[1:])
+    for part in rest:
+        if part == "--review":
+            review = True
+        elif part == "--fields" or part.startswith("--fields="):
+            text = part.removeprefix("--fields").removeprefix("=") or next(rest, "")
+            _merge(fields, _field_mapping(read_value(text, namespace)))
+        else:
+            _merge(fields, _assignment(part, namespace))
+    return FireLine(parts[0], fields, review)
+
+
+def read_value(text: str, namespace: Mapping[str, Any]) -> Any:
+    """Return the value of a text."""
+    if text.startswith("$"):
+        name = text[1:]
+        if name not in namespace:
+            raise OperationError(f"no variable {name!r}.{nearest(name, namespace)}")
+        return namespace[name]
+    for read in (json.loads, ast.literal_eval):
+        try:
+            return read(text)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            continue
+    if not text or text[0] in "([{\"'":
+        raise OperationError(f"{text[:60]!r} is neither a Python literal nor JSON; use $name for a variable")
+    return text
+
+
+def _assignment(part: str, namespace: Mapping[str, Any]) -> dict[str, Any]:
+    name, equals, text = part.partition("=")
+    if part.startswith("--"):
+        raise OperationError(
+            f"no option {part!r}.{nearest(part, FIRE_OPTIONS)} The options are {' and '.join(FIRE_OPTIONS)}"
+        )
+    if not equals or not name.isidentifier():
+        raise OperationError(f"{part[:60]!r} is not field=value; put quotes around text with spaces")
+    return {name: read_value(text, namespace)}
+
+
+def _merge(fields: dict[str, Any], more: dict[str, Any]) -> None:
+    for name in more:
+        if name in fields:
+            raise OperationError(f"duplicate field {name!r}")
+    fields |= more
+
+
+def _field_mapping(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise OperationError(f"--fields takes a dict such as {{'urls': []}}, got {type(value).__name__}")
+    return value

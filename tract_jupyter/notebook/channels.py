@@ -7,7 +7,7 @@ import contextvars
 import logging
 import threading
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from IPython.core.error import StdinNotImplementedError
 from IPython.core.getipython import get_ipython
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from tract_jupyter.notebook.chat.board import TurnBoard
     from tract_jupyter.notebook.front_end import FrontEnd
+    from tract_jupyter.notebook.panels.inbox import Inbox
     from tract_jupyter.notebook.panels.panel import Panel
     from tract_jupyter.notebook.panels.questions import QuestionList
     from tract_jupyter.review import Answer, Pending, RecordedDecisions, Ticket
@@ -48,22 +50,8 @@ _PROMPT_ENDED = "This prompt has ended. The panel above shows the request."
 _logger = logging.getLogger(__name__)
 
 
-class SharedDisplay(Protocol):
-    """A display that shows several requests in one output."""
-
-    @property
-    def ready(self) -> bool:
-        """True if its script has run in a page and reached this kernel."""
-        ...
-
-    def add(self, ticket: Ticket) -> None:
-        """Add a request."""
-        ...
-
-    def refresh(self) -> None:
-        """Draw the current state."""
-        ...
-
+SharedDisplay: TypeAlias = "TurnBoard | QuestionList | Inbox | _Text"
+"""A display that shows several requests in one output. `ready` is true if its script has reached this kernel."""
 
 _board: contextvars.ContextVar[SharedDisplay | None] = contextvars.ContextVar("_board", default=None)
 """The board for tickets that this thread or task shows. Other tickets get separate outputs."""

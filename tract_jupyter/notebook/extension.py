@@ -197,11 +197,7 @@ _ASKING_LINE = re.compile(
 
 
 def await_waiting_cells(lines: list[str]) -> list[str]:
-    """Rewrite a cell or line that waits to an `await` expression. An input transformer of IPython.
-
-    Raises:
-        UsageError: the cell is below another cell magic, which cannot wait.
-    """
+    """Rewrite a cell or line that waits to an `await` expression. An input transformer of IPython."""
     under = _UNDER_ANOTHER.match("".join(lines))
     if under is not None:
         raise UsageError(
@@ -331,7 +327,7 @@ def _words(notebook: NotebookSession, magic: str, parts: list[str]) -> Iterable[
         return options.complete(notebook, parts)
     if magic != "%tract_fire":
         return ()
-    from tract_jupyter.notebook.fire_line import FIRE_OPTIONS
+    from tract_jupyter.notebook.cell_syntax import FIRE_OPTIONS
 
     registry = notebook.tract.operations.registry
     if len(parts) == 1:

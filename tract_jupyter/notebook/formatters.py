@@ -6,6 +6,8 @@ Formatters are registered by type names. The first display of a value imports it
 from __future__ import annotations
 
 from contextlib import suppress
+from importlib import import_module
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from tract_jupyter.llm import Models
-    from tract_jupyter.models import CompiledContext, DiffResult
     from tract_jupyter.review import Pending
     from tract_jupyter.runs import Fork, ForkTable, Run, RunResponse
     from tract_jupyter.toolkit import ToolsModule
@@ -74,16 +75,14 @@ def _bundles(shell: InteractiveShell) -> Any:
     return shell.display_formatter.mimebundle_formatter  # type: ignore[union-attr] # each shell has one
 
 
-def _show_context(context: CompiledContext, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.views.context import ContextView
+def _show_with(module: str, name: str) -> Callable[..., dict[str, str]]:
+    """Return a formatter that makes a view of `tract_jupyter.notebook` at its first use."""
 
-    return ContextView.of(context)._repr_mimebundle_()
+    def show(value: object, **_: object) -> Any:
+        views: Any = import_module(f"tract_jupyter.notebook.{module}")
+        return attrgetter(name)(views)(value)._repr_mimebundle_()
 
-
-def _show_diff(result: DiffResult, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.views.diff import DiffView
-
-    return DiffView(result)._repr_mimebundle_()
+    return show
 
 
 def _show_run(run: Run, **_: object) -> dict[str, str]:
@@ -113,18 +112,6 @@ def _show_models(models: Models, **_: object) -> dict[str, str]:
 
 
 _PENDING: Final = ("tract_jupyter.review.pending", "Pending")
-
-
-def _show_value(value: object, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.views.values import value_view
-
-    return value_view(value)._repr_mimebundle_()
-
-
-def _show_part(part: object, **_: object) -> dict[str, str]:
-    from tract_jupyter.notebook.views.values import part_view
-
-    return part_view(part)._repr_mimebundle_()
 
 
 def _show_list(values: list[object], **_: object) -> Any:
@@ -265,8 +252,8 @@ def _named(names: Mapping[str, str], show: Callable[..., Any]) -> dict[tuple[str
 
 
 _FORMATTERS: Final = {
-    **_named(_VALUES, _show_value),
-    **_named(_PARTS, _show_part),
+    **_named(_VALUES, _show_with("views.values", "value_view")),
+    **_named(_PARTS, _show_with("views.values", "part_view")),
     ("builtins", "list"): _show_list,
     ("builtins", "dict"): _show_dict,
     ("tract_jupyter.tract", "Tract"): tract_view,
@@ -274,8 +261,8 @@ _FORMATTERS: Final = {
     ("tract_jupyter.runs.forks", "Fork"): _show_fork,
     ("tract_jupyter.runs.forks", "ForkTable"): _show_forks,
     ("tract_jupyter.llm.registry", "Models"): _show_models,
-    ("tract_jupyter.models.context", "CompiledContext"): _show_context,
-    ("tract_jupyter.models.diff", "DiffResult"): _show_diff,
+    ("tract_jupyter.models.context", "CompiledContext"): _show_with("views.context", "ContextView.of"),
+    ("tract_jupyter.models.diff", "DiffResult"): _show_with("views.diff", "DiffView"),
     ("tract_jupyter.runs.model", "Run"): _show_run,
     ("tract_jupyter.runs.turn", "RunResponse"): _show_response,
 }

@@ -74,11 +74,7 @@ class Refusal:
 
 
 class KernelReport:
-    """The kernel's side of a headless run.
-
-    Args:
-        folder: the folder for copies of stores and for the report.
-    """
+    """The kernel's side of a headless run."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -181,12 +177,7 @@ class HeadlessRun:
         self.is_complete = False
 
     def execute(self) -> None:
-        """Run the notebook to the end or to the first error.
-
-        Raises:
-            ContentError: the file is not a notebook, or its kernel is not installed.
-            TractError: nbclient is not installed.
-        """
+        """Run the notebook to the end or to the first error."""
         try:
             from jupyter_client.kernelspec import NoSuchKernel
             from nbclient import NotebookClient
@@ -296,11 +287,7 @@ def _odd_entries(lock: Path, runs: list[HeadlessRun]) -> Iterator[Refusal]:
 
 
 def load_notebook(path: Path) -> Any:
-    """Read a notebook file.
-
-    Raises:
-        ContentError: the file does not exist, or is not a notebook.
-    """
+    """Read a notebook file."""
     import nbformat
 
     try:

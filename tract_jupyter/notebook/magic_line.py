@@ -100,9 +100,6 @@ class MagicOptions:
 
     Subclasses are not dataclasses, because nine dataclasses take a tenth of the extension's loading time.
 
-    Args:
-        **given: the values. Missing ones get their defaults.
-
     Attributes:
         magic: the name of the magic.
         done: the participle of its verb, such as `sent`, for errors: "Nothing was sent".
@@ -132,13 +129,13 @@ class MagicOptions:
 
     @classmethod
     def parse(cls, line: str, cell: str | None = "", taken: Collection[str] = ()) -> Self:
-        """Parse a line; see `MagicLine` for the arguments.
+        """Parse a line. `cell` is the text below it; None for a line magic. `--out` cannot replace the `taken` names.
 
         Raises:
             OperationError: an option, a value, a quotation mark or a word is not valid, or `--out` does not name a
                 variable.
         """
-        return MagicLine(cls, line, cell, taken).parse()
+        return _Line(cls, line, cell, taken).parse()
 
     @classmethod
     def add_to(cls, parser: argparse.ArgumentParser) -> None:
@@ -149,12 +146,7 @@ class MagicOptions:
 
     @classmethod
     def complete(cls, notebook: NotebookSession, parts: list[str]) -> Words:
-        """Return the words that may follow in a line.
-
-        Args:
-            notebook: the state of this kernel.
-            parts: the words of the line. The last one ends at the cursor.
-        """
+        """Return the words that may follow in a line. The last of `parts` ends at the cursor."""
         *before, typed = parts
         last = next((word for word in reversed(before) if word.startswith("--")), "")
         option = cls.flags().get(last)
@@ -172,15 +164,8 @@ T = TypeVar("T", bound=MagicOptions)
 
 
 @dataclass(frozen=True)
-class MagicLine(Generic[T]):
-    """The line of a magic as the user typed it.
-
-    Attributes:
-        options: the declaration of the options.
-        line: the text after the name of the magic.
-        cell: the text below; None for a line magic.
-        taken: variable names that `--out` cannot replace.
-    """
+class _Line(Generic[T]):
+    """The line of a magic as the user typed it."""
 
     options: type[T]
     line: str
@@ -189,11 +174,9 @@ class MagicLine(Generic[T]):
 
     @property
     def name(self) -> str:
-        """The magic with its percent signs."""
         return f"{'%' if self.cell is None else '%%'}{self.options.magic}"
 
     def parse(self) -> T:
-        """Return the options; see `MagicOptions.parse`."""
         name = self.options.text_field
         if not name:
             return self.options(**dict(self._read(self._parse_words(self._words()))))
@@ -257,7 +240,6 @@ class MagicLine(Generic[T]):
         return vars(values)
 
     def _read(self, values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-        """Yield the name and the converted value of each attribute."""
         declared = self.options.declared()
         for name, value in values.items():
             option = declared[name]

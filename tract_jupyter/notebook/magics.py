@@ -89,12 +89,7 @@ def _takes(
 
 
 class AwaitedWork(Generic[R]):
-    """The work of a magic that waits. It starts when it is awaited, and prints a message if that never happens.
-
-    Args:
-        magic: the magic as a user types it, such as `%tract_orchestrate`.
-        work: the coroutine.
-    """
+    """The work of a magic that waits. It starts when it is awaited, and prints a message if that never happens."""
 
     def __init__(self, magic: str, work: Coroutine[Any, Any, R]) -> None:
         self._magic = magic
@@ -235,7 +230,7 @@ class TractMagics(Magics):
         action also gets a panel. "Approve without running" there runs no action. You can answer a panel later, or
         `await` the pending to wait for the decision: p = %tract_fire citation_check urls=[] --review, then await p
         """
-        from tract_jupyter.notebook.fire_line import parse_fire
+        from tract_jupyter.notebook.cell_syntax import parse_fire
 
         fire = parse_fire(line, {**self._notebook.shell.user_ns, **(local_ns or {})})
         tract = self._notebook.tract

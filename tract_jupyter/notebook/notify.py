@@ -20,6 +20,7 @@ from urllib.parse import quote
 
 from tract_jupyter.exceptions import AdminLimitError, OperationError
 from tract_jupyter.models import counted, one_line
+from tract_jupyter.notebook.output import start_timer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,13 +40,7 @@ _TITLE: Final = 200
 
 
 class NotifySettings(NamedTuple):
-    """The settings of one kernel. They are never stored.
-
-    Attributes:
-        addresses: URLs of apprise.
-        after: seconds that a request waits before its message.
-        has_content: True if the message has the title of the request.
-    """
+    """The settings of one kernel. They are never stored. `has_content` adds the titles of requests to messages."""
 
     addresses: tuple[str, ...] = ()
     after: float = AFTER
@@ -53,11 +48,7 @@ class NotifySettings(NamedTuple):
 
 
 class Notifier:
-    """Tells the user elsewhere that requests of this kernel wait.
-
-    Args:
-        notebook: the state of this kernel.
-    """
+    """Tells the user elsewhere that requests of this kernel wait."""
 
     def __init__(self, notebook: NotebookSession) -> None:
         self._notebook = notebook
@@ -95,9 +86,7 @@ class Notifier:
             self._waiting.setdefault(pending_id, ticket)
             if self._timer is None:
                 context = contextvars.copy_context()  # a line about a failure goes to this cell
-                self._timer = threading.Timer(self.settings.after, context.run, [self._send_waiting])
-                self._timer.daemon = True
-                self._timer.start()
+                self._timer = start_timer(self.settings.after, context.run, self._send_waiting)
 
     def close(self) -> None:
         """Send nothing any more."""
@@ -129,12 +118,7 @@ class Notifier:
             print(f"No notification was sent: {reason}", file=sys.stderr)  # noqa: T201 # in its cell
 
     def send(self, title: str, body: str) -> None:
-        """Send a message, and wait for the answers of the services.
-
-        Raises:
-            AdminLimitError: the administrator's limits do not allow it.
-            OperationError: apprise is missing, an address is not valid, or a service refused the message.
-        """
+        """Send a message, and wait for the answers of the services."""
         _check_limits()
         addresses = self.settings.addresses
         if not addresses:
@@ -181,11 +165,6 @@ def has_apprise() -> bool:
 
 
 def _service(addresses: tuple[str, ...]) -> Any:
-    """Return apprise with these addresses.
-
-    Raises:
-        OperationError: apprise is missing, or an address is not valid.
-    """
     if not has_apprise():
         raise OperationError(f"notifications need apprise: {INSTALL}")
     import apprise
@@ -202,11 +181,7 @@ def _service(addresses: tuple[str, ...]) -> Any:
 
 
 def check_typed(addresses: Sequence[str]) -> None:
-    """Check that addresses have nothing that apprise hides in its own output, because a notebook saves them.
-
-    Raises:
-        OperationError: an address has a secret or is not valid, or apprise is missing.
-    """
+    """Check that addresses have nothing that apprise hides in its own output, because a notebook saves them."""
     for service in _service(tuple(addresses)) if addresses else ():
         if service.url(privacy=True) != service.url():
             raise OperationError(

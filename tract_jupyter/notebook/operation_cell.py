@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
     from tract_jupyter.notebook.session import NotebookSession
-    from tract_jupyter.operations import Advice, OperationSpec, PendingActivation
+    from tract_jupyter.operations import Advice, PendingActivation
     from tract_jupyter.review import Pending
     from tract_jupyter.tract import Tract
 
@@ -34,9 +34,6 @@ def define(notebook: NotebookSession, options: OperationOptions, text: str) -> A
 
     Returns:
         With `wait`, an awaitable for the decision. It raises an error unless the operation is approved. Else None.
-
-    Raises:
-        SpecError: the definition is not valid. The error has the line of the cell, and no operation was registered.
     """
     parsed = parse_cell(options.name, text, options.form)
     parsed = parsed.with_options(ask=options.ask, sandbox=options.sandbox)
@@ -52,11 +49,12 @@ def define(notebook: NotebookSession, options: OperationOptions, text: str) -> A
 
 
 def _begin(tract: Tract, parsed: ParsedCell, *, activate: bool) -> PendingActivation | None:
-    if _is_active(tract, parsed.spec):
-        display(GridView(f"Operation {parsed.spec.name} is already active in exactly this version."))
+    active = tract.operations.registry.reviewed_spec(parsed.spec.name)
+    if active is not None and active.spec_hash == parsed.spec.spec_hash:
+        display(GridView(f"Operation {active.name} is already active in exactly this version."))
         return None
     if activate:
-        _activate(tract, parsed)
+        display(_activate(tract, parsed))
         return None
     return tract.operations.propose(parsed.spec, triggered_by="a cell")
 
@@ -67,30 +65,16 @@ async def _activated_or_stop(pending: Pending | None) -> None:
         raise shown_above(PendingError(f"{pending.title}: {state}"), state.capitalize())
 
 
-def _is_active(tract: Tract, spec: OperationSpec) -> bool:
-    active = tract.operations.registry.reviewed_spec(spec.name)
-    return active is not None and active.spec_hash == spec.spec_hash
-
-
-def _activate(tract: Tract, parsed: ParsedCell) -> None:
-    spec = parsed.spec
+def _activate(tract: Tract, parsed: ParsedCell) -> GridView:
+    spec, advice = parsed.spec, tract.operations.advice
     before = tract.operations.registry.get_spec(spec.name)
     tract.operations.activate(spec, replace=True)
-    display(_activated(parsed, before, tract.operations.advice))
-
-
-def _activated(parsed: ParsedCell, before: OperationSpec | None, advice: Advice) -> GridView:
-    spec = parsed.spec
     lines = [f"Fire it with %tract_fire {spec.name}, or as tools.fire_{spec.name}(...)."]
     lines += [advice.note] if advice.note else []
     if before is not None:
         lines += ["It replaces the active version:", *spec_diff(before, spec).split("\n")]
-    grid = Grid(
-        ("Line", "Level", "Rule", "Code", "Finding"),
-        tuple(_finding_rows(parsed, advice)),
-        "Findings",
-        code=frozenset({"Rule", "Code"}),
-    )
+    heads, code = ("Line", "Level", "Rule", "Code", "Finding"), frozenset({"Rule", "Code"})
+    grid = Grid(heads, tuple(_finding_rows(parsed, advice)), "Findings", code=code)
     return GridView(f"Operation {spec.name} is active", tuple(lines), (grid,))
 
 

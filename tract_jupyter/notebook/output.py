@@ -1,20 +1,22 @@
-"""An output of a cell that is replaced in place."""
+"""An output of a cell that is replaced in place, timers for outputs, and hooks of displays."""
 
 from __future__ import annotations
 
 import secrets
-from typing import Any
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from IPython.display import display, update_display
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from IPython.core.interactiveshell import InteractiveShell
+
 
 class CellOutput:
-    """An output of a cell. The first `put` displays it, and each later one replaces it.
-
-    Attributes:
-        display_id: the id of the output in IPython.
-        is_shown: True after the first `put`.
-    """
+    """An output of a cell. The first `put` displays it, and each later one replaces it."""
 
     def __init__(self) -> None:
         self.display_id = secrets.token_hex(16)
@@ -25,3 +27,27 @@ class CellOutput:
         show = update_display if self.is_shown else display
         show(content, raw=raw, display_id=self.display_id)
         self.is_shown = True
+
+
+def start_timer(seconds: float, run: Callable[..., object], *arguments: Any) -> threading.Timer:
+    """Start a timer that does not keep the process alive."""
+    timer = threading.Timer(seconds, run, arguments)
+    timer.daemon = True
+    timer.start()
+    return timer
+
+
+@contextmanager
+def displays_hooked(
+    shell: InteractiveShell, hook: Callable[[dict[str, Any]], dict[str, Any] | None]
+) -> Iterator[None]:
+    """Pass each display message of this thread to a hook, which returns it or None. A terminal has no messages."""
+    publisher: Any = shell.display_pub
+    if not hasattr(publisher, "register_hook"):
+        yield
+        return
+    publisher.register_hook(hook)
+    try:
+        yield
+    finally:
+        publisher.unregister_hook(hook)

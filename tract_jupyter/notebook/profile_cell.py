@@ -43,25 +43,13 @@ class ProfileCell:
 
     @classmethod
     def parse(cls, body: str) -> ProfileCell:
-        """Read YAML. The line of the magic is line 1.
-
-        Raises:
-            SpecError: the YAML is not valid, or is not a mapping. The error has the line.
-        """
+        """Read YAML. The line of the magic is line 1."""
         text = "\n" + body
         data = parse_yaml(text, "description and operations")
         return cls(data, dict(_key_lines(yaml.compose(text, Loader=yaml.SafeLoader), ())))
 
     def profile(self, name: str, functions: Collection[str]) -> OperationProfile:
-        """Return the checked profile.
-
-        Args:
-            name: the name of the profile.
-            functions: the functions that operations of kind `compute` may call.
-
-        Raises:
-            OperationError: the profile is not valid. The message lists all problems with their lines.
-        """
+        """Return the checked profile."""
         from tract_jupyter.runs.profile import OperationProfile
 
         problems = self._unknown((), PROFILE_KEYS)
@@ -81,11 +69,7 @@ class ProfileCell:
         return self.placed(lambda: OperationProfile.of(name, operations, **fields))
 
     def placed(self, make: Callable[[], T]) -> T:
-        """Call a function that may reject the profile, and return its result.
-
-        Raises:
-            OperationError: the function rejected the profile. The message has the lines.
-        """
+        """Call a function that may reject the profile, and return its result."""
         try:
             return make()
         except ProfileError as error:
@@ -177,13 +161,7 @@ def _snake(name: str) -> str:
 def save_profile(
     notebook: NotebookSession, name: str, body: str, *, activate: bool, check: bool
 ) -> ProfileView:
-    """Check a profile, save it unless `check` is true, and return its view.
-
-    Raises:
-        OperationError: the profile is not valid. The message lists all problems with their lines, and nothing was
-            saved.
-        TractError: the profile cannot be stored.
-    """
+    """Check a profile, save it unless `check` is true, and return its view."""
     from tract_jupyter.notebook.commands.profiles import saved_view, unsaved_view
     from tract_jupyter.runs import FUNCTIONS
 
@@ -203,10 +181,7 @@ def save_profile(
 def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[tuple[str, str]]:
     """Return the words that may follow in a line of the cell, each with its kind.
 
-    Args:
-        notebook: the state of this kernel.
-        above: the lines before, without the line of the magic.
-        line: the line up to the cursor.
+    `above` is without the line of the magic, and `line` ends at the cursor.
     """
     key, colon, _ = line.partition(":")
     if colon:

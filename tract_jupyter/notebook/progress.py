@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,18 +24,6 @@ _EVERY = 0.5
 _CELLS = 24
 
 _is_inner: contextvars.ContextVar[bool] = contextvars.ContextVar("is_inner", default=False)
-
-
-class ProgressPlace(Protocol):
-    """A place for a progress bar."""
-
-    def draw(self, work: Work, seconds: float) -> None:
-        """Show the progress in place of the previous drawing."""
-        ...
-
-    def clear(self) -> None:
-        """Remove the bar."""
-        ...
 
 
 class InCell:
@@ -70,6 +58,9 @@ class OnTerminal:
         sys.stderr.flush()
 
 
+ProgressPlace: TypeAlias = InCell | OnTerminal
+
+
 def progress_place(front_end: FrontEnd) -> ProgressPlace | None:
     """Return the place for a bar that a user can see now; None without a user."""
     if front_end.has_kernel:
@@ -85,10 +76,7 @@ def on_terminal() -> ProgressPlace | None:
 class ProgressBars:
     """An observer that shows the work of this process. Nested work belongs to the outer work and is not shown.
 
-    Args:
-        place: returns the place for a bar now, or None.
-        after: seconds until a bar appears.
-        every: seconds between two drawings.
+    `after` and `every` are seconds.
     """
 
     def __init__(

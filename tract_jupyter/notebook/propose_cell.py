@@ -33,11 +33,7 @@ STOPPED: Final = "stopped by the user"
 
 
 def check_text(options: ProposeOptions) -> None:
-    """Check that there is a text, unless a template is requested.
-
-    Raises:
-        OperationError: there is no text. Nothing was sent.
-    """
+    """Check that there is a text, unless a template is requested."""
     if not options.text and not options.template:
         raise _refusal(
             'describe the operation: %tract_propose "check that every citation survives". '
@@ -50,12 +46,7 @@ def _refusal(why: str) -> OperationError:
 
 
 async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
-    """Ask the model for an operation and show the progress; or insert the template.
-
-    Raises:
-        TractError: nothing was sent.
-        OperationError: no operation was activated; the display shows the reason.
-    """
+    """Ask the model for an operation and show the progress; or insert the template."""
     if options.template:
         _insert_template(notebook, options.text)
         return
@@ -85,7 +76,6 @@ async def propose(notebook: NotebookSession, options: ProposeOptions) -> None:
 async def _finish(
     notebook: NotebookSession, work: Callable[[], WrittenOperation], view: _ProgressView, stop: StopSignal
 ) -> WrittenOperation:
-    """Wait for the end, and show it."""
     try:
         written = await _result(notebook, work, view, stop)
     except (KeyboardInterrupt, asyncio.CancelledError) as error:

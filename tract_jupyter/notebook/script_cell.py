@@ -11,7 +11,7 @@ from IPython.display import display
 from tract_jupyter.concurrency import Worker
 from tract_jupyter.exceptions import OperationError, in_one_line
 from tract_jupyter.models import counted
-from tract_jupyter.notebook.output import CellOutput
+from tract_jupyter.notebook.output import CellOutput, displays_hooked
 from tract_jupyter.notebook.views.html import Grid, GridView
 from tract_jupyter.review import current_sink, findings_text, real_stream
 
@@ -136,13 +136,7 @@ def _limits(options: ScriptOptions) -> ScriptLimits:
 
 
 async def run_cell(notebook: NotebookSession, code: str, options: ScriptOptions) -> None:
-    """Run the code of a cell as a script, and show the result.
-
-    Raises:
-        OperationError: there is no code.
-        ScriptFailedError: the script cannot start.
-        ScriptRaisedError: the script failed, was stopped, or took too long.
-    """
+    """Run the code of a cell as a script, and show the result."""
     if not code.strip():
         raise OperationError("no code. Write the script below %%tract_script. Nothing was run")
     notebook.lend_variables()
@@ -212,10 +206,6 @@ def _executed(notebook: NotebookSession, run: ScriptRun, *, fresh: bool) -> Scri
 @contextmanager
 def _displays_captured(shell: InteractiveShell, run: ScriptRun) -> Iterator[None]:
     """Capture the displays of the script's thread in its result. Displays beyond the limit do not reach the screen."""
-    publisher: Any = shell.display_pub
-    if not hasattr(publisher, "register_hook"):  # at a terminal
-        yield
-        return
 
     def hook(message: dict[str, Any]) -> dict[str, Any] | None:
         content = message.get("content", {})
@@ -225,11 +215,8 @@ def _displays_captured(shell: InteractiveShell, run: ScriptRun) -> Iterator[None
         data = content.get("data", {})
         return message if run.capture.show("display", str(data.get("text/plain", "")), data) else None
 
-    publisher.register_hook(hook)
-    try:
+    with displays_hooked(shell, hook):
         yield
-    finally:
-        publisher.unregister_hook(hook)
 
 
 def _to_screen(kind: OutputKind, text: str) -> None:

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
     from tract_jupyter.llm import ModelConnection, Models
-    from tract_jupyter.notebook.agents.live import LiveTree
-    from tract_jupyter.notebook.agents.watch import AgentWatch
+    from tract_jupyter.notebook.agents.live import AgentWatch, LiveTree
     from tract_jupyter.notebook.cells import NotebookCells, NotebookSaves
     from tract_jupyter.notebook.config import TractJupyter
     from tract_jupyter.notebook.serving import KernelEndpoint, PublishedEndpoint
@@ -153,12 +152,7 @@ _used: set[str] = set()
 
 
 class NotebookSession:
-    """The state of one kernel for magics, completions and the two names in the namespace.
-
-    Args:
-        shell: the shell of IPython.
-        config: the user's settings.
-    """
+    """The state of one kernel for magics, completions and the two names in the namespace."""
 
     def __init__(self, shell: InteractiveShell, config: TractJupyter) -> None:
         self.shell = shell
@@ -221,11 +215,7 @@ class NotebookSession:
         return self._cells is not None and self._cells.pages.connected is not None
 
     def serve_turn(self) -> ServerAddress:
-        """Offer the kernel to an outside agent that works in a turn of a cell, and return the address.
-
-        Raises:
-            TractError: the server cannot be started.
-        """
+        """Offer the kernel to an outside agent that works in a turn of a cell, and return the address."""
         from tract_jupyter.notebook.serving import KernelEndpoint
 
         if self._turn_endpoint is None or self._turn_address is None or not self._turn_endpoint.is_running:
@@ -257,7 +247,7 @@ class NotebookSession:
     @property
     def agent_watch(self) -> AgentWatch:
         """The observer of the tract's agents, created at the first use."""
-        from tract_jupyter.notebook.agents.watch import AgentWatch
+        from tract_jupyter.notebook.agents.live import AgentWatch
 
         tract = self.tract
         with self._lock:
@@ -284,11 +274,7 @@ class NotebookSession:
 
     @property
     def chosen_model(self) -> ModelConnection | None:
-        """The model of the chat. This does not open the store.
-
-        Raises:
-            LLMConfigError: the setting `model` is not valid.
-        """
+        """The model of the chat. This does not open the store."""
         if self._tract is not None:
             return self._tract.models.connection("chat")
         models = _models.get(self.shell)
@@ -389,11 +375,7 @@ class NotebookSession:
         return self._folder / Path(name).expanduser()
 
     def open_for_replay(self, cassette: Path) -> None:
-        """Replay a cassette. If the tract is not open yet, it gets the recorded id and so the same commits.
-
-        Raises:
-            CassetteError: the cassette cannot be replayed here.
-        """
+        """Replay a cassette. If the tract is not open yet, it gets the recorded id and so the same commits."""
         with self._lock:
             if self._tract is None:
                 self._tract = self._open(cassette)
@@ -589,9 +571,6 @@ class RanCells:
 
     `%reset` does not change the history. It rebuilds IPython's table of hidden names, so a bound method in the table
     becomes a new object.
-
-    Args:
-        shell: the shell of IPython.
     """
 
     def __init__(self, shell: InteractiveShell) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.models import counted, one_line
+from tract_jupyter.notebook.output import start_timer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,11 +35,7 @@ _TITLE: Final = 200
 
 
 class SidePanel:
-    """The side panel of one kernel.
-
-    Args:
-        notebook: the state of this kernel.
-    """
+    """The side panel of one kernel."""
 
     def __init__(self, notebook: NotebookSession) -> None:
         self._notebook = notebook
@@ -158,9 +155,7 @@ class SidePanel:
         with self._lock:
             if self._timer is None:
                 context = self._context.copy()
-                self._timer = threading.Timer(delay, context.run, [self._refresh])
-                self._timer.daemon = True
-                self._timer.start()
+                self._timer = start_timer(delay, context.run, self._refresh)
 
     def _refresh(self) -> None:
         with self._lock:
@@ -204,7 +199,6 @@ class SidePanel:
         self._inbox = self._state = None
 
     def _widgets(self) -> list[ReviewWidget]:
-        """Return the widgets from top to bottom."""
         inbox = None if self._inbox is None else self._inbox.widget
         return [one for one in (inbox, self._state) if one is not None]
 

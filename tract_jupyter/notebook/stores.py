@@ -66,9 +66,6 @@ def _beginning(path: Path) -> bytes | None:
 def existing_store(store: str | Path) -> Database:
     """Open an existing store. A missing one is not created.
 
-    Args:
-        store: the SQLite file, or an SQLAlchemy URL.
-
     Raises:
         StoreError: the store does not exist, or cannot be opened.
     """

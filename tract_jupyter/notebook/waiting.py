@@ -22,9 +22,6 @@ class WaitingLine:
 
     A notebook has at most one such line. It has none if the cell shows all open requests itself, or without a user.
 
-    Args:
-        notebook: the state of this kernel.
-
     Attributes:
         is_used: True if the running cell has used the tract.
         is_told: True if the cell itself reports the number of requests.

@@ -28,7 +28,7 @@ class Timer:
 def side(bare_shell, comms, monkeypatch):
     side = bare_shell.ip._tract_jupyter.notebook.side  # the state of the extension
     namespace = SimpleNamespace(Timer=Timer)
-    monkeypatch.setattr("tract_jupyter.notebook.side_panel.threading", namespace)
+    monkeypatch.setattr("tract_jupyter.notebook.output.threading", namespace)
     yield side
     Timer.due.clear()
 

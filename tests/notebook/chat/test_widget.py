@@ -73,7 +73,7 @@ def clock(monkeypatch):
         timers = []
 
     class Timer:
-        def __init__(self, seconds, run):
+        def __init__(self, seconds, run, _arguments):
             self.seconds, self.run, self.is_cancelled = seconds, run, False
 
         def start(self):

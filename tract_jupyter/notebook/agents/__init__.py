@@ -1,7 +1,7 @@
 """Agents in the notebook: the live tree of agents, a cell that defines one, and the resuming of calls.
 
-`watch` collects the events of agents, for the tree and for the rows of a turn. `tree` draws the state of all agents,
-and `live` keeps it up to date in an output, and resumes a call. `cell` is `%%tract_agent`.
+`live` collects the events of agents, for the rows of a turn and for the tree, which it keeps up to date in an output.
+It also resumes a call. `tree` draws the state of all agents. `cell` is `%%tract_agent`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.agents import (
@@ -41,12 +42,7 @@ _MANY: Final = {"unknown_tool": "tool", "unknown_toolset": "toolset", "unknown_m
 
 
 def define(notebook: NotebookSession, options: AgentOptions, body: str) -> View:
-    """Define an agent, or a new version of an active one, and return its view.
-
-    Raises:
-        OperationError: the definition is not valid. Nothing was defined.
-        AgentError: the same.
-    """
+    """Define an agent, or a new version of an active one, and return its view."""
     agents = notebook.tract.agents
     try:
         return _define(notebook, agents, options, body)
@@ -92,40 +88,33 @@ def _define(notebook: NotebookSession, agents: Agents, options: AgentOptions, bo
     return DefinedAgent(sentence, changes, text_notices(definition), page)
 
 
+@dataclass(frozen=True)
 class DefinedAgent(View):
-    """The result of a cell: a sentence, the changes, remarks about the text, and the agent.
+    """The result of a cell: a sentence, the changes as a unified diff, remarks about the text, and the agent."""
 
-    Args:
-        said: the sentence.
-        changes: a unified diff; empty for none.
-        notices: remarks about the instructions.
-        page: the agent; None if no agent was defined.
-    """
-
-    def __init__(
-        self, said: str, changes: str, notices: Iterable[ValueRow], page: AgentPage | None = None
-    ) -> None:
-        self._said, self._changes, self._page = said, changes, page
-        self._notices = tuple(notices)
+    said: str
+    changes: str
+    notices: tuple[ValueRow, ...]
+    page: AgentPage | None = None
 
     def to_html(self) -> Html:
         """Return the result as HTML."""
-        changes = (rows.sub("Changes"), side_by_side(self._changes)) if self._changes else None
+        changes = (rows.sub("Changes"), side_by_side(self.changes)) if self.changes else None
         notices = [
             element(
                 "li", element("b", row.name), f" {row.value} ", element("span", row.description, class_="dim")
             )
-            for row in self._notices
+            for row in self.notices
         ]
         listed = (rows.sub("Notice in its text"), element("ul", notices)) if notices else None
-        page = None if self._page is None else self._page.to_html()
-        return fragment(output_html((element("p", self._said), changes, listed)), page)
+        page = None if self.page is None else self.page.to_html()
+        return fragment(output_html((element("p", self.said), changes, listed)), page)
 
     def to_text(self) -> str:
         """Return the result as text."""
-        notices = [f"notice: {row.name}, {row.value}: {row.description}" for row in self._notices]
-        page = "" if self._page is None else self._page.to_text()
-        return "\n".join(filter(None, [self._said, self._changes, *notices, page]))
+        notices = [f"notice: {row.name}, {row.value}: {row.description}" for row in self.notices]
+        page = "" if self.page is None else self.page.to_text()
+        return "\n".join(filter(None, [self.said, self.changes, *notices, page]))
 
 
 def is_file(body: str) -> bool:
@@ -257,10 +246,7 @@ def _sentence(error: AgentError) -> str:
 def body_words(notebook: NotebookSession, above: list[str], line: str) -> list[tuple[str, str]]:
     """Return the words that may follow in a line of the front matter; none in the instructions.
 
-    Args:
-        notebook: the state of this kernel.
-        above: the lines before, without the line of the magic.
-        line: the line up to the cursor.
+    `above` is without the line of the magic, and `line` ends at the cursor.
     """
     if not above or above[0].rstrip() != _FENCE or _FENCE in [entry.rstrip() for entry in above[1:]]:
         return []

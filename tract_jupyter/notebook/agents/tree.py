@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tract_jupyter.agents import Agent, AgentCall, AgentDefinition, Agents
-    from tract_jupyter.notebook.agents.watch import AgentWatch
+    from tract_jupyter.notebook.agents.live import AgentWatch
     from tract_jupyter.notebook.chat.view import Action
     from tract_jupyter.notebook.chat.work import AgentWork
     from tract_jupyter.notebook.views.html import Html, HtmlPart
@@ -135,16 +135,7 @@ class AgentLine:
 
 @dataclass(frozen=True)
 class DrawnTree(View):
-    """The state of all agents. Implements `chat.view.TurnView`.
-
-    Attributes:
-        turn_id: the id of the display.
-        lines: the agents of this session, each below its maker or caller.
-        past: the agents of earlier sessions, each with the command that shows or resumes it.
-        head: the number of agents and their total usage.
-        is_over: no agent is working.
-        told: a further sentence.
-    """
+    """The state of all agents. `past` has the command that shows or resumes each agent of an earlier session."""
 
     turn_id: str
     lines: tuple[AgentLine, ...]
@@ -335,7 +326,6 @@ def _plain(answer: str) -> str:
 
 
 def _remaining_text(tightest: str, used: Mapping[str, float], limits: Mapping[str, float]) -> str:
-    """Return the rest of the tightest limit in words."""
     if not tightest:
         return "no limit"
     remaining = max(limits[tightest] - used[tightest], 0)
@@ -453,14 +443,7 @@ def _money(usd: float) -> str:
 
 
 class AgentPage(View):
-    """One agent: its definition, its instructions and its calls.
-
-    Args:
-        watch: knows the state of the calls.
-        agent: the agent.
-        calls: all stored calls, the oldest first.
-        is_past: True for an agent of an earlier session.
-    """
+    """One agent: its definition, its instructions and its calls. `calls` are all stored ones, the oldest first."""
 
     def __init__(self, watch: AgentWatch, agent: Agent, calls: list[AgentCall], *, is_past: bool) -> None:
         self._agent = agent

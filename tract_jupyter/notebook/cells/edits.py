@@ -34,6 +34,9 @@ _BREAK: Final = "\N{SYMBOL FOR NEWLINE}"
 _OTHER_BREAKS: Final = re.compile("[\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 """Characters that end a line of Python or of a page. A diff could hide a line with them."""
 
+_HALF_PAIR: Final = re.compile("[\ud800-\udfff]")
+"""A half of a character pair, which is not Unicode."""
+
 Action = Literal["insert", "replace", "delete", "move"]
 
 
@@ -148,12 +151,7 @@ class KnownTexts:
 
 
 def check_edits(edits: Sequence[CellEdit], known: KnownTexts) -> tuple[Edit, ...]:
-    """Check the edits of a model.
-
-    Raises:
-        OperationError: a field is missing or has no effect, a text is too long, two edits change the same cell, or a
-            cell has not been read with this hash.
-    """
+    """Check the edits of a model."""
     if not 1 <= len(edits) <= _MOST_EDITS:
         raise OperationError(f"pass 1 to {_MOST_EDITS} edits, not {len(edits)}")
     checked = tuple(_checked(f"e{number}", edit, known) for number, edit in enumerate(edits, 1))
@@ -197,7 +195,7 @@ def _checked(name: str, edit: CellEdit, known: KnownTexts) -> Edit:
         raise OperationError(f"{name}: {action}: {wrong}")
     if edit.get("kind") is not None and action != "insert":
         raise OperationError(f"{name}: {action} takes no 'kind'; delete the cell, and insert another one")
-    if source is not None and (_is_not_unicode(source) or _OTHER_BREAKS.search(source)):
+    if source is not None and (_HALF_PAIR.search(source) or _OTHER_BREAKS.search(source)):
         raise OperationError(
             f"{name}: the source has a line break other than \\n, or half of a character pair; write plain lines"
         )
@@ -219,14 +217,6 @@ def _checked(name: str, edit: CellEdit, known: KnownTexts) -> Edit:
     if action == "replace" and new == text.source:
         raise OperationError(f"{name}: the new source of cell {cell} is the same as the old one")
     return Edit(name, action, cell, after, text.kind, text.source, new, text.number, known.place_of(after))
-
-
-def _is_not_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return True
-    return False
 
 
 class Hunk(NamedTuple):
@@ -253,11 +243,7 @@ def hunks(old: str, new: str) -> list[Hunk]:
 
 
 def with_hunks(edit: Edit, chosen: Sequence[int]) -> str:
-    """Return the old text of an edit with only some of its hunks.
-
-    Raises:
-        OperationError: there is no such hunk.
-    """
+    """Return the old text of an edit with only some of its hunks."""
     old, new, all_hunks = edit.old.split("\n"), edit.new.split("\n"), hunks(edit.old, edit.new)
     if not chosen or not set(chosen) <= set(range(len(all_hunks))):
         raise OperationError(f"{edit.name} has {counted(len(all_hunks), 'hunk')}, and not these")

@@ -23,11 +23,7 @@ _KINDS: Final = frozenset({"code", "markdown", "raw"})
 
 
 def read_file(path: Path | None) -> list[dict[str, Any]]:
-    """Return the saved cells in the form of `messages.PageCell`. A cell without a valid id has an empty one.
-
-    Raises:
-        OperationError: the file is not known, or cannot be read as a notebook.
-    """
+    """Return the saved cells in the form of `messages.PageCell`. A cell without a valid id has an empty one."""
     if path is None:
         raise OperationError(
             "no page with the JupyterLab extension is connected, and the front end does not report the notebook's "
@@ -69,12 +65,7 @@ class _Cell(NamedTuple):
 
 
 class NotebookSaves:
-    """The file of the open notebook since the start of a turn.
-
-    Args:
-        path: the notebook.
-        pages: the pages that show it.
-    """
+    """The file of the open notebook since the start of a turn."""
 
     def __init__(self, path: Path, pages: CellPages) -> None:
         self.path = path
@@ -109,7 +100,6 @@ def _can_come_from(now: list[_Cell], before: list[_Cell], page: list[_Cell]) -> 
 
 
 def _has_order(cells: list[_Cell], other: list[_Cell]) -> bool:
-    """Return True if the cells that both have are in the same order."""
     ids, others = ([one.cell_id or one for one in each] for each in (cells, other))  # old files have no ids
     return [one for one in ids if one in others] == [one for one in others if one in ids]
 

@@ -36,16 +36,7 @@ def turn_of_cause(cause: str | None) -> str:
 
 
 def describe_origin(tract: Tract, pages: CellPages, name: str) -> tuple[str, ...]:
-    """Return lines that say why a cell is in the notebook.
-
-    Args:
-        tract: has the store.
-        pages: read the cell.
-        name: the id of the cell, or its number.
-
-    Raises:
-        OperationError: there is no such cell, or the cells cannot be read.
-    """
+    """Return lines that say why a cell is in the notebook. `name` is the id of the cell, or its number."""
     cell = _find(pages, name)
     mark = cell.get("metadata_tract")
     request = mark.get("request") if isinstance(mark, dict) else None

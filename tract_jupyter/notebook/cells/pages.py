@@ -21,11 +21,11 @@ from tract_jupyter.notebook.cells.notebook_file import read_file
 from tract_jupyter.notebook.front_end import honour_the_front_ends_subshell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
     from pathlib import Path
 
     from tract_jupyter.notebook.cells.review import CellRequests
-    from tract_jupyter.notebook.side_panel import SidePanel
+    from tract_jupyter.notebook.session import NotebookSession
 
 _logger = logging.getLogger(__name__)
 READ_SECONDS: Final = 3.0
@@ -82,26 +82,12 @@ class _Question:
 
 
 class CellPages:
-    """All pages of this kernel.
+    """All pages of this kernel."""
 
-    Args:
-        path: returns the path of the notebook; None if it is not known.
-        running: returns the source of the running cell; empty if none runs.
-        clicks: takes clicks at cells.
-        side: the side panel.
-    """
-
-    def __init__(
-        self,
-        path: Callable[[], Path | None],
-        running: Callable[[], str],
-        clicks: CellRequests,
-        side: SidePanel,
-    ) -> None:
-        self._path = path
-        self._running = running
+    def __init__(self, notebook: NotebookSession, clicks: CellRequests) -> None:
+        self._notebook = notebook
         self._clicks = clicks
-        self._side = side
+        self._side = notebook.side
         self._pages: list[Page] = []
         """The page that the user used last is the last one."""
         self._questions: dict[str, _Question] = {}
@@ -168,7 +154,9 @@ class CellPages:
             self._clicks.decide(message)
         elif kind == "ask":
             prompts = {kind: prompt.format(message["cell"]) for kind, prompt in _PROMPTS.items()}
-            if self._running() in prompts.values():  # a page that was loaded again does not know of the turn
+            if (
+                self._notebook.waiting.cell_text in prompts.values()
+            ):  # a page that was loaded again does not know of the turn
                 raise ContentError("a turn about this error is running")
             self.asked.add(message["cell"])
             page.send("compose", cell=message["cell"], source=prompts[message["kind"]])
@@ -202,7 +190,7 @@ class CellPages:
 
         Another notebook with the same kernel may have the same name, in a folder above: the longest path is its own.
         """
-        path, pages = self._path(), [page for page in self._pages if page.is_greeted]
+        path, pages = self._notebook.path, [page for page in self._pages if page.is_greeted]
         own = [page for page in pages if path is not None and _shows(page, path)]
         longest = max((len(_name_of(page)) for page in own), default=0)
         return [page for page in own if len(_name_of(page)) == longest] or pages
@@ -220,15 +208,7 @@ class CellPages:
             page.comm.close()
 
     def read(self, which: Collection[str] | None = None, *, outputs: bool = False) -> CellSnapshot:
-        """Return the live cells of the page; without an answer, the saved ones.
-
-        Args:
-            which: their ids; None for all.
-            outputs: include outputs.
-
-        Raises:
-            OperationError: no page answers, and the file cannot be read.
-        """
+        """Return the live cells of the page; without an answer, the saved ones."""
         while (page := self.connected) is not None and "read" in page.abilities:
             limit = _OUTPUT_CHARACTERS // max(1, len(which or ()))
             wanted: Any = "all" if which is None else list(which)
@@ -238,18 +218,11 @@ class CellPages:
             if answer is not None:
                 return CellSnapshot(answer["cells"], page)
             page.is_silent, page.cells = True, {}
-        cells = read_file(self._path())
+        cells = read_file(self._notebook.path)
         return CellSnapshot([cell for cell in cells if which is None or cell["id"] in which])
 
     def recall(self, which: Collection[str]) -> CellSnapshot:
-        """Return live cells without outputs. The page is not asked if it has reported them, and no change since.
-
-        Args:
-            which: their ids.
-
-        Raises:
-            OperationError: like `read`.
-        """
+        """Return live cells without outputs. The page is not asked if it has reported them, and no change since."""
         page = self.connected
         cells = {} if page is None else page.cells  # a change replaces it
         if not cells or not cells.keys() >= set(which):

@@ -26,13 +26,7 @@ _PYTHON: Final = frozenset({"python", "py", "python3", "ipython", "ipython3"})
 
 
 class ModelReply(NamedTuple):
-    """A reply of a model.
-
-    Attributes:
-        text: its Markdown.
-        turn: the hash of the commit with the user's message.
-        model: the name of the model.
-    """
+    """A reply of a model. `turn` is the hash of the commit with the user's message."""
 
     text: str
     turn: str
@@ -77,9 +71,6 @@ def propose_reply(
         reply: the reply.
         after: the id of the cell before the new cells.
         tell: gets the outcome as a short sentence.
-
-    Raises:
-        OperationError: the reply has no text.
     """
     cells = split_reply(reply.text)
     if not cells:

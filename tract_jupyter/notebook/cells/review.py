@@ -8,7 +8,6 @@ decision about the request ends it.
 from __future__ import annotations
 
 import contextvars
-import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,15 +15,16 @@ from tract_jupyter.concurrency import StopSignal
 from tract_jupyter.exceptions import ContentError, OperationError, TractError
 from tract_jupyter.models import PendingStatus, counted, distinct, one_line
 from tract_jupyter.notebook.cells.edits import hunks, with_hunks
+from tract_jupyter.notebook.output import start_timer
 from tract_jupyter.review import CHAT, Answer, list_effects
 from tract_jupyter.toolkit import CallNotes, changed_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tract_jupyter.analysis import Finding
     from tract_jupyter.notebook.cells.edits import Edit
-    from tract_jupyter.notebook.cells.pages import CellPages, Page
+    from tract_jupyter.notebook.cells.pages import Page
+    from tract_jupyter.notebook.cells.tools import NotebookCells
     from tract_jupyter.notebook.session import NotebookSession
     from tract_jupyter.rehearsal import Effects
     from tract_jupyter.review import Pending, Ticket
@@ -41,26 +41,11 @@ _LONGEST: Final = 300
 
 
 class CellRequests:
-    """The open requests about edits of this kernel.
+    """The open requests about edits of this kernel."""
 
-    Args:
-        plan: returns the checked edits of a call.
-        findings: returns the findings of code.
-        pages: returns the pages.
-        effects: rehearses new code.
-    """
-
-    def __init__(
-        self,
-        plan: Callable[[Mapping[str, Any]], tuple[Edit, ...]],
-        findings: Callable[[str], tuple[Finding, ...]],
-        pages: Callable[[], CellPages],
-        effects: EditEffects,
-    ) -> None:
-        self._plan = plan
-        self._findings = findings
-        self._pages = pages
-        self._effects = effects
+    def __init__(self, notebook: NotebookSession, cells: NotebookCells) -> None:
+        self._cells = cells
+        self._effects = EditEffects(notebook)
         self._told: tuple[str, list[str]] = ("", [])
         """The request with the newest effects, and these."""
         self._open: dict[str, Ticket] = {}
@@ -73,9 +58,9 @@ class CellRequests:
             return
         if ticket.status.is_open:
             self._open[pending.pending_id] = ticket
-            if self._pages().connected is not None:
+            if self._cells.pages.connected is not None:
                 with suppress(TractError):  # the user changed the arguments to invalid values
-                    self._pages().everywhere("show", **self._content(ticket))
+                    self._cells.pages.everywhere("show", **self._content(ticket))
                     self._begin_effects(ticket)
             return
         if self._open.pop(pending.pending_id, None) is None:
@@ -85,7 +70,7 @@ class CellRequests:
             self._approved[pending.pending_id] = pending
             while len(self._approved) > _MOST_DECIDED:
                 self._approved.pop(next(iter(self._approved)))
-        self._pages().everywhere("hide", request=pending.pending_id, outcome=ticket.status.value)
+        self._cells.pages.everywhere("hide", request=pending.pending_id, outcome=ticket.status.value)
 
     def connected(self, page: Page) -> None:
         """Show the open requests on a new page."""
@@ -103,9 +88,9 @@ class CellRequests:
         def tell(lines: list[str]) -> None:
             if lines and request in self._open and ticket.request.fingerprint == digest:
                 self._told = request, lines
-                self._pages().everywhere("effects", request=request, lines=lines)
+                self._cells.pages.everywhere("effects", request=request, lines=lines)
 
-        self._effects.begin(self._plan(getattr(ticket.pending, "call_arguments", {})), tell)
+        self._effects.begin(self._cells.plan(getattr(ticket.pending, "call_arguments", {})), tell)
 
     def approval_of(self, values: Mapping[str, Any]) -> Pending | None:
         """Return the newest approved request for the arguments of a call; None for a call without one."""
@@ -139,7 +124,7 @@ class CellRequests:
         """Return the terms of an approval: none for all edits, or the accepted part of the edits."""
         values: Mapping[str, Any] = getattr(ticket.pending, "call_arguments", {})
         try:
-            edits = {edit.name: edit for edit in self._plan(values)}
+            edits = {edit.name: edit for edit in self._cells.plan(values)}
             chosen = {one["edit"]: one for one in message["edits"]}
             if not chosen or len(chosen) < len(message["edits"]) or not chosen.keys() <= edits.keys():
                 raise ContentError("accept names each accepted edit of the request once")
@@ -148,13 +133,13 @@ class CellRequests:
                 for name, written in zip(edits, values["edits"], strict=True)
                 if name in chosen
             ]
-            self._plan({"edits": kept})
+            self._cells.plan({"edits": kept})
         except OperationError as error:
             raise ContentError(str(error)) from None
         return {} if kept == list(values["edits"]) else {"edits": {"edits": kept}}
 
     def _content(self, ticket: Ticket) -> dict[str, Any]:
-        edits = self._plan(getattr(ticket.pending, "call_arguments", {}))
+        edits = self._cells.plan(getattr(ticket.pending, "call_arguments", {}))
         request = ticket.request
         return {
             "request": request.pending_id, "digest": request.fingerprint, "title": request.title,
@@ -168,7 +153,7 @@ class CellRequests:
     def _notes(self, edit: Edit) -> Iterator[dict[str, Any]]:
         yield from _doubtful_lines(edit)
         if edit.has_new_code:
-            for one in self._findings(edit.new)[:_MOST_DECIDED]:
+            for one in self._cells.findings(edit.new)[:_MOST_DECIDED]:
                 yield {"severity": one.level.value, "text": one_line(one.reason, 300), "line": one.span.line}
 
 
@@ -200,11 +185,7 @@ def _ranges(edit: Edit) -> list[dict[str, Any]]:
 
 
 class EditEffects:
-    """The rehearsal of the newest request about edits.
-
-    Args:
-        notebook: the state of this kernel.
-    """
+    """The rehearsal of the newest request about edits."""
 
     def __init__(self, notebook: NotebookSession) -> None:
         self._notebook = notebook
@@ -218,10 +199,8 @@ class EditEffects:
             return
         self._stop = StopSignal()
         context = contextvars.copy_context()
-        timer = threading.Timer(DELAY, context.run, [self._rehearse, codes, self._stop, tell])
+        timer = start_timer(DELAY, context.run, self._rehearse, codes, self._stop, tell)
         self._stop.on_set(timer.cancel)
-        timer.daemon = True
-        timer.start()
 
     def end(self) -> None:
         """End the rehearsal. It tells nothing after this."""

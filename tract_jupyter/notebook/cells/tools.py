@@ -25,7 +25,7 @@ from tract_jupyter.notebook.cells.edits import (
 from tract_jupyter.notebook.cells.messages import source_hash
 from tract_jupyter.notebook.cells.origin import turn_of_cause
 from tract_jupyter.notebook.cells.pages import CellPages, CellSnapshot
-from tract_jupyter.notebook.cells.review import EDIT_TOOL, MOVES, CellRequests, EditEffects
+from tract_jupyter.notebook.cells.review import EDIT_TOOL, MOVES, CellRequests
 from tract_jupyter.review import CHAT, CodeBlock, ValueRow, ValueTable
 from tract_jupyter.storage import current_trigger
 from tract_jupyter.toolkit import (
@@ -67,19 +67,13 @@ CellId = Annotated[str, "The id of the cell."]
 
 
 class NotebookCells:
-    """The cells of one notebook, and the tools for them.
-
-    Args:
-        notebook: the state of this kernel.
-    """
+    """The cells of one notebook, and the tools for them."""
 
     def __init__(self, notebook: NotebookSession) -> None:
         self._notebook = notebook
         self._known = KnownTexts()
-        self._requests = CellRequests(self._plan, self._findings, lambda: self.pages, EditEffects(notebook))
-        self.pages = CellPages(
-            lambda: notebook.path, lambda: notebook.waiting.cell_text, self._requests, notebook.side
-        )
+        self._requests = CellRequests(notebook, self)
+        self.pages = CellPages(notebook, self._requests)
         self.reads_sources = False
         """True during a turn whose model may read sources without asking."""
         self._checked: tuple[Sequence[Edit], CellSnapshot] | None = None
@@ -202,7 +196,7 @@ class NotebookCells:
         Replace, delete and move need the source_hash from notebook_read. Not to run code: notebook_run_cell.
         """
         values = {"edits": edits}
-        planned = self._plan(values)
+        planned = self.plan(values)
         live = self._take_checked(planned) or self._check_live(planned)
         if live.page is None:
             return self._propose(planned)
@@ -226,11 +220,7 @@ class NotebookCells:
         return {"source_hash": self._known.add({**cell, "number": edit.number})}
 
     def take_back_edits(self, result: Any) -> dict[str, Any]:
-        """Take the edits of a call back.
-
-        Raises:
-            OperationError: no page answers, or a cell was changed since.
-        """
+        """Take the edits of a call back."""
         undo = result.get("undo") if isinstance(result, dict) else None
         if not undo:
             raise OperationError("the code was only proposed in a cell; delete the cell to take it back")
@@ -242,14 +232,15 @@ class NotebookCells:
         self.pages.apply(page, undo, None)
         return {"taken_back": len(undo)}
 
-    def _plan(self, values: Mapping[str, Any]) -> tuple[Edit, ...]:
+    def plan(self, values: Mapping[str, Any]) -> tuple[Edit, ...]:
+        """Return the checked edits of a call."""
         return check_edits(values["edits"], self._known)
 
     def _check(self, values: Mapping[str, Any]) -> None:
         if (
             not self._notebook.tract.cassette.is_replaying
         ):  # then the recorded result comes back, and no page is asked
-            edits = self._plan(values)
+            edits = self.plan(values)
             named = {name for edit in edits for name in (edit.cell, edit.after) if name}
             is_approved = self._requests.approval_of(values) is not None
             live = self._check_approved(edits) if is_approved else self._check_live(edits, named)
@@ -269,15 +260,7 @@ class NotebookCells:
         return checked[1] if checked is not None and checked[0] == edits else None
 
     def _check_live(self, edits: Sequence[Edit], which: Collection[str] | None = None) -> CellSnapshot:
-        """Check that the cells are as the model read them, and return the live cells.
-
-        Args:
-            edits: the edits.
-            which: the cells that the edits name; None to return all cells.
-
-        Raises:
-            OperationError: a cell was changed or deleted, the notebook is read-only, or no page can make the edits.
-        """
+        """Check that the cells are as the model read them, and return the live cells."""
         live = self.pages.read() if which is None else self.pages.recall(which)
         self._known.note_places(live.cells)
         page = live.page
@@ -323,13 +306,13 @@ class NotebookCells:
 
     def _title(self, values: Mapping[str, Any]) -> str:
         try:
-            edits = self._plan(values)
+            edits = self.plan(values)
         except TractError:
             return "Edit the notebook"
         return edits[0].title if len(edits) == 1 else f"Edit the notebook: {counted(len(edits), 'edit')}"
 
     def _make_details(self, edits: str) -> CallDetails:
-        planned = self._plan({"edits": json.loads(edits)})
+        planned = self.plan({"edits": json.loads(edits)})
         rows = tuple(
             ValueRow(edit.name, edit.action, edit.title, one_line(edit.old, 80))
             for edit in planned
@@ -347,11 +330,12 @@ class NotebookCells:
                 block: CodeBlock = self._notebook.advice.code_block(edit.title, edit.new)
                 return block
             return CodeBlock(edit.title, edit.new, language="text")
-        found = self._findings(edit.new) if edit.has_new_code else ()
+        found = self.findings(edit.new) if edit.has_new_code else ()
         text, findings = diff_text(edit, found)
         return CodeBlock(edit.title, text, findings, language="diff")
 
-    def _findings(self, code: str) -> tuple[Finding, ...]:
+    def findings(self, code: str) -> tuple[Finding, ...]:
+        """Return the findings of the analysis in code."""
         return self._notebook.advice.analyze(code).findings
 
     # --- running
@@ -437,7 +421,6 @@ def _cell_data(cell: Mapping[str, Any], known: KnownTexts) -> dict[str, Any]:
 
 
 def _output_data(cell: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a cell's outputs."""
     outputs = cell.get("outputs") or []
     texts = [_sendable(text, _LONGEST_OUTPUT) for text in map(_text_of, outputs[:_MOST_OUTPUTS]) if text]
     more = len(outputs) - _MOST_OUTPUTS

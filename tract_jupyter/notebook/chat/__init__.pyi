@@ -19,6 +19,5 @@ from .view import ACTIONS as ACTIONS
 from .view import Act as Act
 from .view import Foot as Foot
 from .view import TurnBlock as TurnBlock
-from .view import TurnView as TurnView
 from .widget import LiveTurn as LiveTurn
 from .widget import TurnWidget as TurnWidget

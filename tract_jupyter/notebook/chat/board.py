@@ -39,11 +39,7 @@ _LOOK_SECONDS: Final = 0.02
 
 
 class TurnBoard:
-    """Shows a turn, with its requests in its rows. Implements `channels.SharedDisplay`.
-
-    Args:
-        log: the events of the turn so far.
-        display: shows the turn.
+    """Shows a turn, with its requests in its rows: a `channels.SharedDisplay`.
 
     Attributes:
         has_beat: True while a caller runs `beat` regularly. Then `beat` draws decisions, and tool calls do not wait.

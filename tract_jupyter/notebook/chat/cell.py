@@ -58,18 +58,7 @@ _SAID: Final = 200
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: ChatOptions) -> None:
-    """Send the message of a cell, and show the turn.
-
-    Args:
-        notebook: the state of this kernel.
-        text: the cell.
-        options: its options.
-
-    Raises:
-        OperationError: the options contradict the cell, or some context cannot be sent.
-        LLMConfigError: no model is configured.
-        Exception: the turn failed or waits for decisions. Its display shows the reason.
-    """
+    """Send the message of a cell, and show the turn."""
     text = text.strip() or (EXPLAIN if options.error else "")
     _check(text, options)
     notebook.shows_continued = True
@@ -92,7 +81,6 @@ async def _send(
     *,
     is_follow_up: bool = False,
 ) -> None:
-    """Send a message in a new turn."""
     agent = _outside_agent(notebook, options)
     tools = [] if agent else _tools(options)
     if not agent:
@@ -124,12 +112,7 @@ async def _send_follow_ups(notebook: NotebookSession, options: ChatOptions) -> N
 
 
 async def resume(notebook: NotebookSession, options: ChatOptions | None = None) -> None:
-    """Resume the last turn. A turn that has an answer is only shown.
-
-    Raises:
-        OperationError: there is no turn yet.
-        TractError: see `run_cell`.
-    """
+    """Resume the last turn. A turn that has an answer is only shown."""
     options = options or ChatOptions()
     await _resume_turn(notebook, find_turn(notebook.tract), options)
     await _send_follow_ups(notebook, options)
@@ -213,11 +196,7 @@ def _check(text: str, options: ChatOptions) -> None:
 
 
 def _outside_agent(notebook: NotebookSession, options: ChatOptions) -> str:
-    """Return the outside agent of a message; empty if the model replies.
-
-    Raises:
-        OperationError: another option is about the model.
-    """
+    """Return the outside agent of a message; empty if the model replies."""
     of_model = {
         "--model": options.model, "--profile": options.profile, "--direct": options.direct, "--plan": options.plan,
         "--schema-only": options.schema_only, "--edit": options.edit,
@@ -279,7 +258,6 @@ def _hidden_again(notebook: NotebookSession, turn: PastTurn) -> HiddenValues | N
 def _contexts(
     notebook: NotebookSession, options: ChatOptions, hidden: HiddenValues | None
 ) -> tuple[list[SentContext], list[AttachedFile]]:
-    """Return the context that goes with the text, and the images and PDFs among the files."""
     shell, decided = notebook.shell, {"send_anyway": options.send_anyway}
     sent = [SentContext("--plan", "nothing runs", PLAN)] if options.plan else []
     if options.edit:
@@ -308,11 +286,7 @@ def _contexts(
 
 
 def check_model(tract: Tract, model: str | None) -> None:
-    """Check that a model is available.
-
-    Raises:
-        OperationError: no model is configured or named, and no cassette is replayed.
-    """
+    """Check that a model is available."""
     if model is None and tract.llm is None and not tract.cassette.is_replaying:
         raise OperationError(f"no language model is configured; {HOW_TO_CHOOSE}. Nothing was sent")
 
@@ -415,11 +389,7 @@ def _model_name(tract: Tract) -> str:
 
 @contextmanager
 def asked(tract: Tract, model: str | None) -> Iterator[dict[str, Any]]:
-    """Use a model inside the block, and yield the options of the call that select it.
-
-    Raises:
-        LLMConfigError: the model is unknown, or its key is missing.
-    """
+    """Use a model inside the block, and yield the options of the call that select it."""
     is_own = model is None or tract.models.named(model) is None
     with nullcontext() if is_own else tract.models.lent(str(model)):
         if not tract.cassette.is_replaying:
@@ -467,7 +437,6 @@ class _Actions:
         raise OperationError("%tract chat resume continues the turn")
 
     def _ask_again(self, _view: DrawnTurn) -> DrawnTurn:
-        """Ask the user again about each script."""
         self.tract.review.grants.end_rules()
         self.log.set(asks_again=True)
         return self.log.view()
@@ -491,7 +460,6 @@ class _Actions:
         return self._said(replace(view, undo_card=card))
 
     def _decide(self, view: DrawnTurn, action: Action) -> DrawnTurn:
-        """Perform the action of a button of the plan."""
         card = self.undo
         if card is None or action == "cancel":
             self.undo = None

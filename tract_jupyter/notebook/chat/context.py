@@ -34,6 +34,7 @@ _HEAD: Final = 5
 _MOST_COLUMNS: Final = 40
 _CELL: Final = 80
 _FEW: Final = 20
+_CONTAINERS: Final = frozenset({list, tuple, set, frozenset, dict})
 _FIRST: Final = "the first"
 """The beginning of the line before the values of a table or an array."""
 _LONGEST_SECRET: Final = 8_000
@@ -41,7 +42,6 @@ _LONGEST_NAME: Final = 100  # of a secret, with its separator
 
 
 def _checked(context: SentContext, *, send_anyway: bool) -> SentContext:
-    """Return the context if it can be sent."""
     if why := why_not_sent(context.text):
         is_certain = bool(why_not_sent(context.text, send_anyway=True))
         if is_certain or not send_anyway:
@@ -89,9 +89,6 @@ def variable_context(
         names: the variables to describe.
         send_anyway: send texts that may hold a secret.
         schema_only: describe only types, shapes, columns and gaps.
-
-    Raises:
-        OperationError: a variable does not exist, or its text seems to have a secret.
     """
     contexts = []
     for name in dict.fromkeys(names):
@@ -146,7 +143,6 @@ def _describe_in_time(value: Any, *, schema_only: bool) -> tuple[str, str]:
 
 
 def _describe_known(value: Any, *, schema_only: bool) -> tuple[str, str]:
-    """Return the kind of a value, and its description for the model."""
     for library, kind, describe in (
         ("pandas", "DataFrame", _pandas_table),
         ("pandas", "Series", _pandas_series),
@@ -169,7 +165,7 @@ def _pandas_table(value: Any) -> tuple[str, str]:
     missing = value.iloc[:, :_MOST_COLUMNS].isna().sum().tolist()
     lines = [f"pandas DataFrame, {_shape(rows, columns)}", "columns:"]
     lines += [
-        f"- {_cell(name)}: {dtype}{_missing(count, rows)}"
+        f"- {_cell(name)}: {dtype}{f', {count:,} of {rows:,} missing' if count else ''}"
         for name, dtype, count in zip(columns_sent, value.dtypes[:_MOST_COLUMNS], missing, strict=False)
     ]
     lines += [f"- and {columns - len(columns_sent):,} more"] if columns > len(columns_sent) else []
@@ -183,7 +179,8 @@ def _pandas_series(value: Any) -> tuple[str, str]:
     size = int(value.shape[0])
     head = [_cell(item) for item in value.iloc[:_FEW].tolist()]
     text = f"pandas Series of {value.dtype}, {counted(size, 'value')}\n{_FIRST}: {', '.join(head)}"
-    return f"Series, {counted(size, 'value')}; {_sent_count(min(size, _FEW))}", text
+    sent = f"{len(head):,} {'is' if len(head) == 1 else 'are'} sent"
+    return f"Series, {counted(size, 'value')}; {sent}", text
 
 
 def _polars_table(value: Any) -> tuple[str, str]:
@@ -213,24 +210,22 @@ def _plain(value: Any) -> tuple[str, str]:
         text = start[:end] if isinstance(start, str) else repr(start[:end])
         rest = "" if len(value) <= _LONGEST else f"\n… cut after {_LONGEST:,} of {size}"
         return f"{kind}, {size}", f"{kind}, {size}:\n{text}{rest}"
-    if type(value) in {list, tuple, set, frozenset}:
-        items = [_shortened(_bounded(item)) for item in islice(value, _FEW)]
-        more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
-        summary = f"{kind}, {counted(len(value), 'item')}"
-        return summary, f"{summary}:\n" + "\n".join(f"- {item}" for item in items) + more
+    if type(value) not in _CONTAINERS:
+        return kind, f"{kind}:\n{_cut(safe_repr(value))}"
     if type(value) is dict:
-        pairs = [f"{_cell(key)}: {_shortened(_bounded(item))}" for key, item in islice(value.items(), _FEW)]
-        more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
-        summary = f"{kind}, {counted(len(value), 'key')}"
-        return summary, f"{summary}:\n" + "\n".join(f"- {item}" for item in pairs) + more
-    return kind, f"{kind}:\n{_cut(safe_repr(value))}"
+        items = [f"{_cell(key)}: {_shortened(_bounded(item))}" for key, item in islice(value.items(), _FEW)]
+    else:
+        items = [_shortened(_bounded(item)) for item in islice(value, _FEW)]
+    more = f"\n… and {len(value) - _FEW:,} more" if len(value) > _FEW else ""
+    summary = f"{kind}, {counted(len(value), 'key' if type(value) is dict else 'item')}"
+    return summary, f"{summary}:\n" + "\n".join(f"- {item}" for item in items) + more
 
 
 def _bounded(value: Any) -> str:
     """Return the beginning of a value's repr; of a container only its size."""
     if isinstance(value, str | bytes):
         return repr(value[: _CELL + _LONGEST_SECRET])
-    if type(value) in {list, tuple, set, frozenset, dict}:
+    if type(value) in _CONTAINERS:
         return f"{type(value).__name__} of {len(value):,}"
     return safe_repr(value)
 
@@ -238,10 +233,6 @@ def _bounded(value: Any) -> str:
 def _first_rows(rows: int) -> str:
     head = min(rows, _HEAD)
     return f"{_FIRST} row" if head == 1 else f"{_FIRST} {head} rows"
-
-
-def _sent_count(count: int) -> str:
-    return f"{count:,} {'is' if count == 1 else 'are'} sent"
 
 
 def _sent_text(rows: int, columns: int, size: int) -> str:
@@ -256,10 +247,6 @@ def _sent_text(rows: int, columns: int, size: int) -> str:
 
 def _shape(rows: int, columns: int) -> str:
     return f"{counted(rows, 'row')} x {counted(columns, 'column')}"
-
-
-def _missing(count: int, rows: int) -> str:
-    return f", {count:,} of {rows:,} missing" if count else ""
 
 
 def _cell(value: Any) -> str:
@@ -285,10 +272,6 @@ def file_context(
         workspace: files outside of it are refused, even through links.
         names: paths, relative to its first root.
         send_anyway: send texts that may hold a secret.
-
-    Raises:
-        OperationError: a file is outside, does not exist, is too large, cannot be attached, or seems to have a
-            secret.
     """
     try:
         files = workspace.read(*dict.fromkeys(names), send_anyway=send_anyway)
@@ -318,12 +301,8 @@ def cell_context(
         shell: the shell that ran them.
         names: `3` for the last three, `[4]` for `In [4]`, `[4-6]` for several.
         send_anyway: send texts that may hold a secret.
-
-    Raises:
-        OperationError: a cell does not exist, or seems to have a secret.
     """
-    manager = shell.history_manager
-    sources: list[str] = [] if manager is None else list(manager.input_hist_raw)
+    sources = _sources(shell)
     current = len(sources) - 1  # the cell that runs is the last one
     numbers = dict.fromkeys(number for name in names for number in _numbers(name, current))
     if len(numbers) > _MOST_CELLS:
@@ -334,25 +313,21 @@ def cell_context(
 
 
 def error_context(shell: InteractiveShell, *, send_anyway: bool = False) -> list[SentContext]:
-    """Return the last cell that failed, with its output and traceback.
-
-    Args:
-        shell: the shell that ran it.
-        send_anyway: send texts that may hold a secret.
-
-    Raises:
-        OperationError: no cell has failed, or the text seems to have a key.
-    """
-    manager = shell.history_manager
-    sources: list[str] = [] if manager is None else list(manager.input_hist_raw)
+    """Return the last cell that failed, with its output and traceback."""
+    sources = _sources(shell)
     failed = [
         number
-        for number in getattr(manager, "exceptions", None) or {}
+        for number in getattr(shell.history_manager, "exceptions", None) or {}
         if number < len(sources) and not sources[number].lstrip().startswith("%%tract_chat")
     ]
     if not failed:
         raise OperationError("no cell has failed in this kernel. Nothing was sent")
     return [_checked(_cell_of(shell, sources, max(failed)), send_anyway=send_anyway)]
+
+
+def _sources(shell: InteractiveShell) -> list[str]:
+    manager = shell.history_manager
+    return [] if manager is None else list(manager.input_hist_raw)
 
 
 def _numbers(name: str, current: int) -> Iterable[int]:
@@ -398,7 +373,6 @@ def _error_of(shell: InteractiveShell, number: int) -> str:
 
 
 def _error_name(traceback: str) -> str:
-    """Return the class of the error at the end of a traceback, such as `KeyError`."""
     names = _ERROR_LINE.findall(traceback)
     return names[-1] if names else "error"
 

@@ -43,11 +43,7 @@ _SHORT: Final = (str, bytes, bytearray, date, time, timedelta)
 
 
 class HiddenValues:
-    """The values of variables of the notebook. Any thread may use it.
-
-    Args:
-        namespace: the variables by name.
-        names: the variables whose values are hidden. Some may not exist yet.
+    """The values of variables of the notebook. Any thread may use it. Some of the variables may not exist yet.
 
     Raises:
         OperationError: the values of a variable cannot be hidden.
@@ -71,7 +67,6 @@ class HiddenValues:
                 return _NOT_FOUND.format(", ".join(self.names))
 
     def _collect(self) -> None:
-        """Add the present values of the variables."""
         schema: set[str] = set()
         numbers = set(self._numbers)
         for name in self.names:
@@ -174,11 +169,7 @@ def _library(value: Any) -> str:
 
 
 def _leaves(value: Any, depth: int) -> Iterator[Any]:
-    """Yield the texts, the numbers and the lists of positive numbers in a value.
-
-    Raises:
-        _UnknownValueError: it has a value of another kind.
-    """
+    """Yield the texts, the numbers and the lists of positive numbers in a value."""
     if value is None or isinstance(value, bool):
         return
     library = _library(value)
@@ -212,7 +203,6 @@ class _Numbers(list[float]):
 
 
 def _parts_of_pandas(value: Any) -> Iterator[Any]:
-    """Yield the columns and levels of a table, or the different values of a column."""
     pandas = sys.modules["pandas"]
     if isinstance(value, pandas.DataFrame):
         yield value.index
@@ -242,7 +232,6 @@ def _values_of_pandas(column: Any) -> Iterator[Any]:
 
 
 def _parts_of_polars(value: Any) -> Iterator[Any]:
-    """Yield the columns of a table, or the values of a column."""
     polars = sys.modules["polars"]
     if isinstance(value, polars.DataFrame):
         yield from value.get_columns()
@@ -253,7 +242,6 @@ def _parts_of_polars(value: Any) -> Iterator[Any]:
 
 
 def _parts_of_numpy(value: Any) -> Iterator[Any]:
-    """Yield the values of an array, or the Python value of a scalar."""
     numpy = sys.modules["numpy"]
     if not isinstance(value, numpy.ndarray | numpy.generic) or value.dtype.kind not in "biufSUOMm":
         raise _UnknownValueError(type(value).__name__)

@@ -24,12 +24,12 @@ from tract_jupyter.notebook.chat.markdown import MarkdownStream
 from tract_jupyter.notebook.chat.parts import (
     RUNS_SCRIPTS,
     AskedInCall,
-    AttachedPart,
     CallPart,
-    ContextPart,
     NotePart,
     Prose,
-    Thought,
+    attached_part,
+    context_part,
+    thought_part,
 )
 from tract_jupyter.notebook.chat.turn import SHOW, STAYS, WORK_STAYS, DrawnTurn
 from tract_jupyter.notebook.chat.work import agent_of
@@ -205,15 +205,14 @@ class TurnLog:
     # ---
 
     def _opening(self, text: str, attachments: Sequence[Attachment]) -> list[Part]:
-        """Return the parts before the first event."""
         parts: list[Part] = []
         if self.continues:
             parts.append(NotePart("n0", self.continues, icon="i-back"))
         parts += [
-            ContextPart(f"x{number}", item, self.source.count(item.text))
+            context_part(f"x{number}", item, self.source.count(item.text))
             for number, item in enumerate(parse_message(text)[0])
         ]
-        return [*parts, *(AttachedPart(f"a{number}", item) for number, item in enumerate(attachments))]
+        return [*parts, *(attached_part(f"a{number}", item) for number, item in enumerate(attachments))]
 
     def _make_call(self, part_id: str, call: ToolCall) -> CallPart:
         return CallPart(part_id, call)
@@ -224,7 +223,6 @@ class TurnLog:
         return self.has_earlier and not self._replies
 
     def _update_works(self) -> None:
-        """Update the work of the called agents."""
         for call_id, works in self._works.items():
             part = self._part(call_id)
             now = tuple(work.now() for work in works)
@@ -232,7 +230,6 @@ class TurnLog:
                 self._change(call_id, work=now)
 
     def _update_outputs(self) -> None:
-        """Update the outputs and running times of the scripts."""
         for call_id, outputs in self._outputs.items():
             part = self._part(call_id)
             if part is None:
@@ -246,7 +243,6 @@ class TurnLog:
         return None if self._began is None else self.clock() - self._began
 
     def _update_waiting(self) -> None:
-        """Count the time with an open request."""
         is_open = any(ticket.status.is_open for ticket in self.tickets())
         if is_open and self._open_since is None:
             self._open_since = self.clock()
@@ -272,7 +268,7 @@ class TurnLog:
         parts: list[Part] = []
         number = self._replies
         if self._thought:
-            parts.append(Thought(f"t{number}", "".join(self._thought), is_running=self._stream is None))
+            parts.append(thought_part(f"t{number}", "".join(self._thought), is_running=self._stream is None))
         if self._stream is not None:
             text = "".join(self._streamed)
             parts.append(Prose(f"r{number}", text, tuple(self._stream.parts()), is_growing=True))
@@ -282,7 +278,6 @@ class TurnLog:
         return [part for part in self._parts if isinstance(part, CallPart)]
 
     def _part(self, call_id: str) -> CallPart | None:
-        """Return the part of a call; None if the turn has no such call."""
         place = self._calls.get(call_id)
         part = None if place is None else self._parts[place]
         return part if isinstance(part, CallPart) else None
@@ -384,7 +379,7 @@ class TurnLog:
                 if part.images:
                     self._change(part.call.id, without_images=event.without_images)
         if event.reasoning.strip():
-            self._parts.append(Thought(f"t{number}", event.reasoning))
+            self._parts.append(thought_part(f"t{number}", event.reasoning))
         if event.text.strip():
             self._parts.append(Prose.of(f"r{number}", event.text, is_cut=bool(event.cut)))
         for place, call in enumerate(event.calls):
@@ -452,7 +447,6 @@ class TurnLog:
 
     @property
     def _has_work(self) -> bool:
-        """True if there is a reply or a call."""
         return self._replies > 0 or any(isinstance(part, CallPart) for part in self._parts)
 
     def _keep_growing(self) -> None:

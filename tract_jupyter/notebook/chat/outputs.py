@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.models import counted, more_characters, printable, size_text
 from tract_jupyter.notebook.chat.markdown import MarkdownStream
+from tract_jupyter.notebook.output import displays_hooked
 from tract_jupyter.notebook.views import rows
 from tract_jupyter.notebook.views.html import Html, element, fragment
 from tract_jupyter.notebook.views.sanitized import needs_scripts, sanitized_html
@@ -416,10 +417,6 @@ class TurnOutputs:
     @contextmanager
     def _displays_in(self, outputs: ScriptOutputs) -> Iterator[None]:
         """Collect the displays of this thread, except for the requests of its script."""
-        publisher: Any = self._shell.display_pub
-        if not hasattr(publisher, "register_hook"):  # a terminal prints it
-            yield
-            return
 
         def hook(message: dict[str, Any]) -> dict[str, Any] | None:
             if current_sink() is not outputs.run.capture:
@@ -437,11 +434,8 @@ class TurnOutputs:
             )  # fmt: skip
             return None if is_shown else message
 
-        publisher.register_hook(hook)
-        try:
+        with displays_hooked(self._shell, hook):
             yield
-        finally:
-            publisher.unregister_hook(hook)
 
     def _show_value(self, run: ScriptRun, outputs: ScriptOutputs) -> None:
         """Show the value of the last expression like a cell. A semicolon after it hides the value."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tract_jupyter.agents import call_title
 from tract_jupyter.concurrency import BY_PERSON
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tract_jupyter.loop import CallEnded
     from tract_jupyter.models import AttachedFile, Attachment, SentContext, ToolCall
     from tract_jupyter.notebook.chat.outputs import TurnOutput
+    from tract_jupyter.notebook.orchestration.log import HeadPart
     from tract_jupyter.notebook.views.html import HtmlPart
     from tract_jupyter.review import Decision, Ticket
 
@@ -55,7 +56,6 @@ RUNS_SCRIPTS: Final = "notebook_execute"
 _LOOKED: Final = "Looked, no effects"
 _THOUGHT: Final = 20_000
 _FIRST_WORDS: Final = 100
-_LEAST_CONTEXT: Final = 2_000
 _NOTE: Final = 2_000
 _ERROR: Final = 160
 _NOT_RUN: Final = "Script not run"
@@ -69,51 +69,42 @@ _SCRIPT_STATES: Final = {
 
 
 @dataclass(frozen=True)
-class ContextPart:
-    """Context that was sent with the message."""
+class RowPart:
+    """A part that is one row."""
 
     id: str
-    sent: SentContext
-    tokens: int
+    row: Row
+    is_printed: bool = True
 
-    def blocks(self, limit: int) -> list[TurnBlock]:
+    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # its body has a bound of its own
         """Return the row."""
-        return [TurnBlock(self.id, fragment(self._row(limit)), kind="row")]
+        return [TurnBlock(self.id, fragment(self.row), kind="row")]
 
     def text(self) -> str:
-        """Return the row as text."""
-        return self._row(0).text()
-
-    def _row(self, limit: int) -> Row:
-        size = len(self.sent.text)
-        body = [rows.sub("Sent with your message"), rows.out(self.sent.text, max(limit, _LEAST_CONTEXT))]
-        return Row(
-            "done", f"With {self.sent.name}", brief=self.sent.what, brief_text=self.sent.what,
-            aside=counted(size, "character"), tokens=tokens_text(self.tokens), body=body,
-        )  # fmt: skip
+        """Return the row as text; empty if a terminal does not show it."""
+        return self.row.text() if self.is_printed else ""
 
 
-@dataclass(frozen=True)
-class AttachedPart:
-    """An attachment of the message, without its content."""
+def context_part(part_id: str, sent: SentContext, tokens: int) -> RowPart:
+    """Return context that was sent with the message."""
+    return RowPart(part_id, Row(
+        "done", f"With {sent.name}", brief=sent.what, brief_text=sent.what, aside=counted(len(sent.text), "character"),
+        tokens=tokens_text(tokens), body=[rows.sub("Sent with your message"), rows.out(sent.text, LONGEST_RESULT)],
+    ))  # fmt: skip
 
-    id: str
-    attachment: Attachment
 
-    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it is short
-        """Return the row."""
-        return [TurnBlock(self.id, fragment(self._row()), kind="row")]
+def attached_part(part_id: str, attachment: Attachment) -> RowPart:
+    """Return an attachment of the message, without its content."""
+    kind = attachment.media_type
+    aside = size_text(attachment.size)
+    return RowPart(part_id, Row("done", f"With {attachment.name}", brief=kind, brief_text=kind, aside=aside))
 
-    def text(self) -> str:
-        """Return the row as text."""
-        return self._row().text()
 
-    def _row(self) -> Row:
-        attachment = self.attachment
-        return Row(
-            "done", f"With {attachment.name}", brief=attachment.media_type, brief_text=attachment.media_type,
-            aside=size_text(attachment.size),
-        )  # fmt: skip
+def thought_part(part_id: str, text: str, *, is_running: bool = False) -> RowPart:
+    """Return the reasoning of the model, if the provider returns it. A terminal does not show it."""
+    state, what = ("running", "Thinking") if is_running else ("done", "Thought")
+    brief = element("span", one_line(text, _FIRST_WORDS), class_="dim")
+    return RowPart(part_id, Row(state, what, brief=brief, body=rows.out(text, _THOUGHT)), is_printed=False)
 
 
 @dataclass(frozen=True)
@@ -140,28 +131,6 @@ class Prose:
     def text(self) -> str:
         """Return the text as the model wrote it."""
         return printable(self.source.strip())
-
-
-@dataclass(frozen=True)
-class Thought:
-    """The reasoning of the model, if the provider returns it."""
-
-    id: str
-    source: str
-    is_running: bool = False
-
-    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it has a bound of its own
-        """Return the row."""
-        words = one_line(self.source, _FIRST_WORDS)
-        row = Row(
-            "running" if self.is_running else "done", "Thinking" if self.is_running else "Thought",
-            brief=element("span", words, class_="dim"), body=rows.out(self.source, _THOUGHT),
-        )  # fmt: skip
-        return [TurnBlock(self.id, fragment(row), kind="row")]
-
-    def text(self) -> str:
-        """Return nothing: a terminal does not show reasoning."""
-        return ""
 
 
 @dataclass(frozen=True)
@@ -546,18 +515,6 @@ def _question_block(question: AskedInCall) -> TurnBlock:
     return TurnBlock(block_id, fragment(row), question.ticket, kind="row")
 
 
-class Part(Protocol):
-    """A part of a turn. Handlers of the log may add other kinds."""
-
-    @property
-    def id(self) -> str:
-        """The id, unique in its turn."""
-        ...
-
-    def blocks(self, limit: int) -> list[TurnBlock]:
-        """Return the blocks. Results are cut after `limit` characters."""
-        ...
-
-    def text(self) -> str:
-        """Return the part as text."""
-        ...
+Part: TypeAlias = "RowPart | Prose | NotePart | CallPart | HeadPart"
+"""A part of a turn. Its `id` is unique in its turn, `blocks` draws it with results cut after a limit, and `text` is for
+terminals."""

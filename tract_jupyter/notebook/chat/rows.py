@@ -14,7 +14,7 @@ from tract_jupyter.notebook.views.rows import Row
 from tract_jupyter.review import code_in_brief, current_person, decision_words, how_to_decide
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from datetime import datetime
 
     from tract_jupyter.notebook.views.html import HtmlPart
@@ -255,7 +255,8 @@ def _tab_html(name: str, body: HtmlPart, about: str = "", *, is_open: bool = Fal
 
 def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> Html:
     """Return a script with line numbers. Lines that called tools show the number of calls and their time."""
-    lines = _highlighted(code)
+    text = printable(code).rstrip("\n")
+    lines = highlighted_lines(text, "python")[: text.count("\n") + 1]
     more = len(lines) - _CODE_LINES
     lines_html = []
     for number, line in enumerate(lines[:_CODE_LINES], 1):
@@ -271,11 +272,6 @@ def code_html(code: str, by_line: Mapping[str, list[float]] | None = None) -> Ht
         )
     rest = rows.dim(f"… {counted(more, 'more line')}") if more > 0 else None
     return fragment(element("div", lines_html, class_="code"), rest)
-
-
-def _highlighted(code: str) -> Sequence[HtmlPart]:
-    text = printable(code).rstrip("\n")
-    return highlighted_lines(text, "python")[: text.count("\n") + 1]
 
 
 def highlighted_lines(text: str, language: str) -> list[HtmlPart]:
@@ -305,7 +301,7 @@ def _numbers(note: Any) -> dict[str, list[float]]:
 def decided_brief(decision: Decision) -> tuple[str, str]:
     """Return the decider and the time, in short and in full."""
     is_own = decision.is_personal and decision.decided_by == current_person()
-    who = "you" if is_own else _decider(decision)
+    who = "you" if is_own else _DECIDERS.get(decision.channel, one_line(decision.decided_by, 40))
     moment = decision.decided_at.astimezone()
     if decision.action == "expire":
         return (
@@ -321,10 +317,6 @@ _DECIDERS: Final = {
     "handler": "a handler",
     "model": "a model",
 }
-
-
-def _decider(decision: Decision) -> str:
-    return _DECIDERS.get(decision.channel, one_line(decision.decided_by, 40))
 
 
 def clock_text(moment: datetime) -> str:
@@ -382,6 +374,7 @@ class AskedQuestion(NamedTuple):
 
 def asked_row(asked: AskedQuestion) -> Row:
     """Return the row of a script's request."""
+    brief: HtmlPart
     brief, text = brief_arguments(asked.arguments)
     body = [rows.sub("Asked about"), arguments_html(asked.arguments)]
     decision = asked.decision
@@ -390,28 +383,12 @@ def asked_row(asked: AskedQuestion) -> Row:
         return Row("asked", asked.what, brief=brief, brief_text=text, body=body)
     short, full = decided_brief(decision)
     body += [rows.sub("Decided"), element("p", full)]
-    if not is_rejection(decision):
-        return Row(
-            "done",
-            f"Approved: {asked.what}",
-            brief=brief,
-            brief_text=text,
-            aside=short,
-            aside_title=full,
-            body=body,
-        )
-    reason = quoted(decision.reason or asked.reason)
-    body += [element("p", reason)] if reason else []
-    word = "Expired" if decision.action == "expire" else "Rejected"
-    return Row(
-        "refused",
-        f"{word}: {asked.what}",
-        brief=reason,
-        brief_text=reason,
-        aside=short,
-        aside_title=full,
-        body=body,
-    )
+    state, what = "done", f"Approved: {asked.what}"
+    if is_rejection(decision):
+        state, what = "refused", f"{'Expired' if decision.action == 'expire' else 'Rejected'}: {asked.what}"
+        brief = text = quoted(decision.reason or asked.reason)
+        body += [element("p", brief)] if brief else []
+    return Row(state, what, brief=brief, brief_text=text, aside=short, aside_title=full, body=body)
 
 
 def decide_html(pending_id: str) -> Html:

@@ -100,10 +100,7 @@ def agent_turn(tract: Tract, call: AgentCall) -> DrawnTurn | None:
 def agent_log(tract: Tract, call: AgentCall, *, to_go_on: bool = False) -> TurnLog | None:
     """Return the log of a stored agent's call; None if it is empty or deleted.
 
-    Args:
-        tract: the top tract, which has the requests.
-        call: the call of the agent.
-        to_go_on: omit the end, to resume the call.
+    `to_go_on` omits the end, to resume the call.
     """
     try:
         agent_tract = tract.agents.transcript(call.agent, call.number)
@@ -173,11 +170,7 @@ def replayed_from(tract: Tract) -> str:
 
 
 def find_turn(tract: Tract, name: str = "") -> PastTurn:
-    """Return a turn by its number (1 is the newest) or by a commit on any branch; the newest if empty.
-
-    Raises:
-        OperationError: there is no such turn.
-    """
+    """Return a turn by its number (1 is the newest) or by a commit on any branch; the newest if empty."""
     turns = tract.loop.turns()
     if not name or (name.isdecimal() and len(name) < 4):  # noqa: PLR2004 # a prefix of a hash is longer
         number = int(name or 1)
@@ -213,11 +206,7 @@ def stored_log(tract: Tract, turn: PastTurn, *, to_go_on: bool = False) -> TurnL
 
 
 def stored_view(tract: Tract, name: str = "") -> DrawnTurn:
-    """Return a stored turn. See `find_turn` for the arguments.
-
-    Raises:
-        OperationError: there is no such turn.
-    """
+    """Return a stored turn. See `find_turn` for the arguments."""
     return stored_log(tract, find_turn(tract, name)).view()
 
 

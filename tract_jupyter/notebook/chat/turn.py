@@ -17,7 +17,7 @@ from tract_jupyter.notebook.views.rows import seconds_text
 from tract_jupyter.notebook.views.styles import styled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tract_jupyter.loop import TurnEnded
     from tract_jupyter.notebook.chat.parts import Part
@@ -43,7 +43,7 @@ _SMALLEST: Final = Decimal("0.001")
 
 @dataclass(frozen=True)
 class DrawnTurn(View):
-    """The state of a turn at one moment. Implements `view.TurnView`.
+    """The state of a turn at one moment.
 
     Attributes:
         turn_id: the hash of the commit with the user's message; empty until that commit exists.
@@ -215,8 +215,20 @@ class DrawnTurn(View):
                 if self.replayed
                 else ("", "", self.told(ended.note))
             )
-        icon, title, more = _ENDINGS.get(ended.outcome, _left)(ended, self)
+        icon, title, more = self._ending(ended)
         return icon, title, STAYS if self.stays and more else more
+
+    def _ending(self, ended: TurnEnded) -> tuple[str, str, str]:
+        if ended.outcome is TurnOutcome.ERROR:
+            return "i-no", "Failed", ""  # a note above says why
+        if ended.outcome in _ENDINGS:
+            return *_ENDINGS[ended.outcome], self.told(ended.note)
+        if ended.outcome is not TurnOutcome.STOPPED:
+            return "i-stop", "Did not finish", f"{self.go_on} continues it"
+        has_cut = any(isinstance(part, Prose) and part.is_cut for part in self.parts)
+        partial = "the partial reply stays here but is not sent again; " if has_cut else ""
+        title = "Paused" if ended.note.startswith("paused") else f"You stopped this {self.named}"
+        return "i-stop", title, f"{partial}{self.go_on} continues it"
 
     def told(self, note: str) -> str:
         """Return a note of the loop with the command of the cell instead of the Python call."""
@@ -311,42 +323,10 @@ def _sum(numbers: Iterable[int | None]) -> int | None:
     return sum(known) if known else None
 
 
-def _stopped(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
-    has_cut = any(isinstance(part, Prose) and part.is_cut for part in turn.parts)
-    partial = "the partial reply stays here but is not sent again; " if has_cut else ""
-    title = "Paused" if ended.note.startswith("paused") else f"You stopped this {turn.named}"
-    return "i-stop", title, f"{partial}{turn.go_on} continues it"
-
-
-def _limited(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
-    return "i-stop", "Ended by a limit", turn.told(ended.note)
-
-
-def _refused(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
-    return "i-no", "Refused", turn.told(ended.note)
-
-
-def _repeated(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
-    return "i-stop", "Ended: the model repeated itself", turn.told(ended.note)
-
-
-def _waits(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:
-    return "i-wait", "Waits for decisions", turn.told(ended.note)
-
-
-def _failed(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa: ARG001 # a note above says why
-    return "i-no", "Failed", ""
-
-
-def _left(ended: TurnEnded, turn: DrawnTurn) -> tuple[str, str, str]:  # noqa: ARG001 # the same for each
-    return "i-stop", "Did not finish", f"{turn.go_on} continues it"
-
-
-_ENDINGS: Final[dict[TurnOutcome | None, Callable[[TurnEnded, DrawnTurn], tuple[str, str, str]]]] = {
-    TurnOutcome.STOPPED: _stopped,
-    TurnOutcome.LIMIT: _limited,
-    TurnOutcome.REPEAT: _repeated,
-    TurnOutcome.REFUSED: _refused,
-    TurnOutcome.WAITING: _waits,
-    TurnOutcome.ERROR: _failed,
+_ENDINGS: Final = {
+    TurnOutcome.LIMIT: ("i-stop", "Ended by a limit"),
+    TurnOutcome.REPEAT: ("i-stop", "Ended: the model repeated itself"),
+    TurnOutcome.REFUSED: ("i-no", "Refused"),
+    TurnOutcome.WAITING: ("i-wait", "Waits for decisions"),
 }
+"""The icon and the title of endings that the note of the loop explains."""

@@ -154,7 +154,7 @@ class UndoCard:
 
 @dataclass(frozen=True)
 class UndoPage(View):
-    """The card as an output of its own. Implements `view.TurnView`."""
+    """The card as an output of its own."""
 
     card: UndoCard
     again: str
@@ -186,11 +186,7 @@ class UndoPage(View):
 
 
 def plan_undo(tract: Tract, turn_id: str, *, redo: bool = False) -> UndoCard:
-    """Return the plan of the undo of a turn.
-
-    Raises:
-        OperationError: there is nothing to undo.
-    """
+    """Return the plan of the undo of a turn."""
     plan = tract.preview_undo(turn_id, redo=redo)
     if not any(item.state != "impossible" for item in plan.items):
         raise OperationError(_why_nothing(plan))
@@ -206,11 +202,7 @@ def _why_nothing(plan: TurnUndo) -> str:
 
 
 def carry_out(tract: Tract, card: UndoCard, action: Action) -> UndoCard:
-    """Undo or redo a turn as a button says, and return the result.
-
-    Raises:
-        TractError: it is not possible.
-    """
+    """Undo or redo a turn as a button says, and return the result."""
     question = card.plan.question
     if card.plan.is_redo:
         return UndoCard(tract.redo(question))
@@ -230,11 +222,7 @@ def last_undone(tract: Tract) -> str:
 
 
 def undo_conversation(tract: Tract, turn_id: str) -> None:
-    """Remove the messages of the last turn, and leave its effects.
-
-    Raises:
-        OperationError: later turns build on it, or it is on another branch.
-    """
+    """Remove the messages of the last turn, and leave its effects."""
     done = tract.undo(turn_id, only_conversation=True)
     if not done.items_in("restorable"):
         raise OperationError(_why_nothing(done))

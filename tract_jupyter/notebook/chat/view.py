@@ -9,14 +9,17 @@ import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from IPython.display import display
 
 from tract_jupyter.notebook.views.html import element, fragment
 
 if TYPE_CHECKING:
+    from tract_jupyter.notebook.agents.tree import DrawnTree
     from tract_jupyter.notebook.chat.turn import DrawnTurn
+    from tract_jupyter.notebook.chat.undo import UndoPage
+    from tract_jupyter.notebook.chat.widget import LiveTurn
     from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.review import Ticket
 
@@ -89,60 +92,17 @@ class Foot:
     actions: tuple[Action, ...] = ()
 
 
-class TurnView(Protocol):
-    """The state of a turn at one moment."""
-
-    @property
-    def turn_id(self) -> str:
-        """The hash of the commit with the user's message; empty until that commit exists."""
-        ...
-
-    @property
-    def go_on(self) -> str:
-        """The command that resumes the turn."""
-        ...
-
-    @property
-    def is_over(self) -> bool:
-        """True if the turn has ended."""
-        ...
-
-    def blocks(self) -> list[TurnBlock]:
-        """Return the parts, in order."""
-        ...
-
-    def foot(self) -> Foot:
-        """Return the last line."""
-        ...
-
-    def to_html(self) -> str:
-        """Return self-contained static HTML: `<details>` rows, styles, no script."""
-        ...
-
-    def to_text(self) -> str:
-        """Return the turn as plain text."""
-        ...
-
+TurnView: TypeAlias = "DrawnTurn | DrawnTree | UndoPage"
+"""The state of a turn, of the agents or of an undo, with its blocks and its last line."""
 
 Act = Callable[[Action], "TurnView | None"]
 """Performs the action of a button in the kernel's main thread. Returns the new state of the turn; None if the turn
 redraws itself. Raises `TractError` with a message for the user."""
 
 
-class TurnDisplay(Protocol):
-    """A display of a turn. Its methods may be called in any thread."""
-
-    def put_up(self) -> None:
-        """Show the turn for the first time, in the running cell."""
-        ...
-
-    def draw(self, view: TurnView, *, at_once: bool = False) -> None:
-        """Show the current state, at a rate that the page can handle unless `at_once`."""
-        ...
-
-    def close(self, view: TurnView) -> None:
-        """Show the final state as static HTML and plain text, never as `text/markdown`."""
-        ...
+TurnDisplay: TypeAlias = "StaticDisplay | TextDisplay | LiveTurn"
+"""A display of a turn. `put_up` shows it in the running cell, `draw` its current state, and `close` its final state as
+static HTML and plain text, never as `text/markdown`. Any thread may call them."""
 
 
 # --- displays without widgets

@@ -19,6 +19,7 @@ from IPython.display import display, update_display
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.notebook.chat.turn import GO_ON, SHOW
 from tract_jupyter.notebook.chat.view import label_of
+from tract_jupyter.notebook.output import start_timer
 from tract_jupyter.notebook.panels.panel import (
     REQUEST_SCRIPTS,
     REQUEST_STYLES,
@@ -48,10 +49,6 @@ class TurnWidget(ReviewWidget):
     """A widget that shows a turn, and receives answers and actions.
 
     Synced state: `whole` is everything that is drawn, made when a page asks for it.
-
-    Args:
-        on_answer: receives the answer to a request, in any thread.
-        on_act: receives an action of the footer, in any thread.
     """
 
     _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "chat/chat.js")))
@@ -212,9 +209,7 @@ class LiveTurn:
             if at_once or wait <= 0:
                 self._send()
             elif self._timer is None:
-                self._timer = threading.Timer(wait, self._send)
-                self._timer.daemon = True
-                self._timer.start()
+                self._timer = start_timer(wait, self._send)
 
     def refresh(self) -> None:
         """Show the current state of the requests. May be called in any thread."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from tract_jupyter.models import counted, shortened
 from tract_jupyter.notebook.chat.rows import brief_arguments, tokens_text
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from tract_jupyter.agents import AgentCall
     from tract_jupyter.models import ToolCall
+    from tract_jupyter.notebook.agents.live import LiveWork
+    from tract_jupyter.notebook.chat.source import StoredWork
     from tract_jupyter.notebook.chat.turn import DrawnTurn
     from tract_jupyter.notebook.views.html import HtmlPart
 
@@ -105,12 +107,7 @@ class AgentWork:
         return None if self.state in {"running", "waiting"} else seconds
 
     def row(self, limit: int, *, is_inner: bool = False) -> Row:
-        """Return the row.
-
-        Args:
-            limit: maximum characters of the task.
-            is_inner: the row is one of several below a script.
-        """
+        """Return the row. `is_inner` is for one of several rows below a script."""
         brief, text = brief_arguments({"input": self.told})
         return Row(
             self.row_state, "", self.agent, brief, text, self.badge, took=self.took, seconds=self.seconds,
@@ -140,17 +137,8 @@ class AgentWork:
         return "\n".join(lines)
 
 
-class WorkSource(Protocol):
-    """A source of the state of an agent's call."""
-
-    @property
-    def actor(self) -> str:
-        """The actor of its tool calls."""
-        ...
-
-    def now(self) -> AgentWork:
-        """Return the current state; the same object until it changes."""
-        ...
+WorkSource: TypeAlias = "LiveWork | StoredWork"
+"""A source of the state of an agent's call. `now` returns the same object until the state changes."""
 
 
 def inner_rows(works: tuple[AgentWork, ...], limit: int) -> HtmlPart:

@@ -85,11 +85,7 @@ def _module_names() -> list[str]:
 
 
 def run_command(notebook: NotebookSession, line: str) -> Any:
-    """Run `%tract <line>`.
-
-    Raises:
-        OperationError: the command does not exist, or its arguments are not valid.
-    """
+    """Run `%tract <line>`."""
     if key_lines(line):
         raise OperationError(
             "the line seems to contain a key, which the notebook would save. Remove it, and revoke it at the provider. "

@@ -158,7 +158,6 @@ def _calls(agents: Agents, name: str, number: int | None) -> list[AgentCall]:
 
 
 def _active_agent(agents: Agents, name: str) -> Agent:
-    """Return an agent of this session."""
     match = next((agent for agent in agents if agent.name == name), None)
     if match is None:
         raise _unknown(agents, name)

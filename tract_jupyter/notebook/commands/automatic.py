@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import OperationError, TractError, nearest
@@ -105,22 +106,10 @@ def _policy_list(notebook: NotebookSession, *notes: str) -> GridView:
     )
 
 
-def _on(notebook: NotebookSession, words: list[str]) -> GridView:
-    (name,) = arguments("policies on NAME", words, 1, 1)
-    notebook.tract.policies.on(name)
-    return _policy_list(notebook)
-
-
-def _off(notebook: NotebookSession, words: list[str]) -> GridView:
-    (name,) = arguments("policies off NAME", words, 1, 1)
-    notebook.tract.policies.off(name)
-    return _policy_list(notebook)
-
-
-def _remove(notebook: NotebookSession, words: list[str]) -> GridView:
-    (name,) = arguments("policies remove NAME", words, 1, 1)
-    notebook.tract.policies.remove(name)
-    return _policy_list(notebook, f"Removed {name}.")
+def _change(notebook: NotebookSession, words: list[str], *, verb: str) -> GridView:
+    (name,) = arguments(f"policies {verb} NAME", words, 1, 1)
+    getattr(notebook.tract.policies, verb)(name)
+    return _policy_list(notebook, *([f"Removed {name}."] if verb == "remove" else []))
 
 
 def _add(notebook: NotebookSession, words: list[str]) -> GridView:
@@ -188,7 +177,8 @@ def _short(params: Any) -> str:
 
 
 _POLICY_VERBS: dict[str, Callable[[NotebookSession, list[str]], GridView]] = {
-    "on": _on, "off": _off, "add": _add, "remove": _remove, "log": _log, "now": _now,
+    "on": partial(_change, verb="on"), "off": partial(_change, verb="off"), "add": _add,
+    "remove": partial(_change, verb="remove"), "log": _log, "now": _now,
 }  # fmt: skip
 
 
@@ -250,8 +240,7 @@ def _runs(tract: Tract) -> GridView:
 
 
 def _run_row(tract: Tract, name: str, now: datetime) -> tuple[str, ...]:
-    from tract_jupyter.notebook.orchestration.log import conversation, run_log
-    from tract_jupyter.notebook.orchestration.parts import StepPart
+    from tract_jupyter.notebook.orchestration.log import StepPart, conversation, run_log
 
     with conversation(tract.orchestrator, name) as (conversation_tract, turn):
         if turn is None:

@@ -51,11 +51,7 @@ class Command:
         return self.usage.split()[0]
 
     def check_options(self, words: list[str]) -> None:
-        """Check that the command has all options among the words, up to `--`.
-
-        Raises:
-            OperationError: an option does not exist. The message names the valid ones.
-        """
+        """Check that the command has all options among the words, up to `--`."""
         known = _OPTION.findall(self.usage)
         for word in words:
             if word == "--":
@@ -65,11 +61,7 @@ class Command:
                 raise OperationError(f"{has}{nearest(word, known)} Usage: %tract {self.usage}")
 
     def words(self, notebook: NotebookSession, typed: list[str]) -> Iterator[tuple[str, str]]:
-        """Yield the words that may follow.
-
-        Raises:
-            TractError: the store cannot be read.
-        """
+        """Yield the words that may follow."""
         for completion in self.completes:
             if isinstance(completion, str):
                 yield completion, "option"
@@ -78,11 +70,7 @@ class Command:
 
 
 def unquoted_words(text: str) -> list[str]:
-    """Return the words of a line. Text in quotation marks is one word.
-
-    Raises:
-        OperationError: a quotation mark is not closed.
-    """
+    """Return the words of a line. Text in quotation marks is one word."""
     matches = list(_WORD.finditer(text))
     if any(match.lastgroup == "open" for match in matches):
         raise OperationError(
@@ -103,11 +91,7 @@ def commit_words(notebook: NotebookSession, typed: list[str]) -> Words:
 
 
 def limit(command: str, words: list[str]) -> int:
-    """Return the only argument, a positive number.
-
-    Raises:
-        OperationError: the argument is not valid.
-    """
+    """Return the only argument, a positive number."""
     if not words:
         return DEFAULT_LIMIT
     if len(words) > 1 or not words[0].isdecimal() or int(words[0]) == 0:
@@ -116,11 +100,7 @@ def limit(command: str, words: list[str]) -> int:
 
 
 def no_arguments(command: str, words: list[str]) -> None:
-    """Check that there are no arguments.
-
-    Raises:
-        OperationError: there are arguments.
-    """
+    """Check that there are no arguments."""
     short = next((word for word in words if word.startswith("-")), None)
     if short is not None:
         name = command.partition(" ")[0]
@@ -132,11 +112,7 @@ def no_arguments(command: str, words: list[str]) -> None:
 
 
 def arguments(usage: str, words: list[str], least: int, most: int) -> list[str]:
-    """Check the number of arguments, and return them.
-
-    Raises:
-        OperationError: there are too few or too many. The message has the usage.
-    """
+    """Check the number of arguments, and return them."""
     if not least <= len(words) <= most:
         raise OperationError(f"usage: %tract {usage}; got {' '.join(words) or 'nothing'}")
     return words
@@ -154,11 +130,7 @@ def option_value(words: list[str], name: str) -> tuple[str | None, list[str]]:
 
 
 def hidden_input(label: str, otherwise: str) -> str:
-    """Return the text that the user types in a field that shows nothing.
-
-    Raises:
-        OperationError: no user is available. The message ends with `otherwise`.
-    """
+    """Return the text that the user types in a field that shows nothing."""
     try:
         return getpass.getpass(f"{label}: ").strip()
     except Exception:  # noqa: BLE001 # each front end without input raises another error

@@ -155,7 +155,6 @@ def _key_state(provider: Provider) -> str:
 
 
 def _local_models() -> Grid:
-    """Return the models of a local Ollama server."""
     ollama = PROVIDERS["ollama"]
     served = served_models(ollama.address())
     rows = tuple((f"%tract model ollama/{name}",) for name in served or ())

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from tract_jupyter.exceptions import OperationError, ProfileError, UnknownProfileError, nearest
 from tract_jupyter.models import digest, one_line, printable
 from tract_jupyter.notebook.commands.command import Command, no_arguments, option, option_value
-from tract_jupyter.notebook.runs.page import (
+from tract_jupyter.notebook.runs.pictures import (
+    NodeState,
     facts_html,
     head_html,
     mark,
@@ -21,7 +22,6 @@ from tract_jupyter.notebook.runs.page import (
     run_page,
     section,
 )
-from tract_jupyter.notebook.runs.pictures import NodeState
 from tract_jupyter.notebook.views.html import Grid, GridView, View, element
 from tract_jupyter.notebook.views.styles import styled
 

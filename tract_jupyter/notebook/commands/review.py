@@ -35,7 +35,6 @@ from tract_jupyter.review import (
 
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from pathlib import Path
 
     from tract_jupyter.models.schema import Parameter
     from tract_jupyter.notebook.channels import NotebookChannel
@@ -59,32 +58,31 @@ def _record(notebook: NotebookSession, rest: list[str]) -> GridView:
         notebook=recorded_in,
     )  # fmt: skip
     if not decisions.entries:
-        return GridView("Nothing to record", (*_nothing(everything=everything), *_left_out(decisions)))
+        nothing = (
+            "This store has no decisions."
+            if everything
+            else "No decisions since this kernel started. --all records all decisions of the store."
+        )
+        return GridView("Nothing to record", (nothing, *_left_out(decisions)))
     before = read_lock(path)
     after = merged(before, decisions.entries, project)
     project.keep()
     write_lock(path, after)
-    lines = (_for_what(path), _where(recorded_in), _signed_with(trust), *_left_out(decisions))
+    where = (
+        recorded_in
+        or "any notebook in the folder, because this kernel does not know the name of its notebook"
+    )
+    verify = f"tract-jupyter verify {shlex.quote(str(path.parent))}"
+    lines = (
+        f"Headless runs (nbclient, papermill, CI) carry these out without asking. To run one and see: {verify}",
+        f"They count for {where}, and in this project only: commit {PROJECT_FILE}, which is its id, with the file.",
+        f"Signed with your secret, {trust.source}. A run elsewhere also needs it; see docs/headless.md.",
+        *_left_out(decisions),
+    )
     have = {entry.signature for entry in before}
     new = sum(entry.signature not in have for entry in after)
     count = f"{len(after)} decision{'s' if len(after) > 1 else ''}"
     return GridView(f"{path.name}: {count}, {new} of them new", lines, (_grid(after, project),))
-
-
-def _for_what(path: Path) -> str:
-    verify = f"tract-jupyter verify {shlex.quote(str(path.parent))}"
-    return f"Headless runs (nbclient, papermill, CI) carry these out without asking. To run one and see: {verify}"
-
-
-def _where(notebook: str) -> str:
-    which = (
-        notebook or "any notebook in the folder, because this kernel does not know the name of its notebook"
-    )
-    return f"They count for {which}, and in this project only: commit {PROJECT_FILE}, which is its id, with the file."
-
-
-def _signed_with(trust: Trust) -> str:
-    return f"Signed with your secret, {trust.source}. A run elsewhere also needs it; see docs/headless.md."
 
 
 def _active(tract: Tract) -> set[str]:
@@ -110,12 +108,6 @@ def _grid(entries: list[RecordedDecision], project: Project) -> Grid:
     return Grid(
         ("What", "Decision", "By", "At (UTC)", "Identity", "Notebook", ""), rows, code=frozenset({"Identity"})
     )
-
-
-def _nothing(*, everything: bool) -> tuple[str, ...]:
-    if everything:
-        return ("This store has no decisions.",)
-    return ("No decisions since this kernel started. --all records all decisions of the store.",)
 
 
 def _left_out(decisions: RecordableDecisions) -> tuple[str, ...]:
@@ -305,11 +297,7 @@ def quarantined(tract: Tract) -> dict[str, str]:
 
 
 def reviewed(tract: Tract, name: str) -> Pending:
-    """Return the request to activate a stored operation or handler.
-
-    Raises:
-        SpecError: it does not exist, or cannot be read.
-    """
+    """Return the request to activate a stored operation or handler."""
     operation, slash, handler = name.rpartition("/")
     if slash:
         return tract.hooks.saved.review_quarantined(operation, handler)

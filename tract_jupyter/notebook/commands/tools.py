@@ -148,9 +148,8 @@ def _added_view(notebook: NotebookSession, server: McpServer) -> GridView:
         if tool.namespace == server.name
     )
     note = f"Started for this session only: {server.place}"
-    return GridView(
-        f"MCP server {server.name}", (note,), (_function_grid(rows), _left_out(tract, server.name))
-    )
+    grid = Grid(("Function", "Description"), rows, code=frozenset({"Function"}))
+    return GridView(f"MCP server {server.name}", (note,), (grid, _left_out(tract, server.name)))
 
 
 def _list(tract: Tract) -> GridView:
@@ -170,10 +169,6 @@ def _list(tract: Tract) -> GridView:
 
 def _state(server: McpServer) -> str:
     return "connected" if server.is_running else "ended; started again at the next call"
-
-
-def _function_grid(rows: tuple[tuple[str, str], ...]) -> Grid:
-    return Grid(("Function", "Description"), rows, code=frozenset({"Function"}))
 
 
 def _left_out(tract: Tract, name: str) -> Grid:

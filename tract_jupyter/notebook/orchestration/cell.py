@@ -32,15 +32,7 @@ if TYPE_CHECKING:
 
 
 def resolve_run(options: OrchestrateOptions, *, is_line: bool) -> OrchestrateOptions:
-    """Return the options with the name of the run to resume. The user may write it after `--resume`.
-
-    Args:
-        options: the parsed options.
-        is_line: True if there is no cell below the line.
-
-    Raises:
-        OperationError: the line has a reason or a level, which a resumed run cannot change.
-    """
+    """Return the options with the name of the run to resume. The user may write it after `--resume`."""
     if options.resume is None:
         return options
     run, reason = options.resume, options.reason
@@ -59,13 +51,7 @@ def _is_run(word: str) -> bool:
 
 
 async def run_cell(notebook: NotebookSession, options: OrchestrateOptions) -> None:
-    """Let the orchestrator look after the context, and show the run.
-
-    Raises:
-        OrchestratorError: no model is configured, the orchestrator is running, or the run to resume does not exist.
-        TractError: nothing was sent.
-        Exception: the run failed, or waits for decisions; its display shows the reason.
-    """
+    """Let the orchestrator look after the context, and show the run."""
     orchestrator = _orchestrator(notebook, options)
     log = _new_log(notebook, orchestrator, options)
     notebook.lend_variables()
@@ -101,7 +87,6 @@ def _carry_out(
 def _show_unasked(
     notebook: NotebookSession, orchestrator: Orchestrator, board: TurnBoard, result: OrchestratorResult
 ) -> None:
-    """Show a run without a request to a model: the context is empty, or the run ended before."""
     if not result.run:
         display(GridView("Orchestrator", (f"{result.note[:1].upper()}{result.note[1:]}.",)))
         return
@@ -131,7 +116,6 @@ def _orchestrator(notebook: NotebookSession, options: OrchestrateOptions) -> Orc
 def _new_log(
     notebook: NotebookSession, orchestrator: Orchestrator, options: OrchestrateOptions
 ) -> OrchestrationLog:
-    """Return the log of a run before its first event."""
     tract = notebook.tract
     level = AutonomyLevel.AUTONOMOUS if options.autonomy is None else options.autonomy
     run = None

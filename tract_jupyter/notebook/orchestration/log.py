@@ -1,4 +1,4 @@
-"""A run of an orchestrator as a turn, live or from the store: its log with its additional parts, and its last line."""
+"""A run of an orchestrator as a turn, live or from the store: its additional parts, its log, and its last line."""
 
 from __future__ import annotations
 
@@ -8,22 +8,179 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from tract_jupyter.exceptions import ContentError, OperationError
 from tract_jupyter.loop import CallAsked, CallEnded, RequestBegan, TurnEnded
-from tract_jupyter.models import AutonomyLevel, TurnOutcome, counted
+from tract_jupyter.models import AutonomyLevel, TurnOutcome, counted, one_line, printable, shortened
 from tract_jupyter.notebook.chat.log import TurnLog
+from tract_jupyter.notebook.chat.parts import CallPart, RowPart
+from tract_jupyter.notebook.chat.rows import brief_arguments, tokens_text
 from tract_jupyter.notebook.chat.source import TractSource, replayed_from
 from tract_jupyter.notebook.chat.turn import DrawnTurn
-from tract_jupyter.notebook.orchestration.parts import MEANS, AssessmentPart, HeadPart, StepPart
+from tract_jupyter.notebook.chat.view import TurnBlock
+from tract_jupyter.notebook.views import rows
+from tract_jupyter.notebook.views.html import element, table
+from tract_jupyter.notebook.views.rows import Row
 from tract_jupyter.orchestrator import about_run, split_arguments
+from tract_jupyter.prompts import TOLD_NOT_DONE
+from tract_jupyter.toolkit import Alternative
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tract_jupyter.loop import PastTurn, TurnEvent
     from tract_jupyter.models import Attachment, ToolCall
     from tract_jupyter.notebook.chat.parts import Part
     from tract_jupyter.notebook.chat.view import Action
+    from tract_jupyter.notebook.views.html import Html
     from tract_jupyter.orchestrator import Orchestrator
     from tract_jupyter.tract import Tract
+
+
+MEANS: Final = {
+    AutonomyLevel.MANUAL: "it reports its proposals and changes nothing",
+    AutonomyLevel.COLLABORATIVE: "it asks you before each change",
+    AutonomyLevel.AUTONOMOUS: "it acts without asking you",
+}
+"""The meaning of each level for the user."""
+_TOLD: Final = TOLD_NOT_DONE.partition(":")[0]
+_REASON: Final = 400
+_TOLD_TEXT: Final = 6_000
+_CUT: Final = 160
+
+
+@dataclass(frozen=True)
+class HeadPart:
+    """The first line: the context, the level of autonomy and the reason for the run."""
+
+    id: str
+    of: str
+    level: AutonomyLevel
+    reason: str = ""
+
+    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # it is short
+        """Return the line."""
+        why = element("p", f"Why: {shortened(self.reason, _REASON)}") if self.reason else None
+        what = (
+            element("b", "Looks after ", element("code", one_line(self.of, 60))),
+            " ",
+            rows.badge(str(self.level)),
+            " ",
+            element("span", MEANS[self.level], class_="dim"),
+        )
+        return [TurnBlock(self.id, element("div", element("p", what), why, class_="looks"))]
+
+    def text(self) -> str:
+        """Return the line as text."""
+        why = f"\nWhy: {shortened(self.reason, _REASON)}" if self.reason else ""
+        return printable(f"Looks after {one_line(self.of, 60)} · {self.level}: {MEANS[self.level]}{why}")
+
+
+def _assessment_part(told: str, tokens: int) -> RowPart:
+    """Return the assessment of the context that the model gets."""
+    lines = [line.removeprefix("- ") for line in told.splitlines() if line.startswith("- ")]
+    brief = one_line(" · ".join(lines[:2]) or told, _CUT)
+    return RowPart("told", Row(
+        "done", "Request to the model", brief=element("span", brief, class_="dim"), brief_text=brief,
+        tokens=tokens_text(tokens), body=rows.out(told, _TOLD_TEXT),
+    ))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StepPart(CallPart):
+    """A call of a run with the reason and the alternatives of the model."""
+
+    reasoning: str = ""
+    alternatives: tuple[Alternative, ...] = ()
+    only_reads: Callable[[str], bool] = lambda _: False
+
+    @property
+    def is_told(self) -> bool:
+        """True if the call was reported instead of made, because autonomy was manual."""
+        ended = self.ended
+        return ended is not None and ended.is_error and not ended.made and ended.text.startswith(_TOLD)
+
+    @property
+    def chosen(self) -> Alternative | None:
+        """The alternative that the user chose; None if there is none."""
+        if self.ended is None:
+            return None if self.ticket is None else getattr(self.ticket.pending, "instead", None)
+        instead = self.ended.instead
+        return None if instead is None else Alternative(instead["name"], dict(instead["arguments"]))
+
+    @property
+    def is_replaced(self) -> bool:
+        """True if an alternative was called instead."""
+        ended = self.ended
+        return ended is not None and bool(ended.made) and not ended.is_error and ended.instead is not None
+
+    @property
+    def arguments(self) -> Mapping[str, Any]:
+        """The arguments of the model, with the user's changes to this call."""
+        return super().arguments if self.chosen is None else self.call.arguments
+
+    @property
+    def state(self) -> str:
+        """The progress. A completed alternative counts as done."""
+        return "done" if self.is_replaced else super().state
+
+    @property
+    def is_change(self) -> bool:
+        """True if the call was made and may have changed something. A script counts if one of its calls may have."""
+        ended = self.ended
+        if ended is None or ended.is_error or not ended.made:
+            return False
+        if ended.script is None:
+            return not self.only_reads(self.call.name)
+        by_tool = ended.script.get("by_tool")
+        calls = by_tool.items() if isinstance(by_tool, dict) else ()
+        return any(not self.only_reads(name) and _succeeded(counts) for name, counts in calls)
+
+    def blocks(self, limit: int) -> list[TurnBlock]:
+        """Return the reason, and the row."""
+        blocks = super().blocks(limit)
+        if not self.reasoning:
+            return blocks
+        label = element("span", "Why:", class_="dim")
+        why = element("p", label, f" {shortened(self.reasoning, _REASON)}", class_="why")
+        return [TurnBlock(f"{self.id}.why", why, kind="row"), *blocks]
+
+    def text(self) -> str:
+        """Return the rows as text."""
+        why = printable(f"Why: {shortened(self.reasoning, _REASON)}\n") if self.reasoning else ""
+        return f"{why}{super().text()}"
+
+    def row(self, limit: int) -> Row:
+        """Return the content of the row."""
+        row = super().row(limit)
+        more: list[Html] = []
+        if len(self.reasoning) > _REASON:
+            more += [rows.sub("Why"), rows.out(self.reasoning, limit)]
+        if self.alternatives:
+            more += [rows.sub("Alternatives"), self._others()]
+        badge = "reported, not run" if self.is_told else row.badge
+        return self._with_alternative(row)._replace(body=(row.body, more), badge=badge)
+
+    def _with_alternative(self, row: Row) -> Row:
+        """Return a row that names the chosen alternative, if there is one."""
+        chosen = self.chosen
+        if chosen is None:
+            return row
+        brief, text = brief_arguments(chosen.arguments)
+        verb = "Ran" if self.is_replaced else "Chose"
+        what = f"{verb} {one_line(chosen.name, 60)} instead of {self.call.name}"
+        return row._replace(what=what, name="", brief=brief, brief_text=text)
+
+    def _others(self) -> Html:
+        lines = []
+        for number, alternative in enumerate(self.alternatives, 1):
+            why = (element("br"), element("span", alternative.why, class_="dim")) if alternative.why else None
+            call = rows.named(one_line(alternative.name, 60)), " ", brief_arguments(alternative.arguments)[0]
+            lines.append((str(number), (element("code", call), why)))
+        return table(lines, has_names=True)
+
+
+def _succeeded(counts: object) -> bool:
+    """Return True if at least one call of a tool succeeded. `counts` starts with the calls and the failures."""
+    return isinstance(counts, list) and len(counts) > 1 and counts[0] > counts[1]
+
 
 GO_ON: Final = "%tract_orchestrate --resume"
 SHOW: Final = "%tract orchestrator show"
@@ -76,7 +233,7 @@ class OrchestrationLog(TurnLog):
 
     def _opening(self, text: str, attachments: Sequence[Attachment]) -> list[Part]:  # noqa: ARG002 # a run has none
         of = " of ".join(filter(None, [self.branch, f"tract {self.tract.family.agent_id[:12]}"]))
-        assessment = AssessmentPart("told", text, self.source.count(text))
+        assessment = _assessment_part(text, self.source.count(text))
         return [HeadPart("head", of, self.level, self.reason), assessment]
 
     def _make_call(self, part_id: str, call: ToolCall) -> StepPart:
@@ -92,7 +249,6 @@ class OrchestrationLog(TurnLog):
         return tool is not None and bool(tool.traits.read_only)
 
     def _check_level(self) -> None:
-        """Add a note if the level has changed."""
         level = self.level if self.now is None else self.now()
         if level is not self.level:
             raised = level.rank > self.level.rank
@@ -108,7 +264,6 @@ class OrchestrationLog(TurnLog):
             self.set(tokens_now=stored)
 
     def _undo(self, turn: DrawnTurn) -> str:
-        """Return the command that reverses the changes of the run."""
         changes = sum(isinstance(part, StepPart) and part.is_change for part in turn.parts)
         is_elsewhere = (
             self.now is None or self.tract.current_branch != self.branch or self.tract.head == self.head
@@ -122,14 +277,7 @@ class OrchestrationLog(TurnLog):
 
 @dataclass(frozen=True)
 class DrawnRun(DrawnTurn):
-    """The state of a run.
-
-    Attributes:
-        tokens_before: the tokens of the context before the run; None if unknown.
-        tokens_now: the tokens now or at the end; None if unknown.
-        most_tokens: the budget; None for none.
-        undo: the command that reverses the changes; empty if there is none.
-    """
+    """The state of a run. Numbers of tokens are None if they are unknown."""
 
     tokens_before: int | None = None
     tokens_now: int | None = None
@@ -191,11 +339,7 @@ def run_name(name: str | None) -> str | None:
 
 @contextmanager
 def conversation(orchestrator: Orchestrator, run: str | None) -> Iterator[tuple[Any, PastTurn | None]]:
-    """Open the conversation of a run, and return it with its turn. The turn is None if the run sent no request.
-
-    Raises:
-        OrchestratorError: the run does not exist.
-    """
+    """Open the conversation of a run, and return it with its turn. The turn is None if the run sent no request."""
     conversation_tract = orchestrator.conversation(run_name(run))
     try:
         turns = conversation_tract.loop.turns()
@@ -207,14 +351,7 @@ def conversation(orchestrator: Orchestrator, run: str | None) -> Iterator[tuple[
 def run_log(
     tract: Tract, conversation_tract: Any, turn: PastTurn, *, to_go_on: bool = False
 ) -> OrchestrationLog:
-    """Return the log of a stored run.
-
-    Args:
-        tract: the context.
-        conversation_tract: the conversation of the run.
-        turn: the turn of that conversation.
-        to_go_on: leave out the end of the turn, to resume it.
-    """
+    """Return the log of a stored run. `to_go_on` leaves out the end of the turn, to resume it."""
     about = about_run(conversation_tract) or {}
     tokens, head = about.get("tokens"), about.get("head")
     run = OrchestrationLog(
@@ -242,12 +379,7 @@ def _level(value: object) -> AutonomyLevel:
 
 
 def stored_run(tract: Tract, run: str | None = None) -> DrawnRun:
-    """Return a stored run, the newest if `run` is None.
-
-    Raises:
-        OperationError: the run sent no request to a model.
-        OrchestratorError: the run does not exist.
-    """
+    """Return a stored run, the newest if `run` is None."""
     with conversation(tract.orchestrator, run) as (conversation_tract, turn):
         if turn is None:
             raise OperationError(

@@ -9,7 +9,6 @@ A long line has several rows. The key of each row tells if it was on display.
 from __future__ import annotations
 
 import keyword
-import re
 from collections import Counter
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Final
@@ -115,41 +114,12 @@ def _page_html(rule: RuleFindings, part: str) -> Html | None:
     return rows.fold(f"About rule {rule.code} {known.name}", page_html(known), data_part=f"{part} page")
 
 
-_FENCED = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
-_CODE = re.compile(r"(`+)(.+?)\1", re.DOTALL)
-_HEADING = re.compile(r"#+ (.*)")
-
-
 @cache
 def page_html(rule: Rule) -> Html:
     """Return the manual page of a rule."""
-    parts: list[HtmlPart] = []
-    # after a split by one group, every second part is a match of the group
-    for number, part in enumerate(_FENCED.split(rule.manual())):
-        parts.append(rows.out(part.rstrip("\n")) if number % 2 else _prose_html(part))
-    return element("div", parts, class_="page")
+    from tract_jupyter.notebook.chat.markdown import markdown_html
 
-
-def _prose_html(text: str) -> list[Html]:
-    """Return headings and paragraphs. A heading may directly precede its paragraph."""
-    parts = []
-    for block in filter(None, re.split(r"\n{2,}|(?<=\n)(?=#+ )", text.strip("\n"))):
-        first, _, rest = block.partition("\n")
-        title = _HEADING.fullmatch(first)
-        if title:
-            parts.append(element("div", title[1], class_="sub", role="heading", aria_level=5))
-        paragraph = (rest if title else block).strip()
-        if paragraph:
-            parts.append(element("p", _inline_html(paragraph)))
-    return parts
-
-
-def _inline_html(text: str) -> list[str]:
-    parts, position = [], 0
-    for match in _CODE.finditer(text):
-        parts += [text[position : match.start()], element("code", match[2])]
-        position = match.end()
-    return [*parts, text[position:]]
+    return element("div", markdown_html(rule.manual()), class_="page")
 
 
 _FEW = 4  # the most findings with a note below each line
@@ -191,7 +161,9 @@ def code_html(block: CodeBlock, named: str = "", *, listed: bool = True) -> Html
         findings = by_line.get(line.number, [])
         drawn_rows += _line_html(line, pieces, findings, is_marked=line.number == block.marked)
         drawn_rows += [_finding_html(finding) for finding in findings if finding in noted]
-        drawn_rows += [_hidden_html(line.hidden)] if line.hidden else []
+        if line.hidden:
+            hidden = element("span", line.hidden, class_="says")
+            drawn_rows.append(element("div", hidden, class_="mark high", role="note"))
     what = "text" if block.language == "text" else "code"
     label = f"{block.title}: {what}, {counted(len(lines), 'line')}, {counted(len(block.findings), 'finding')}"
     code = element(
@@ -277,10 +249,6 @@ def _finding_html(finding: Finding) -> Html:
     return element("div", says, class_=f"mark {level}", role="note", data_code=finding.code)
 
 
-def _hidden_html(note: str) -> Html:
-    return element("div", element("span", note, class_="says"), class_="mark high", role="note")
-
-
 _WITH_A_LOOK = {
     *("lazy", "self", "cls", "Ellipsis", "NotImplemented", *keyword.kwlist, *keyword.softkwlist),
     *(
@@ -341,7 +309,6 @@ def highlighted(text: str, language: str) -> tuple[tuple[Piece, ...], ...]:
 def _with_words(
     lines: tuple[tuple[Piece, ...], ...], words: dict[int, list[tuple[int, int]]]
 ) -> tuple[tuple[Piece, ...], ...]:
-    """Return the lines of a diff with its changed words marked."""
     marked = list(lines)
     for index, ranges in words.items():
         parts, position = list[Piece](), 0
@@ -410,7 +377,6 @@ def _columns(finding: Finding, pieces: tuple[Piece, ...]) -> tuple[int, int]:
 
 
 def _cut(pieces: tuple[Piece, ...], start: int, end: int) -> Iterator[Piece]:
-    """Yield the pieces between two columns."""
     position = 0
     for css, text in pieces:
         first, last = max(start - position, 0), min(end - position, len(text))

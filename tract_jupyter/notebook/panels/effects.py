@@ -134,7 +134,6 @@ def _row_html(row: RowChange, *, is_new: bool) -> Iterator[Html]:
 
 
 def _outputs_html(effects: Effects) -> Iterator[Html]:
-    """Yield the output in order. Printed text that follows other text is one part."""
     text = ""
     for output in effects.outputs:
         if output.kind in {"text", "error"} and not output.data:

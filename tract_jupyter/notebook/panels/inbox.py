@@ -345,10 +345,6 @@ class InboxPanel(ReviewWidget):
 
     Synced state: `view` is drawn, `bodies` has the full request of each row. With `board_id`, a page restores the
     selected and unfolded rows when it redraws the panel.
-
-    Args:
-        batch: the requests.
-        turn: displays another page soon. Called in any thread.
     """
 
     _esm = "".join(map(asset, ("panels/common.js", "panels/rows.js", "panels/inbox.js")))
@@ -415,12 +411,7 @@ PAGE = 50
 
 
 class Inbox:
-    """One output that lists the open requests and takes their answers.
-
-    Args:
-        tract: the tract with the requests.
-        left: stored code that is neither active nor in the inbox: name, reason and command.
-    """
+    """One output that lists the open requests and takes their answers."""
 
     def __init__(self, tract: Tract, left: tuple[tuple[str, str, str], ...]) -> None:
 
@@ -491,9 +482,7 @@ class Inbox:
 class LiveInbox(Inbox):
     """All open requests at each moment, in a widget outside the outputs of cells.
 
-    Args:
-        tract: the tract with the requests.
-        tickets: the requests that this kernel has on display, by pending.
+    `tickets` has the requests that this kernel has on display, by pending.
     """
 
     def __init__(self, tract: Tract, tickets: Mapping[str, Ticket]) -> None:
@@ -545,9 +534,5 @@ def stuck(stored: StoredPending, error: TractError) -> UndecidableRequest:
 
 
 def pending_of(tract: Tract, stored: StoredPending) -> Pending:
-    """Return the pending of a stored request: the object in this process, or one rebuilt from the store.
-
-    Raises:
-        TractError: the pending cannot be rebuilt.
-    """
+    """Return the pending of a stored request: the object in this process, or one rebuilt from the store."""
     return tract.reviewer.asked_here(stored.pending_id) or tract.operations.rebuild(stored)

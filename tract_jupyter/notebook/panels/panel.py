@@ -325,10 +325,6 @@ class WaitingButton(ReviewWidget):
     """Turns the number in a static line into a button. It leads to the first request on the page, or opens the inbox.
 
     The widget has no display, so a saved notebook has only the static line.
-
-    Args:
-        line: the id of the line.
-        open_inbox: called in any thread if no request is on the page.
     """
 
     _esm = asset("panels/waiting.js")
@@ -434,9 +430,7 @@ def _late_text(ticket: Ticket) -> str:
 def request_data(ticket: Ticket, *, brief_record: bool = False) -> dict[str, Any]:
     """Return the data of a ticket for scripts, the same for a panel, a list and the inbox.
 
-    Args:
-        ticket: the request.
-        brief_record: use a record without findings and outcome.
+    A brief record has no findings and no outcome.
     """
     view = view_request(ticket)
     request, is_open = view.request, view.is_open

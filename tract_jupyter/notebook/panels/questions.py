@@ -31,9 +31,6 @@ class QuestionPanel(ReviewWidget):
     """A widget that shows several tickets, and takes the answer to each.
 
     Synced state: `view` is drawn.
-
-    Args:
-        tickets: the requests in order.
     """
 
     _esm = "".join(map(asset, (*REQUEST_SCRIPTS, "panels/questions.js")))
@@ -80,11 +77,7 @@ class QuestionPanel(ReviewWidget):
 
 
 class QuestionList:
-    """One output for the requests of one step. The records replace it.
-
-    Attributes:
-        tickets: the requests in order, shown by `put_up`.
-    """
+    """One output for the requests of one step. The records replace it."""
 
     def __init__(self) -> None:
         self.tickets: list[Ticket] = []

@@ -194,14 +194,7 @@ def body_html(ticket: Ticket, *, why: bool = True) -> str:
 
 
 def full_html(view: RequestView, *, why: bool = True, asked_by: bool = True, effects: bool = True) -> Html:
-    """Return the full request of a view.
-
-    Args:
-        view: the request.
-        why: include the reason.
-        asked_by: include the calling code, which an approval does not bind.
-        effects: include the effects of a rehearsal.
-    """
+    """Return the full request of a view. The calling code (`asked_by`) is not bound by an approval."""
     request = view.request
     body = [piece for piece in view.body if asked_by or not _is_caller(piece)]
     shown = [piece for piece in body if isinstance(piece.content, EffectsPiece)]
@@ -236,23 +229,11 @@ def _code_piece(block: CodeBlock, piece: BodyPiece, view: RequestView) -> Html:
     return code_html(block, piece.value, listed=not is_listed_apart)
 
 
-def _table_piece(values: ValueTable, _: BodyPiece, view: RequestView) -> Html:
-    return _table_html(values, view.request.pending_id)
-
-
-def _choice_piece(choice: TextChoice, _: BodyPiece, view: RequestView) -> Html:
-    return _choice_html(choice, view.request.pending_id)
-
-
 def _comparison_piece(piece: ValueComparison, *_: object) -> Html:
     lines = [(c.name, c.before, c.after) for c in piece.changes if not c.diff]
     heads = ("Name", "Before", "After")
     changed = table_html("Changed before approving", heads, lines, {1, 2}) if lines else None
     return fragment(changed, *(change_html(c.diff) for c in piece.changes if c.diff))
-
-
-def _output_piece(piece: CodeOutput, *_: object) -> Html:
-    return fragment(rows.sub(piece.title), rows.out(piece.text))
 
 
 def _paragraph_piece(piece: Paragraph, *_: object) -> Html:
@@ -261,17 +242,13 @@ def _paragraph_piece(piece: Paragraph, *_: object) -> Html:
     return element("pre", piece.text, class_="note no" if piece.kind == "failure" else "note")
 
 
-def _effects_piece(piece: EffectsPiece, _: BodyPiece, view: RequestView) -> Html:
-    return effects_html(piece.effects, view.request.pending_id)
-
-
 _PIECES: dict[type, Callable[[Any, BodyPiece, RequestView], Html]] = {
-    EffectsPiece: _effects_piece,
+    EffectsPiece: lambda piece, _, view: effects_html(piece.effects, view.request.pending_id),
     CodeBlock: _code_piece,
-    TextChoice: _choice_piece,
-    ValueTable: _table_piece,
+    TextChoice: lambda choice, _, view: _choice_html(choice, view.request.pending_id),
+    ValueTable: lambda values, _, view: _table_html(values, view.request.pending_id),
     ValueComparison: _comparison_piece,
-    CodeOutput: _output_piece,
+    CodeOutput: lambda output, *_: fragment(rows.sub(output.title), rows.out(output.text)),
     Paragraph: _paragraph_piece,
 }
 """The function that draws each kind of piece."""
@@ -361,7 +338,6 @@ def _table_html(values: ValueTable, pending_id: str) -> Html:
 
 
 def _cell_html(pieces: tuple[DisplayedPiece, ...]) -> Html:
-    """Return a cell of a row. A long one scrolls in a box."""
     text = pieces_html(pieces)
     if len(pieces) <= _FEW_PIECES:
         return text

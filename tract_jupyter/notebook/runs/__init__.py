@@ -1,8 +1,7 @@
 """Views of runs, and the cell that makes a run.
 
-`view` shows a run, with the times of its operations (from the data of `pictures`) and its prompt (`prompt`). `page` has
-the parts that the view of a profile shares. `cell` makes a run, and shows it live. `preview` shows the next request
-without sending it.
+`view` shows a run, with the times of its operations (from the data of `pictures`) and its prompt (`prompt`).
+`pictures` also has the parts that the view of a profile shares. `cell` makes a run, and shows it live.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.concurrency import StopSignal, Worker
 from tract_jupyter.exceptions import OperationError, RunError
 from tract_jupyter.notebook.chat.cell import asked, check_model
-from tract_jupyter.notebook.output import CellOutput
+from tract_jupyter.notebook.output import CellOutput, start_timer
 from tract_jupyter.notebook.runs.prompt import inspected
 from tract_jupyter.notebook.runs.view import RunView
 from tract_jupyter.runs import RunOptions, RunStatus, RunTrigger, message_of, project
@@ -65,19 +65,7 @@ def view_of(tract: Tract, events: Sequence[RunEvent]) -> RunView:
 
 
 async def run_cell(notebook: NotebookSession, text: str, options: RunCellOptions) -> None:
-    """Send the cell to the model, and show the run.
-
-    Args:
-        notebook: the state of this kernel.
-        text: the cell; empty to send the context without a new message.
-        options: the options of the run.
-
-    Raises:
-        OperationError: the cell and its options do not fit together.
-        RunFailedError: the run failed or was aborted; it is on display. A `RunError` if it was stopped, but waits for
-            a running call.
-        UndecidedError: the run waits for the user.
-    """
+    """Send the cell to the model, and show the run."""
     text = text.strip()
     if options.regenerate and text:
         raise OperationError(
@@ -138,10 +126,6 @@ class RunDisplay:
 
     It draws at most once per interval. An event that comes too early is drawn at the end of the interval, and the
     last event at once.
-
-    Args:
-        events: the earlier events of a resumed run.
-        shows_all: False draws only the end, for a terminal, which keeps every drawing.
     """
 
     def __init__(self, events: Iterable[RunEvent] = (), *, shows_all: bool = True) -> None:
@@ -197,9 +181,7 @@ class RunDisplay:
             self._draw()
             return
         context = contextvars.copy_context()  # its displays belong to the cell
-        self._timer = threading.Timer(rest, context.run, (self._is_due,))
-        self._timer.daemon = True
-        self._timer.start()
+        self._timer = start_timer(rest, context.run, self._is_due)
 
     def _is_due(self) -> None:
         with self._lock:

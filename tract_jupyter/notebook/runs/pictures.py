@@ -1,4 +1,7 @@
-"""The data of a run for drawing, during the run and after it: nodes with states, times and sentences."""
+"""The data of a run for drawing, during the run and after it: nodes with states, times and sentences.
+
+Also the page of a run, and the parts that it shares with the pages of a prompt and a profile.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.models import one_line, safe_repr
-from tract_jupyter.notebook.views.html import join_names
+from tract_jupyter.notebook.views.html import element, fragment, heading, join_names, root_html, style_tag
 from tract_jupyter.runs import (
     Blocked,
     ErrorCode,
@@ -23,6 +26,7 @@ from tract_jupyter.runs import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from tract_jupyter.notebook.views.html import Attribute, Html, HtmlPart
     from tract_jupyter.runs import Operation, OperationRun, Run, RunEvent, RunNote
 
 
@@ -149,18 +153,13 @@ def _dependency(skip: Skip) -> str:
     names = [one_line(name, _NAME) for name in skip.blocked_by]
     if not names:
         return "A dependency did not end as done."
-    sentence = f"It depends on {join_names(names, _NAMED)}, which "
-    sentence += (
-        f"{_are(names)} not part of this run" if skip.dep is Blocked.MISSING else "did not end as done"
-    )
+    is_are = "is" if len(names) == 1 else "are"
+    ended = f"{is_are} not part of this run" if skip.dep is Blocked.MISSING else "did not end as done"
+    sentence = f"It depends on {join_names(names, _NAMED)}, which {ended}"
     shared = (
         f" ({one_line(skip.blocked_by_reason.replace('_', ' '), _NAME)})" if skip.blocked_by_reason else ""
     )
     return f"{sentence}{shared}."
-
-
-def _are(names: list[str]) -> str:
-    return "is" if len(names) == 1 else "are"
 
 
 def _listed_values(values: Mapping[str, Any] | None) -> str:
@@ -440,3 +439,46 @@ def _known_until(run: Run, nodes: Sequence[OperationNode], events: Sequence[RunE
     times += [moment.timestamp() for moment in (run.started_at, run.finished_at) if moment]
     times += [node.span.end or node.span.start for node in nodes if node.span]
     return max(times, default=0.0)
+
+
+# --- the page
+
+
+def run_page(body: HtmlPart, label: str, name: str, **attributes: Attribute) -> Html:
+    """Return a self-contained page. `label` is for screen readers, and `name` for tests."""
+    named = {"data_testid": name, **attributes, "aria_label": label}
+    page = root_html(body, look="tract-views tract-run", tag="section", **named)
+    return fragment(style_tag("views/views.css", "views/runs.css"), page)
+
+
+def head_html(title: str, word: str, look: str = "") -> Html:
+    """Return a title with a word on a color."""
+    return element("header", heading(title), element("span", word, class_=("tract-badge", look)))
+
+
+def facts_html(facts: Iterable[tuple[str, HtmlPart]]) -> Html:
+    """Return names with their values in a line."""
+    items = (element("span", element("b", name), " ", value) for name, value in facts)
+    return element("p", items, class_="tract-facts")
+
+
+def section(title: str, about: str, body: HtmlPart, name: str | None, *, is_open: bool) -> Html:
+    """Return a folding part of a page. A note follows its title."""
+    note = [" ", element("span", about, class_="tract-about")] if about else []
+    summary = element("summary", title, note)
+    return element("details", summary, body, class_="tract-section", data_testid=name, open=is_open)
+
+
+def mark(state: NodeState, glyph: str = "") -> Html:
+    """Return the mark of a state. `glyph` replaces the usual sign."""
+    return element("i", glyph or GLYPHS[state], class_=f"tract-mark tract-{state}")
+
+
+def reason_html(sign: Html, what: str, why: str) -> Html:
+    """Return an entry of a list of reasons."""
+    return element("li", sign, element("b", what), f" {why}")
+
+
+def reasons_html(items: HtmlPart, name: str) -> Html:
+    """Return a list of reasons."""
+    return element("ul", items, class_="tract-reasons", data_testid=name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tract_jupyter.context import default_counter
 from tract_jupyter.models import cut, one_line, printable, show_tokens
-from tract_jupyter.notebook.runs.page import run_page
+from tract_jupyter.notebook.runs.pictures import run_page
 from tract_jupyter.notebook.views.context import unfolding
 from tract_jupyter.notebook.views.diff import diff_lines, lines_html
 from tract_jupyter.notebook.views.html import View, element, fragment, heading

@@ -8,24 +8,22 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.models import local_time, more_characters, one_line, printable, shortened
-from tract_jupyter.notebook.runs.page import (
-    facts_html,
-    head_html,
-    mark,
-    reason_html,
-    reasons_html,
-    run_page,
-    section,
-)
 from tract_jupyter.notebook.runs.pictures import (
     GLYPHS,
     HOOK_WORDS,
     NodeState,
     duration,
     error_text,
+    facts_html,
+    head_html,
+    mark,
     note_place,
     outcome,
     picture,
+    reason_html,
+    reasons_html,
+    run_page,
+    section,
 )
 from tract_jupyter.notebook.runs.prompt import PromptView
 from tract_jupyter.notebook.views.html import View, cell, element, join_names, table, text_width
@@ -228,7 +226,6 @@ def _main(picture: Picture, chart: Gantt, width: int) -> str:
 
 
 def _main_word(state: NodeState) -> str:
-    """Return the state of the main call in words."""
     return {NodeState.SKIPPED: "not made", NodeState.PLANNED: "not made yet"}.get(state, state.value)
 
 
@@ -347,6 +344,7 @@ def gantt_text(bar: Bar, seconds: float, cells: int) -> str:
 
 _SHOWN_REPLY = 20_000
 _LONG_REPLY = 3_000
+_CODE = frozenset({"root hash", "profile", "branch", "reply commit"})
 _OPEN = 40  # operations; with more, their table is closed at first
 _REASONS = 8
 
@@ -405,13 +403,11 @@ def _head_html(picture: Picture, note: str) -> HtmlPart:
     what = note or outcome(run)
     return (
         head_html(f"Run {run.run_id[:8]}", word, f"tract-{word}"),
-        facts_html((name, _value(name, value)) for name, value in facts(picture)),
+        facts_html(
+            (name, element("code", value) if name in _CODE else value) for name, value in facts(picture)
+        ),
         element("p", what, class_=look) if what else None,
     )
-
-
-def _value(name: str, value: str) -> HtmlPart:
-    return element("code", value) if name in {"root hash", "profile", "branch", "reply commit"} else value
 
 
 def _progress_html(picture: Picture, instead: str) -> HtmlPart:
@@ -478,7 +474,6 @@ def _debug_html(run: Run) -> Html | None:
 def _entries_html(
     title: str, entries: list[tuple[str, str, str, str]], name: str, *, is_open: bool
 ) -> Html | None:
-    """Return texts with their names and origins."""
     if not entries:
         return None
     items = (

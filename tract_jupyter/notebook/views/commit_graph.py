@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
@@ -130,23 +130,14 @@ def _by_rank(branches: Sequence[BranchInfo]) -> list[BranchInfo]:
 
 
 @dataclass
-class _Open:
-    """A line that has not reached its parent yet."""
-
-    child: int
-    child_column: int
-    lane: int
-    strand: str
-
-
-@dataclass
 class _Lanes:
     """The lanes of the graph from the newest row down, each with the commit at its end."""
 
     shown: set[str]
     strands: Mapping[str, str]
     _targets: list[str | None] = field(default_factory=list)
-    _open: defaultdict[str, list[_Open]] = field(default_factory=lambda: defaultdict(list))
+    _open: defaultdict[str, list[Edge]] = field(default_factory=lambda: defaultdict(list))
+    """The lines that have not reached their parent yet."""
     _edges: list[Edge] = field(default_factory=list)
 
     @property
@@ -165,18 +156,18 @@ class _Lanes:
         column = self._lane_to(commit)
         if column is None:
             column = self.expect(commit)
-        self._edges += [self._edge(line, row, column) for line in self._open.pop(commit, ())]
+        lines = self._open.pop(commit, ())
+        self._edges += [replace(line, parent=row, parent_column=column) for line in lines]
         self._targets = [None if target == commit else target for target in self._targets]
         for index, parent in enumerate(info.parents):
             lane = self._leave(column, parent, is_first=index == 0)
             strand = self.strands[commit] if index == 0 else self.strands.get(parent, self.strands[commit])
-            self._open[parent].append(_Open(row, column, lane, strand))
+            self._open[parent].append(Edge(row, None, column, lane, lane, strand))
         return column
 
     def finish(self) -> list[Edge]:
         """Return all edges. The parents of lines that are still open are not shown."""
-        cut = [self._edge(line, None, line.lane) for lines in self._open.values() for line in lines]
-        return self._edges + cut
+        return self._edges + [line for lines in self._open.values() for line in lines]
 
     def _leave(self, column: int, parent: str, *, is_first: bool) -> int:
         if is_first:
@@ -187,10 +178,6 @@ class _Lanes:
 
     def _lane_to(self, commit: str) -> int | None:
         return next((i for i, target in enumerate(self._targets) if target == commit), None)
-
-    @staticmethod
-    def _edge(line: _Open, parent: int | None, column: int) -> Edge:
-        return Edge(line.child, parent, line.child_column, line.lane, column, line.strand)
 
 
 _MESSAGE_LENGTH = 72
@@ -369,19 +356,17 @@ def graph_text(layout: Layout, rows: Sequence[CommitRow]) -> str:
     return "\n".join(lines)
 
 
-def _turns(running: Iterable[Edge], row: int, width: int) -> list[str]:
-    leaving = [e for e in running if e.child == row and e.lane != e.child_column]
-    arriving = [e for e in running if e.parent == row + 1 and e.lane != e.parent_column]
+def _turns(running: Sequence[Edge], row: int, width: int) -> list[str]:
+    leaving = [(e, e.child_column, e.lane) for e in running if e.child == row and e.lane != e.child_column]
+    arriving = [
+        (e, e.lane, e.parent_column) for e in running if e.parent == row + 1 and e.lane != e.parent_column
+    ]
     turns = []
-    if leaving:
-        cells = _verticals((e for e in running if e not in leaving), width)
-        for edge in leaving:
-            _turn(cells, edge.child_column, _UP, edge.lane, _DOWN)
-        turns.append(_draw(cells).rstrip())
-    if arriving:
-        cells = _verticals((e for e in running if e not in arriving), width)
-        for edge in arriving:
-            _turn(cells, edge.lane, _UP, edge.parent_column, _DOWN)
+    for turning in filter(None, (leaving, arriving)):
+        straight = set(running) - {edge for edge, _, _ in turning}
+        cells = _verticals(straight, width)
+        for _, start, end in turning:
+            _turn(cells, start, _UP, end, _DOWN)
         turns.append(_draw(cells).rstrip())
     return turns
 
@@ -456,9 +441,8 @@ class _Columns:
         )
         self.kind = self.tokens + _GAP
         self.message = self.kind + _widest((r.kind for r in rows), 4) + _GAP
-        self.end = max(
-            [self.message + 90, *(self.message + _labels_width(r.labels) + _width(r.message) for r in rows)]
-        )
+        ends = [sum(_label_width(label) + 5 for label in row.labels) + _width(row.message) for row in rows]
+        self.end = self.message + max([90.0, *ends])
         self.end += _MARGIN
 
     def heads(self) -> Html:
@@ -562,10 +546,6 @@ def _label_text(label: Label) -> str:
 
 def _label_width(label: Label) -> float:
     return round(6.7 * text_width(_label_text(label)) + 14, 1)
-
-
-def _labels_width(labels: Iterable[Label]) -> float:
-    return sum(_label_width(label) + 5 for label in labels)
 
 
 def _colours(layout: Layout) -> dict[str, int]:

@@ -233,7 +233,6 @@ class ContextView(View):
 
     @property
     def _tools(self) -> str:
-        """The names of the tools, as many as fit."""
         return join_names([tool_name(tool) for tool in self.context.tools], _TOOLS)
 
 
@@ -245,7 +244,8 @@ def tool_name(tool: Mapping[str, object]) -> str:
 
 
 def _row(number: int, message: Message, source: str) -> Html:
-    role = element("span", speaker(message), class_=f"tract-role tract-{_known_role(message.role)}")
+    known = message.role if message.role in _ORDER else OTHER
+    role = element("span", speaker(message), class_=f"tract-role tract-{known}")
     return element(
         "tr",
         element("td", f"{number:,}", class_="tract-right tract-dim"),
@@ -256,10 +256,6 @@ def _row(number: int, message: Message, source: str) -> Html:
     )
 
 
-def _known_role(role: str) -> str:
-    return role if role in {"system", "user", "assistant", "tool"} else "other"
-
-
 def _badge(priority: Priority) -> Html:
     """Return the badge of a priority. The normal priority is only dim text."""
     is_normal = priority is Priority.NORMAL
@@ -268,7 +264,6 @@ def _badge(priority: Priority) -> Html:
 
 
 def _content(message: Message) -> HtmlPart:
-    """Return the first line. It unfolds to the full text if there is more."""
     first, text = preview(message, _LINE), full_text(message)
     line = first or element("span", "empty", class_="tract-dim")
     return line if first == text else unfolding(line, text, _WHOLE)

@@ -162,7 +162,11 @@ class DiffView(View):
         """Return the changes. Runs of unchanged messages are folded."""
         result = self.result
         config = (element("p", line) for line in _config_lines(result))
-        parts = _parts(result, lambda diff: _change_html(diff, result.token_source), _fold_html)
+        parts = _parts(
+            result,
+            lambda diff: _change_html(diff, result.token_source),
+            lambda text: element("p", f"⋮ {text}", class_="tract-dim"),
+        )
         stat = element("p", element("b", str(result.stat)))
         page = root_html(heading("Difference", _title(result)), stat, config, parts, look="tract-views")
         return fragment(style_tag("views/views.css"), page)
@@ -209,10 +213,6 @@ def _value(value: object) -> str:
     return "not set" if value is None else one_line(brief_repr(value), 80)
 
 
-def _fold_html(text: str) -> Html:
-    return element("p", f"⋮ {text}", class_="tract-dim")
-
-
 def _change_html(diff: MessageDiff, source: str) -> Html:
     head = element(
         "div",
@@ -250,10 +250,7 @@ def _line_html(line: DiffLine) -> Html:
 def side_by_side(diff: str, old: str = "Active now", new: str = "Proposed") -> Html:
     """Return a unified diff as two columns with changed words marked, or as one column on a narrow page.
 
-    Args:
-        diff: a unified diff, with or without its first two lines.
-        old: the heading of the left column.
-        new: the heading of the right column.
+    `old` and `new` are the headings of the columns.
     """
     rows: list[Html] = []
     numbers = [0, 0]
@@ -387,7 +384,6 @@ def _commits(diff: MessageDiff) -> str:
 
 
 def _details(diff: MessageDiff) -> list[str]:
-    """Return the changes other than the text."""
     old, new = diff.old, diff.new
     if old is None or new is None:
         priority = diff.message.priority

@@ -46,7 +46,6 @@ def in_words(event: Event) -> str:
 
 
 def _plain(kind: str, data: dict[str, Any]) -> str:
-    """Return the words of any event: its type and its values."""
     what, _, done = kind.rpartition(".")
     name = data.get("name")
     about = f"{what.replace('_', ' ')}{f' {name}' if name else ''} {done}".strip()
@@ -70,10 +69,6 @@ def _decision(data: dict[str, Any]) -> str:
     return f"{did} {data['title']}{reason}{outcome}"
 
 
-def _rejected(data: dict[str, Any]) -> str:
-    return f"{data['action']} rejected it, because: {data['reason'] or 'no reason given'}"
-
-
 def _merged(data: dict[str, Any]) -> str:
     how = "" if data.get("merge_type", "clean") == "clean" else f" ({data['merge_type'].replace('_', ' ')})"
     return f"merged {data['source_branch']} into {data['branch']}{how}"
@@ -81,7 +76,7 @@ def _merged(data: dict[str, Any]) -> str:
 
 _SENTENCES: dict[str, Callable[[dict[str, Any]], str]] = {
     "decision": _decision,
-    "rejected": _rejected,
+    "rejected": lambda data: f"{data['action']} rejected it, because: {data['reason'] or 'no reason given'}",
     "failed": lambda data: f"{data['action']} failed: {data['error']}",
     "merge": _merged,
     "gc": lambda data: (

@@ -31,7 +31,7 @@ class HasHtml(Protocol):
 class Html(Markup):
     """Safe HTML. Text that is added to it, joined or formatted by it is escaped, with marks for hidden characters.
 
-    Make it with `element`, `fragment` and `escaped`. `Html("...")` marks a literal of this package as safe. An
+    Make it with `element`, `fragment` and `Html.escape`. `Html("...")` marks a literal of this package as safe. An
     f-string is never safe: it becomes plain text again, and `element` would show its markup.
     """
 
@@ -139,19 +139,10 @@ A formula may be a link with a hidden address, and dollar signs are prices.
 def root_html(*content: HtmlPart, look: str = "tract", tag: str = "div", **attributes: Attribute) -> Html:
     """Return the root element of an output. Every output has one around all its content.
 
-    Args:
-        content: the content.
-        look: the classes that its style sheet uses.
-        tag: the element.
-        attributes: more attributes, as of `element`.
+    `look` has the classes that its style sheet uses.
     """
     attributes_added = {"data-lm-suppress-shortcuts": "true"}
     return element(tag, *content, class_=f"{look} {NO_FORMULAS}", **attributes_added, **attributes)
-
-
-def escaped(text: str) -> Html:
-    """Return a text as HTML: escaped, with a mark for each hidden or bidirectional character."""
-    return Html.escape(text)
 
 
 def pieces_html(pieces: Iterable[DisplayedPiece]) -> Html:

@@ -24,15 +24,7 @@ _HASH = 8
 
 @dataclass(frozen=True)
 class TractView(View):
-    """The overview of a tract.
-
-    Attributes:
-        status: the state.
-        branches: all branches.
-        model: the model for requests; empty without one.
-        cost: the usage and the budget of this session.
-        scripts: the savings by scripts in words; empty without scripts.
-    """
+    """The overview of a tract. The texts are empty without a model or scripts."""
 
     status: StatusInfo
     branches: tuple[BranchInfo, ...]
@@ -42,11 +34,7 @@ class TractView(View):
 
     @classmethod
     def of(cls, tract: Tract) -> TractView:
-        """Read the state of a tract. This changes nothing and asks no model.
-
-        Raises:
-            TractError: the store cannot be read.
-        """
+        """Read the state of a tract. This changes nothing and asks no model."""
         purposes = tract.models.asked
         return cls(
             tract.status(),
@@ -58,18 +46,16 @@ class TractView(View):
 
     def to_html(self) -> str:
         """Return the overview as self-contained HTML."""
-        lines: list[HtmlPart] = [self._place(), self._waiting(), self._quarantined(), self._model()]
+        lines: list[HtmlPart] = [self._place(), self._waiting()]
+        lines += [rows.line(rows.icon("no"), rows.cut(line)) for line in self._unapproved()]
+        lines.append(self._model())
         lines += [rows.line(rows.said("Scripts"), rows.cut(self.scripts)) if self.scripts else None]
         lines += [self._operations(), self._branches()]
         label = f"tract in {self.status.location}"
         return styled(rows.page(rows.rows(lines), label=label, name="tract-overview"))
 
     def side_html(self, agents: str = "") -> Html:
-        """Return a line for each part, for a narrow panel.
-
-        Args:
-            agents: about the agents; empty without any.
-        """
+        """Return a line for each part, for a narrow panel."""
         status, budget = self.status, self.cost.budget
         share = status.token_count / status.max_tokens if status.max_tokens else None
         spent = float(self.cost.known.usd) / budget.usd if budget is not None and budget.usd else None
@@ -149,9 +135,6 @@ class TractView(View):
             return None
         what = f"{counted(count, 'request')} {'wait' if count > 1 else 'waits'} for you"
         return rows.line(rows.icon("wait"), rows.badge(what, "wait"), element("code", "%tract inbox"))
-
-    def _quarantined(self) -> list[Html]:
-        return [rows.line(rows.icon("no"), rows.cut(line)) for line in self._unapproved()]
 
     def _unapproved(self) -> list[str]:
         status, lines = self.status, []

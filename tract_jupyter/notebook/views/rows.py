@@ -39,16 +39,7 @@ def row(
     before: HtmlPart = None,
     **attributes: Attribute,
 ) -> Html:
-    """Return a line that unfolds to a body, also in a saved notebook.
-
-    Args:
-        cells: the content of the line.
-        body: the unfolded content.
-        is_open: unfold it at first.
-        look: more classes.
-        before: the content before the mark that unfolds it.
-        attributes: attributes of the element, as of `element`.
-    """
+    """Return a line that unfolds to a body, also in a saved notebook. `before` precedes the mark that unfolds it."""
     summary = element("summary", before, CHEVRON, cells)
     inner = element("div", body, class_="body")
     return element("details", summary, inner, class_=("row", look), open=is_open, **attributes)

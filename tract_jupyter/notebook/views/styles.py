@@ -20,12 +20,7 @@ LOOK = "views/tract.css"
 
 
 def styled(page: Html, *sheets: str) -> Html:
-    """Return HTML with the rules that may apply to it.
-
-    Args:
-        page: HTML with classes of `views/tract.css`.
-        sheets: more style sheets of this package, such as `views/runs.css`.
-    """
+    """Return HTML with the rules that may apply to it. `sheets` are more style sheets of this package."""
     classes = frozenset(name for value in _CLASSES.findall(page) for name in value.split())
     tags, attributes = frozenset(_TAGS.findall(page)), frozenset(_ATTRIBUTES.findall(page))
     css = _needed(classes, tags, attributes, (LOOK, *sheets))

@@ -27,16 +27,7 @@ _GROUPS = {"tract": "Built in", "operation": "Operations", "notebook": "Notebook
 
 @dataclass(frozen=True)
 class ToolRow:
-    """The texts of a tool.
-
-    Attributes:
-        call: the Python name, without arguments: `tools.log`.
-        signature: the arguments in parentheses, with the result type.
-        group: the origin.
-        description: the description for models and for help; several lines.
-        is_read_only: the tool changes nothing.
-        is_locked: the tool cannot be called now.
-    """
+    """The texts of a tool. `group` is the origin of the tool."""
 
     call: str
     signature: str

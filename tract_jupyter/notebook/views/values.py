@@ -71,7 +71,6 @@ def is_shown(value: object) -> bool:
 
 
 def _grid(values: Sequence[Any], title: str = "") -> Grid:
-    """Return a table of the fields that are not empty in all values."""
     rows = [{name: _cell(part, _NARROW) for name, part in _fields(value).items()} for value in values]
     names = [name for name in rows[0] if name not in _UNSAID and any(row.get(name) for row in rows)][
         :_MOST_COLUMNS

@@ -254,7 +254,7 @@ def test_code_runs_in_line_with_the_cells_after_an_approval(notebook, agent):
     run = claude.run("input('?')")
     notebook.decide()
     assert "StdinNotImplementedError" in data(run)["output"]
-    redeem = "__import__('tract_jupyter.notebook.serving.lane', fromlist=['redeem']).redeem('x')"
+    redeem = "__import__('tract_jupyter.notebook.serving', fromlist=['redeem']).redeem('x')"
     assert "not valid" in notebook.run(redeem, error="OperationError")
 
     # long output is cut

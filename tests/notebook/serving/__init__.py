@@ -1,1 +1,0 @@
-"""The kernel as an MCP server."""

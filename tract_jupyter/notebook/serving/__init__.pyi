@@ -1,2 +1,0 @@
-from .endpoint import KernelEndpoint as KernelEndpoint
-from .endpoint import PublishedEndpoint as PublishedEndpoint
