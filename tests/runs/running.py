@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.concurrency import current_stop
+from tract_jupyter.runs import ResultError, check_together, checked_effect
 from tract_jupyter.runs.kinds import OperationOutput
 from tract_jupyter.runs.profile import OperationProfile, run_operation
 
@@ -83,3 +84,15 @@ def upsert(tag: str) -> dict[str, Any]:
         "type": "artifact.upsert", "tag": tag, "value": 1, "format": "json", "persistence": "run_only",
         "usage": "internal", "semantics": "intermediate",
     }  # fmt: skip
+
+
+def check_effect(effect: Any, hook: Any) -> ResultError | None:
+    """Why an effect cannot be applied; None if it can."""
+    checked = checked_effect(effect, hook)
+    return checked if isinstance(checked, ResultError) else None
+
+
+def check_effects(effects: list[Any], hook: Any) -> ResultError | None:
+    """The first reason why the effects of one operation cannot be applied; None if they can."""
+    refused = check_together(effects)
+    return refused or next((error for one in effects if (error := check_effect(one, hook))), None)

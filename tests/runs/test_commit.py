@@ -76,9 +76,9 @@ class BrokenTarget(MemoryTarget):
         if name in self._broken:
             raise self._error
 
-    def rewrite_user(self, part, text, operation_id):
+    def rewrite(self, target, part, text, operation_id):
         self._check(text)
-        return super().rewrite_user(part, text, operation_id)
+        return super().rewrite(target, part, text, operation_id)
 
     def put_artifacts(self, artifacts):
         super().put_artifacts(artifacts)

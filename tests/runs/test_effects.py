@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.runs.running import check_effect, check_effects
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.runs import (
     MAX_EFFECTS,
@@ -13,8 +14,6 @@ from tract_jupyter.runs import (
     Hook,
     SystemUpdate,
     allowed_effects,
-    check_effect,
-    check_effects,
     checked_effect,
     checked_value,
     effects_of,

@@ -15,7 +15,6 @@ from tract_jupyter.runs import (
     RunMessage,
     SystemUpdate,
     UserReplaceText,
-    provider_role,
     system_text,
 )
 
@@ -237,7 +236,6 @@ def test_other_fields_of_a_message_are_sent():
 @pytest.mark.parametrize(("role", "expected"), [("developer", "system"), ("user", "user"), ("tool", "tool")])
 def test_developer_becomes_system_for_a_provider(role, expected):
     """G19: other roles are unchanged."""
-    assert provider_role(role) == expected
     sent = Prompt.of([{"role": role, "content": "x"}]).provider_messages()
     assert sent == [{"role": expected, "content": "x"}]
 

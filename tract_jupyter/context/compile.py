@@ -12,7 +12,9 @@ from tract_jupyter.models import CompiledContext, Priority, brief_repr, check_li
 from tract_jupyter.storage import APPEND, CompileRows, to_text, uninterrupted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+
+    from sqlalchemy import Connection
 
     from tract_jupyter.context.repository import Repository
     from tract_jupyter.models import Message
@@ -121,9 +123,22 @@ class CompileRecords:
             params[_COMMITS] = list(context.commit_hashes)
         return self.note(context, params)
 
-    def note(self, context: CompiledContext, params: Mapping[str, Any]) -> str:
-        """Record a context that was just compiled. `params` are the options of `compile`, except default values."""
+    def note(
+        self,
+        context: CompiledContext,
+        params: Mapping[str, Any],
+        before: Callable[[Connection], object] | None = None,
+    ) -> str:
+        """Record a context that was just compiled.
+
+        Args:
+            context: the context.
+            params: the options of `compile`, except default values.
+            before: called first in the same transaction.
+        """
         with self._repository.database.write() as connection:
+            if before is not None:
+                before(connection)
             return self._rows.add(
                 connection,
                 context.head,

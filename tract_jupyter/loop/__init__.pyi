@@ -1,5 +1,7 @@
 from .acting import AnswerStore as AnswerStore
+from .acting import RepetitionGuard as RepetitionGuard
 from .answers import CallAnswer as CallAnswer
+from .answers import ImageBudget as ImageBudget
 from .calls import CarryOut as CarryOut
 from .calls import EndedCall as EndedCall
 from .events import CallAsked as CallAsked
@@ -15,7 +17,6 @@ from .events import TurnNoted as TurnNoted
 from .events import TurnObserver as TurnObserver
 from .generation import Generation as Generation
 from .generation import ReplyRequest as ReplyRequest
-from .images import ImageBudget as ImageBudget
 from .journal import CallJournal as CallJournal
 from .loop import ToolLoop as ToolLoop
 from .loop import TurnRequest as TurnRequest
@@ -28,7 +29,6 @@ from .open_turns import Lease as Lease
 from .open_turns import OpenTurn as OpenTurn
 from .open_turns import Turns as Turns
 from .open_turns import is_held as is_held
-from .repetition import RepetitionGuard as RepetitionGuard
 from .stored import CLAIMED as CLAIMED
 from .stored import PastTurn as PastTurn
 from .threads import awaited as awaited

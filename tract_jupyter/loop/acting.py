@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import ContentError, UndecidedError
 from tract_jupyter.llm import ReadableClient
 from tract_jupyter.loop.answers import CallAnswer, shown_answer, size_for, with_images
 from tract_jupyter.loop.calls import StepCalls
 from tract_jupyter.loop.offered import OFFERED
-from tract_jupyter.loop.repetition import RepetitionGuard
 from tract_jupyter.loop.turn import ACTS, RESUME_LIMITED, StoredTurn, TurnEnding
 from tract_jupyter.models import TurnOutcome
 from tract_jupyter.prompts import FAILED, REPEATED, REPEATED_AGAIN, WATCHED
@@ -25,8 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from tract_jupyter.context import Repository
+    from tract_jupyter.loop.answers import ImageBudget
     from tract_jupyter.loop.calls import AfterStep, CallDependencies
-    from tract_jupyter.loop.images import ImageBudget
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.models import CommitInfo, LLMClient, ToolCall
     from tract_jupyter.review import Firing
@@ -42,6 +41,41 @@ _REPETITION = (
 _WAITING = (
     "calls wait for your decision: '%tract inbox' shows them, and chat(None) continues after the decisions"
 )
+
+
+_LONGEST_PATTERN: Final = 8
+
+
+class RepetitionGuard:
+    """Detects a third repetition of the same calls, after the same outcomes twice.
+
+    The repeated pattern may have one to eight steps.
+    """
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[tuple[str, ...], tuple[str, ...]]] = []
+
+    def expected_outcomes(self, keys: Sequence[str]) -> tuple[str, ...] | None:
+        """Return the outcomes that these calls had both times before; None if the calls are no repetition."""
+        steps, wanted = self._steps, tuple(sorted(keys))
+        for period in range(1, _LONGEST_PATTERN + 1):
+            last, before = steps[-period:], steps[-2 * period : -period]
+            if len(before) == period and last == before and last[0][0] == wanted:
+                return last[0][1]
+        return None
+
+    def note(self, keys: Sequence[str], outcomes: Sequence[str]) -> None:
+        """Record a step, with the outcome of each of its calls."""
+        pairs = sorted(zip(keys, outcomes, strict=True))
+        self._add(tuple(key for key, _ in pairs), tuple(outcome for _, outcome in pairs))
+
+    def note_repetition(self, keys: Sequence[str], outcomes: tuple[str, ...]) -> None:
+        """Record a step that was refused as a repetition, with its expected outcomes."""
+        self._add(tuple(sorted(keys)), outcomes)
+
+    def _add(self, keys: tuple[str, ...], outcomes: tuple[str, ...]) -> None:
+        self._steps.append((keys, outcomes))
+        del self._steps[: -2 * _LONGEST_PATTERN]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +198,6 @@ class ActingTurn(StoredTurn):
     # --- the steps of `StoredTurn._run_steps`
 
     def _unanswered_calls(self) -> Sequence[ToolCall]:
-        """Return the unanswered calls of the last message in the context."""
         self._last_message, calls = self.store.open_step()
         if self._last_message is not None and calls:
             journal, commit = self.answers.journal, self._last_message.commit_hash
@@ -172,7 +205,6 @@ class ActingTurn(StoredTurn):
         return calls
 
     def _ask(self) -> Sequence[ToolCall]:
-        """Make a request, commit its reply, and return the calls of the reply."""
         toolset = self.dependencies.toolset
         request = self.request
         acts = {ACTS: toolset.actor, OFFERED: toolset.profile.name}
@@ -269,7 +301,6 @@ class ActingTurn(StoredTurn):
             self.observer.step_over(message.commit_hash)
 
     def _open_calls(self, ending: TurnEnding) -> tuple[ToolCall, ...]:
-        """Return the calls that wait for the user."""
         if ending.outcome is not TurnOutcome.WAITING:
             return ()
         return tuple(self.store.open_step()[1])

@@ -6,14 +6,22 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tract_jupyter.models import brief_repr, canonical_json, digest
-from tract_jupyter.prompts import NOTHING, VALUES_HIDDEN, changed, cut_note, images_not_sent
+from tract_jupyter.models import brief_repr, canonical_json, digest, size_text
+from tract_jupyter.prompts import (
+    IMAGES_OFF,
+    NOTHING,
+    VALUES_HIDDEN,
+    changed,
+    cut_note,
+    images_not_sent,
+    over_budget,
+)
 from tract_jupyter.toolkit import for_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
-    from tract_jupyter.models import AttachedFile
+    from tract_jupyter.models import AttachedFile, Attachment
     from tract_jupyter.toolkit import ToolResult
 
 LARGEST: Final = 20_000_000
@@ -141,3 +149,34 @@ def changes(proposed: Mapping[str, Any], approved: Mapping[str, Any]) -> str:
 def _brief(value: Any) -> str:
     text = canonical_json(value)
     return text if len(text) <= 200 else brief_repr(text)  # noqa: PLR2004 # characters
+
+
+BYTES_OF_TURN: Final = 4_000_000
+"""The bytes of all images of one turn."""
+
+
+class ImageBudget:
+    """The images that the rest of a turn may send, in the results of its calls.
+
+    The user did not choose these images, and each later request of the conversation sends them again.
+
+    Args:
+        most: the number of images of the turn; 0 for none.
+        earlier: the images that the turn sent before it was resumed.
+    """
+
+    def __init__(self, most: int, earlier: Collection[Attachment] = ()) -> None:
+        self._most = most
+        self._left = most - len(earlier)
+        self._bytes = BYTES_OF_TURN - sum(image.size for image in earlier)
+
+    def fit(self, answer: CallAnswer) -> CallAnswer:
+        """Return an answer with the images that may be sent, and with a note about the others."""
+        kept = []
+        for image in answer.images:
+            if self._left > 0 and image.attachment.size <= self._bytes:
+                kept.append(image)
+                self._left -= 1
+                self._bytes -= image.attachment.size
+        why = over_budget(self._most, size_text(BYTES_OF_TURN)) if self._most > 0 else IMAGES_OFF
+        return with_images(answer, tuple(kept), why)

@@ -124,7 +124,6 @@ class _StepCall:
 
     @property
     def reads(self) -> bool:
-        """Return True if the tool only reads."""
         return self.prepared is not None and self.prepared.tool.traits.read_only
 
     @property
@@ -496,7 +495,6 @@ class StepCalls:
             raise self._miss
 
     def _work_lane(self, calls: list[_StepCall]) -> None:
-        """Run the calls of a lane, in order."""
         for call in calls:
             self._guarded(self._write, call)
 
@@ -584,7 +582,6 @@ class StepCalls:
             call.answer = answer
 
     def _is_abandoned(self, call: _StepCall) -> bool:
-        """Return True if the step no longer waits for a call."""
         return self._closed or call.answer is not None
 
     def _abandon_reads(self, calls: Iterable[_StepCall]) -> None:

@@ -37,6 +37,8 @@ from tract_jupyter.review import deciding
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from sqlalchemy import Connection
+
     from tract_jupyter.context import Repository
     from tract_jupyter.llm import Models
     from tract_jupyter.loop.journal import CallJournal
@@ -188,6 +190,8 @@ class Generation:
         prompt: list[dict[str, Any]] | None = None,
         replaces: str | None = None,
         on_delta: Callable[[Delta], object] | None = None,
+        context_at: tuple[str, CompiledContext] | None = None,
+        before: Callable[[Connection], object] | None = None,
     ) -> dict[str, Any]:
         """Ask the model, and return the fields of its reply.
 
@@ -196,18 +200,22 @@ class Generation:
             prompt: messages to send instead of the context, in OpenAI's shape.
             replaces: the commit that the reply replaces.
             on_delta: gets the pieces of the reply, if the model can stream.
+            context_at: the branch and its context, if they are known.
+            before: called in the last transaction before the request.
         """
         client = request.through(self._models.client_for("chat"))
-        branch, context = self.to_be_answered(self._repository.refs.position)
-        self._check(request)
+        branch, context = context_at or self.to_be_answered(self._repository.refs.position)
+        options = self._all_options(request)
+        self._check(request, options[0])
         fields = {
-            **self._request(request, branch, context, prompt, replaces),
+            **self._request(request, branch, context, prompt, replaces, options),
             "validator": request.validator_name,
             "diagnosis": None,
             "retry_count": 0,
             "retry_history": [],
         }
-        self._repository.compile_records.note(context, {})  # fail before the paid request, not after it
+        # fail before the paid request, not after it
+        self._repository.compile_records.note(context, {}, before)
         sent = sent_of(context) if prompt is None else prompt
         return {**ask_model(client, sent, fields, _both(on_delta, request.on_delta)), **fields}
 
@@ -230,9 +238,10 @@ class Generation:
         context: CompiledContext,
         prompt: list[dict[str, Any]] | None = None,
         replaces: str | None = None,
+        all_options: tuple[dict[str, Any], Any] | None = None,
     ) -> dict[str, Any]:
         """Return the fields that describe the request of a reply. The arguments are as for `_request_reply`."""
-        options, tools = self._all_options(request)
+        options, tools = all_options or self._all_options(request)
         offered = list(context.tools) if tools is None else tools
         return {
             **plain({**request.settings, "options": options, "tools": offered}),
@@ -243,7 +252,6 @@ class Generation:
         }
 
     def _all_options(self, request: ReplyRequest) -> tuple[dict[str, Any], Any]:
-        """Return the options of the client, and the tools if the caller names any."""
         everything = {**self._models.options("chat"), **request.options}
         tools = everything.pop("tools", None)
         return everything, tools
@@ -360,7 +368,7 @@ class Generation:
             )
         return here
 
-    def _check(self, request: ReplyRequest) -> None:
+    def _check(self, request: ReplyRequest, options: dict[str, Any]) -> None:
         """Check the request before it is sent, for problems that would otherwise appear after it."""
         if request.validator is not None and not callable(request.validator):
             raise ContentError(
@@ -370,7 +378,6 @@ class Generation:
             raise ContentError(f"Invalid max_retries {request.max_retries}. Use 0 or more.")
         if request.retry_prompt is not None:
             check_text(request.retry_prompt, "retry_prompt")
-        options, _ = self._all_options(request)
         if options or request.message is not None or request.metadata is not None:
             self._repository.commits.draft(
                 {"content_type": "dialogue", "role": "assistant", "text": ""},
@@ -488,7 +495,6 @@ class Generation:
 def _both(
     one: Callable[[Delta], object] | None, other: Callable[[Delta], object] | None
 ) -> Callable[[Delta], object] | None:
-    """Combine two callbacks for the pieces of a reply."""
     if one is None or other is None:
         return one or other
     first, second = one, other
@@ -510,6 +516,5 @@ def _with_retries(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _usage_metadata(reply: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the usage that a reply's commit stores; empty if the provider reported none."""
     usage = reply.get("usage")
     return {"usage": usage} if usage else {}

@@ -12,7 +12,6 @@ from tract_jupyter.concurrency import BY_PERSON, StopSignal, current_stop
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.llm import reported_cost
 from tract_jupyter.loop.generation import ReplyRequest
-from tract_jupyter.loop.images import IMAGES_OF_TURN, ImageBudget
 from tract_jupyter.loop.meter import TurnMeter
 from tract_jupyter.loop.turn import StoredTurn
 from tract_jupyter.models import Allowance, brief_repr, check_text, parse_message
@@ -48,6 +47,8 @@ INSTRUCTIONS: Final = "instructions_for"
 _PATIENCE: Final = 5.0
 """Seconds that `close` waits for running turns."""
 _USUAL_STEPS: Final = 50
+_USUAL_IMAGES: Final = 6
+"""Images in the results of one turn. Each is at most 1,600 tokens."""
 _active_signal: ContextVar[StopSignal | None] = ContextVar("tract_loop_signal", default=None)
 
 Tools: TypeAlias = "str | ToolProfile | Toolset | Sequence[dict[str, Any]] | None"
@@ -147,7 +148,7 @@ class ToolLoop:
         self.parallel = 8
         self.result_size = 20_000
         self.step_size = 60_000
-        self.images = IMAGES_OF_TURN
+        self.images = _USUAL_IMAGES
         self.redact: Callable[[str], str] | None = None
         self.whole = False
         self.make_meter: Callable[[Allowance, Price | None], TurnMeter] = TurnMeter
@@ -333,6 +334,7 @@ class ToolLoop:
             return turn.run() if observer is None else observer.observe(turn)
         self._had[self._store.repository.refs.position.branch] = toolset
         from tract_jupyter.loop.acting import ActingTurn
+        from tract_jupyter.loop.answers import ImageBudget
         from tract_jupyter.loop.calls import CallDependencies
         from tract_jupyter.loop.offered import OfferedTools
         from tract_jupyter.loop.stored import images_of_turn
@@ -379,7 +381,6 @@ class ToolLoop:
             )
 
     def _recorder(self) -> TurnRecorder:
-        """Return the recorder of the effects of a turn that starts now."""
         from tract_jupyter.loop.stored import question_of
 
         repository = self._store.repository

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from tract_jupyter.exceptions import AgentError, ContentError
@@ -24,7 +25,7 @@ Price = Callable[[str, Mapping[str, Any]], float | None]
 """A function that returns the cost of a request in USD, for the model and the reported usage; None if unknown."""
 
 
-MEASURES: Final = tuple(one.name for one in fields(Allowance))
+MEASURES: Final = tuple(map(attrgetter("name"), fields(Allowance)))
 _AT_ONCE: Final = frozenset({"calls", "seconds"})
 """Measures that a turn counts while its agents work, and not when their calls have ended."""
 _NOUNS: Final = {

@@ -92,7 +92,6 @@ def _reported(repository: Repository, sent: str) -> dict[str, str] | None:
 
 
 def _messages_by(repository: Repository, role: str) -> Iterator[CommitInfo]:
-    """Yield the commits of the sent messages of a role, newest first."""
     here = repository.refs.position.commit_hash
     messages = () if here is None else repository.compiler.of(here).messages
     for message in reversed(messages):

@@ -16,6 +16,7 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 from uuid import uuid4
 from weakref import WeakValueDictionary, ref
@@ -36,6 +37,7 @@ from tract_jupyter.storage import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import TracebackType
 
     from sqlalchemy import Connection
@@ -65,6 +67,9 @@ class Lease:
         question: the commit to answer. If there is no reply, the store records that it is open.
 
     Attributes:
+        transaction: opens the transaction that takes the lease; by default a write to the database.
+        first: called in this transaction when the lease is taken.
+        last: called in the next transaction that releases the lease or renames the run. It stores the run's end.
         open: the leases of this branch whose questions have no reply, oldest first.
         has_failed: True if the question stays open after the release. None means: if an error ends the block, because a
             second interrupt may prevent the check.
@@ -83,6 +88,9 @@ class Lease:
         self.question = question
         self.open: list[StoredLease] = []
         self.has_failed: bool | None = None
+        self.transaction: Callable[[], AbstractContextManager[Connection]] = database.write
+        self.first: Callable[[Connection], object] | None = None
+        self.last: Callable[[Connection], object] | None = None
         self._database = database
         self._rows = rows
         self._process = this_process()
@@ -110,7 +118,7 @@ class Lease:
         return self
 
     def _take(self) -> None:
-        with self._database.write() as connection:
+        with self.transaction() as connection:
             lease = self._rows.find_one(connection, run_id=self.run_id)
             if lease is not None and _is_held(lease):
                 raise RunError(
@@ -124,6 +132,8 @@ class Lease:
             _HERE[self.run_id] = self
             self._is_taken = True
             self._database.if_rolled_back(self._forget)
+            if self.first is not None:
+                self.first(connection)
 
     def _look_at_branch(self, connection: Connection, branch: str) -> None:
         for other in self._rows.find(connection, branch=branch):
@@ -145,6 +155,7 @@ class Lease:
     def hold_for(self, run_id: str) -> None:
         """Hold the branch for another run of the same turn from now on."""
         with self._database.write() as connection:
+            self._do_last(connection)
             _HERE[run_id] = self
             self._rows.remove_where(connection, run_id=self.run_id)
             before, self.run_id = self.run_id, run_id
@@ -160,8 +171,13 @@ class Lease:
             if self.has_failed is None:
                 self.has_failed = kind is not None
             self._given_back.set()
-            with suppress(TractError):
-                self._give_back()
+            try:
+                with suppress(TractError):
+                    self._give_back()
+            finally:
+                if self.last is not None:
+                    with self._database.write() as connection:
+                        self._do_last(connection)
         finally:
             self._forget()
             interrupts.end(self, depth=2)
@@ -172,6 +188,7 @@ class Lease:
     def _give_back(self) -> None:
         try:
             with self._database.write() as connection:
+                self._do_last(connection)
                 lease = self._rows.find_one(connection, run_id=self.run_id)
                 if lease is not None and lease.process == self._process:
                     if self.has_failed and self.question is not None:
@@ -183,6 +200,12 @@ class Lease:
         except BaseException:
             self._forget()
             raise
+
+    def _do_last(self, connection: Connection) -> None:
+        last, self.last = self.last, None
+        if last is not None:
+            self._database.if_rolled_back(lambda: setattr(self, "last", last))
+            last(connection)
 
     def renew(self) -> None:
         """Renew the lease. The call does nothing during the first third of its time.
@@ -323,21 +346,23 @@ class Turns:
         Raises:
             RunError: another process or thread answers on this branch.
         """
-        with self._hold(uuid4().hex, here.branch, None, here.branch, sets_aside=True) as turn:
-            with self._writer.batch() as connection:
-                newest = self._newest_append(self._writer.position.commit_hash)
-                last = None if newest is None else newest.commit_hash
-                is_same = newest is not None and _holds(newest, content)
-                again = self._again(turn.lease, last) if is_same else None
-                self._set_others_aside(turn.lease, again)
-                if again is not None and again.question is not None:
-                    self._take_back(again.question)
-                    turn.lease.ask(connection, again.question)
-                elif is_same and self._waits(last or ""):
-                    turn.waits = True
-                else:
-                    turn.lease.ask(connection, say().commit_hash)
-                turn.here = self._writer.position
+
+        def ask(turn: OpenTurn, connection: Connection) -> None:
+            newest = self._newest_append(self._writer.position.commit_hash)
+            last = None if newest is None else newest.commit_hash
+            is_same = newest is not None and _holds(newest, content)
+            again = self._again(turn.lease, last) if is_same else None
+            self._set_others_aside(turn.lease, again)
+            if again is not None and again.question is not None:
+                self._take_back(again.question)
+                turn.lease.ask(connection, again.question)
+            elif is_same and self._waits(last or ""):
+                turn.waits = True
+            else:
+                turn.lease.ask(connection, say().commit_hash)
+            turn.here = self._writer.position
+
+        with self._hold(uuid4().hex, here.branch, None, here.branch, first=ask, sets_aside=True) as turn:
             turn.is_asked = not turn.waits
             yield turn
 
@@ -445,15 +470,25 @@ class Turns:
         question: str | None,
         on: str | None = None,
         *,
+        first: Callable[[OpenTurn, Connection], None] | None = None,
         sets_aside: bool = False,
     ) -> Iterator[OpenTurn]:
-        """Hold a branch, and stay on `on` or on HEAD's current place, even if another thread moves HEAD."""
+        """Hold a branch, and stay on `on` or on HEAD's current place, even if another thread moves HEAD.
+
+        Args:
+            run_id: the run that answers.
+            branch: the branch; None for a run without one.
+            question: the commit to answer, if it is committed already.
+            on: see above.
+            first: commits the question in the transaction that takes the lease.
+            sets_aside: True to give a question without a reply the priority `skip`.
+        """
         refs = self._refs
-        with (
-            Lease(self._database, self._rows, run_id, branch, question) as lease,
-            refs.with_head(refs.own_head(on)),
-        ):
-            turn = OpenTurn(self, lease)
+        lease = Lease(self._database, self._rows, run_id, branch, question)
+        turn = OpenTurn(self, lease)
+        if first is not None:
+            lease.transaction, lease.first = self._writer.batch, partial(first, turn)
+        with refs.with_head(refs.own_head(on)), lease:
             token = _turn.set(turn)
             try:
                 yield turn
@@ -521,7 +556,6 @@ class Turns:
             self._note(question, priority, QuestionNote.ASKED_AGAIN)
 
     def _changes(self, commit: str) -> list[Step]:
-        """Return the changes of a message's priority."""
         with self._timelines.lock:
             steps = self._timelines.at(self._refs.position.commit_hash).steps
             return [one for one in steps if one.operation == ANNOTATE and one.edit_target == commit]
@@ -533,6 +567,5 @@ class Turns:
 
 
 def _holds(step: Step, content: dict[str, Any]) -> bool:
-    """Return True if a message has exactly this content."""
     message = json.loads(step.payload)
     return all(message.get(name) == value for name, value in content.items())

@@ -258,7 +258,6 @@ def _is_of(event: Event, kind: str, turn: PastTurn) -> bool:
 
 
 def _known_calls(rows: Sequence[Event]) -> dict[str, dict[str, Any]]:
-    """Return the facts about calls from the rows of steps, by call id. The newest row is used."""
     known: dict[str, dict[str, Any]] = {}
     for event in reversed(rows):
         calls = event.data.get("calls")

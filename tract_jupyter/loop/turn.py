@@ -295,7 +295,6 @@ class StoredTurn:
     # --- a request
 
     def _make_request(self, request: ReplyRequest) -> ChatResponse:
-        """Make a request, and return the committed reply."""
         self._pieces.clear()
         if self.observer is not None:
             self.observer.request()
@@ -352,7 +351,6 @@ class StoredTurn:
 
     @property
     def _carries_out(self) -> bool:
-        """True if the loop executes the calls of a reply."""
         return False
 
     def _check(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> None:
@@ -366,7 +364,6 @@ class StoredTurn:
             raise LLMBudgetError(self._too_large)
 
     def _tokens(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> int:
-        """Estimate the tokens of a request."""
         repository = self.store.repository
         count = repository.counter.count_text
         attached = [Attachment(**one) for message in messages for one in message.get("attachments") or ()]

@@ -372,7 +372,6 @@ class TurnUndoer:
     def _gone(
         self, effect: RecordedEffect, known: Collection[str], change: Change | None, why: str
     ) -> Iterator[TurnItem]:
-        """Yield the items of a change that is not in the memory of this process any more."""
         lost = _DROPPED if self._records.was_dropped(effect) else _GONE
         is_live = change is not None and self._records.change(effect) is change
         if not is_live:
@@ -434,7 +433,6 @@ def open_backups(database: Database, private: Path, seal: Signer) -> Backups:
 
 
 def _done(detail: str) -> str:
-    """Return the detail of the conversation after its undo or redo."""
     return (
         detail.replace("leaves the", "left the")
         .replace("leave the", "left the")
@@ -450,7 +448,6 @@ def _conversation(state: TurnItemState, detail: str) -> TurnItem:
 
 
 def _is_open_redo(effect: RecordedEffect) -> bool:
-    """Return True if a redo of the effect began, and its end is unknown."""
     return effect.state == "unknown" and not effect.is_undoing and bool(effect.has_result or effect.change_id)
 
 

@@ -35,8 +35,7 @@ from .effect_types import SystemUpdate as SystemUpdate
 from .effect_types import UiInline as UiInline
 from .effect_types import UserReplaceText as UserReplaceText
 from .effects import allowed_effects as allowed_effects
-from .effects import check_effect as check_effect
-from .effects import check_effects as check_effects
+from .effects import check_together as check_together
 from .effects import checked_effect as checked_effect
 from .effects import checked_value as checked_value
 from .effects import effects_of as effects_of
@@ -94,7 +93,6 @@ from .projection import project as project
 from .projection import root_hash as root_hash
 from .projection import sealed as sealed
 from .prompt import Prompt as Prompt
-from .prompt import provider_role as provider_role
 from .prompt import system_text as system_text
 from .reading import MASK as MASK
 from .reading import bounded as bounded

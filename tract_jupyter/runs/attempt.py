@@ -19,7 +19,7 @@ from tract_jupyter.concurrency import Stopped, current_stop
 from tract_jupyter.exceptions import BudgetExceededError, RunError, TemplateError
 from tract_jupyter.models import brief_repr
 from tract_jupyter.runs.effect_types import NO_APPEND, ArtifactUpsert
-from tract_jupyter.runs.effects import check_together, checked_effect, effects_of
+from tract_jupyter.runs.effects import REWRITES, check_together, checked_effect, effects_of
 from tract_jupyter.runs.kinds.base import OperationFailed, OperationOutput, Skipped, Waits
 from tract_jupyter.runs.model import OperationResult, ResultError, Skip
 from tract_jupyter.runs.reading import bounded, message_of
@@ -225,12 +225,12 @@ def _effects(operation: Operation, output: OperationOutput, hook: Hook) -> tuple
         effects = () if artifact is None else _of_value(artifact, output.value)
     if not isinstance(effects, list | tuple):
         raise OperationFailed.invalid(f"The operation's effects must be a list, not {brief_repr(effects)}.")
-    refused = check_together(effects)
+    # effects made from the value are checked already, except that a text must not be empty
+    is_ours = output.effects is None
+    refused = None if is_ours else check_together(effects)
     if refused is not None:
         raise _as_failure(refused)
-    # an artifact made from the value is checked already
-    is_ours = output.effects is None
-    checked = [one if is_ours and isinstance(one, ArtifactUpsert) else _checked(one, hook) for one in effects]
+    checked = [one if is_ours and not isinstance(one, REWRITES) else _checked(one, hook) for one in effects]
     for one in checked:
         if definition.capabilities and not definition.declares(one.type):
             raise OperationFailed(

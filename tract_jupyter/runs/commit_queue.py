@@ -20,7 +20,7 @@ from tract_jupyter.runs.effect_types import (
     UiInline,
     UserReplaceText,
 )
-from tract_jupyter.runs.effects import check_together, checked_effect, effect_type
+from tract_jupyter.runs.effects import REWRITES, check_together, checked_effect, effect_type
 from tract_jupyter.runs.model import ResultError
 from tract_jupyter.runs.schedule import ready_order
 from tract_jupyter.runs.terms import (
@@ -54,11 +54,14 @@ class CommitEntry(Data):
     error: ResultError | None = None
 
 
+RewriteTarget = Literal["user", "reply"]
+
+
 class Rewrite(Data):
     """A rewritten text of the turn: the text and its part, before and after."""
 
     operation_id: str
-    target: Literal["user", "reply"]
+    target: RewriteTarget
     before: str
     after: str
     replaced: str | None = None
@@ -103,9 +106,9 @@ class EffectWriter:
         """Write an effect to the target. Return the error if the target refused it."""
         try:
             if isinstance(effect, UserReplaceText):
-                self._rewrite_user(effect.text, operation_id)
+                self._rewrite("user", effect.text, operation_id)
             elif isinstance(effect, AssistantReplaceText):
-                self._rewrite_reply(effect.text, operation_id)
+                self._rewrite("reply", effect.text, operation_id)
             elif _is_persisted(effect):
                 self._persist(effect)
         except Exception as error:  # noqa: BLE001 # any exception of the target is the effect's error (X06)
@@ -118,25 +121,19 @@ class EffectWriter:
             persisted = self._known_artifacts()
             self._target.put_artifacts([persisted[tag] for tag in self._written])
 
-    def _rewrite_user(self, text: str, operation_id: str) -> None:
-        before, replaced = self._turn.user_text, self._turn.user_part
-        part = self._target.rewrite_user(replaced, text, operation_id)
-        self._note(Rewrite(
-            operation_id=operation_id, target="user", before=before, after=text, replaced=replaced, part=part,
-        ))  # fmt: skip
-
-    def _rewrite_reply(self, text: str, operation_id: str) -> None:
-        before, replaced = self._turn.reply, self._turn.reply_part
+    def _rewrite(self, target: RewriteTarget, text: str, operation_id: str) -> None:
+        turn = self._turn
+        before, replaced = (
+            (turn.user_text, turn.user_part) if target == "user" else (turn.reply, turn.reply_part)
+        )
         if before is None:
             raise RunError("There is no reply to rewrite. The main call returned none.")
-        part = self._target.rewrite_reply(replaced, text, operation_id)
-        self._note(Rewrite(
-            operation_id=operation_id, target="reply", before=before, after=text, replaced=replaced, part=part,
-        ))  # fmt: skip
-
-    def _note(self, rewrite: Rewrite) -> None:
+        rewrite = Rewrite(
+            operation_id=operation_id, target=target, before=before, after=text, replaced=replaced,
+            part=self._target.rewrite(target, replaced, text, operation_id),
+        )  # fmt: skip
         self.rewrites.append(rewrite)
-        self._turn = rewritten(self._turn, rewrite)
+        self._turn = rewritten(turn, rewrite)
 
     def _persist(self, effect: ArtifactUpsert) -> None:
         if self._target.session is None:
@@ -201,21 +198,23 @@ def commit_order(queue: Iterable[CommitItem]) -> tuple[str, ...]:
     Raises:
         PlanError: an id occurs twice, an order is not a number, or dependencies form a cycle.
     """
-    done = [one for one in queue if one.status == OperationStatus.DONE]
-    for one in done:
-        if not math.isfinite(one.order):
-            raise PlanError(
-                PlanErrorCode.INVALID_ORDER,
-                f"The order of {one.operation_id!r} is {one.order}. Use a finite number.",
-            )
-    if len({one.operation_id for one in done}) < len(done):
+    nodes = [
+        (one.operation_id, one.order, one.depends_on) for one in queue if one.status == OperationStatus.DONE
+    ]
+    names = set()
+    for name, order, _ in nodes:
+        if not math.isfinite(order):
+            message = f"The order of {name!r} is {order}. Use a finite number."
+            raise PlanError(PlanErrorCode.INVALID_ORDER, message)
+        names.add(name)
+    if len(names) < len(nodes):
         raise PlanError(PlanErrorCode.DUPLICATE_ID, "Two operations have the same id. Rename one.")
-    order, stuck = ready_order([(one.operation_id, one.order, one.depends_on) for one in done])
+    ordered, stuck = ready_order(nodes)
     if stuck:
         raise PlanError(
             PlanErrorCode.CYCLE, f"These operations depend on each other in a cycle: {', '.join(stuck)}"
         )
-    return tuple(order)
+    return tuple(ordered)
 
 
 def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: RunTarget) -> CommitResult:
@@ -238,16 +237,18 @@ def commit(hook: Hook, queue: Iterable[CommitItem], turn: Turn, target: RunTarge
     items = list(queue)
     order = commit_order(items)
     steps = _steps(items, order, hook)
+    persists = [one for one in steps if _is_persisted(one.effect)]
+    rewrites = [one for one in steps if isinstance(one.effect, REWRITES)]
     persisted: Mapping[str, ArtifactView] | None = None
     try:
         report = target.committed(hook)
-        if report is None and any(_is_stored(one.effect) for one in steps):
+        if report is None and (persists or rewrites):
             with target.transaction():
                 report = _apply(hook, order, steps, turn, target)
                 target.record(report)
-                if any(_is_persisted(one.effect) for one in steps):
+                if persists:
                     persisted = target.artifacts()
-        elif report is None:  # the log has the same facts
+        elif report is None:  # no effect is stored, and the log has the same facts
             report = _report(hook, order, steps, [one.error for one in steps])
     except Exception as error:  # noqa: BLE001 # a database or a disk may raise anything, and must not end the run
         return CommitResult(
@@ -265,11 +266,6 @@ class _Step(NamedTuple):
     required: bool
     effect: Effect | None
     error: ResultError | None
-
-
-def _is_stored(effect: Effect | None) -> bool:
-    """Return True if the store needs the effect. Other effects end with the run."""
-    return isinstance(effect, UserReplaceText | AssistantReplaceText) or _is_persisted(effect)
 
 
 def _is_persisted(effect: Effect | None) -> TypeGuard[ArtifactUpsert]:
@@ -344,15 +340,15 @@ def _turn_after(
 
 
 def _applied(steps: Sequence[_Step], report: CommitReport) -> list[tuple[str, Effect]]:
-    if [(one.operation_id, one.place, one.type) for one in steps] != [
-        (one.operation_id, one.effect_index, one.effect_type) for one in report.entries
-    ]:
+    applied, is_same = [], len(steps) == len(report.entries)
+    for step, entry in zip(steps, report.entries, strict=False):
+        if entry.status is EffectStatus.APPLIED and step.effect is not None:
+            applied.append((step.operation_id, step.effect))
+        known = (entry.operation_id, entry.effect_index, entry.effect_type)
+        is_same = is_same and known == (step.operation_id, step.place, step.type)
+    if not is_same:
         raise RunError(
             f"This run has committed other effects in {report.hook} already, so nothing was applied. "
             "Resume it with its recorded results."
         )
-    return [
-        (step.operation_id, step.effect)
-        for step, entry in zip(steps, report.entries, strict=True)
-        if entry.status is EffectStatus.APPLIED and step.effect is not None
-    ]
+    return applied

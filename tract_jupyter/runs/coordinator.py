@@ -136,6 +136,7 @@ def execute(
     notify: Notify | None = None,
     prior: Mapping[str, OperationResult] | None = None,
     limits: Limits | None = None,
+    store: Callable[[], object] = lambda: None,
 ) -> dict[str, OperationResult]:
     """Run the operations of a plan. Each one starts after all its dependencies are done (R10, R25).
 
@@ -148,28 +149,29 @@ def execute(
         notify: called with each event, on this thread. Its exceptions are logged and ignored.
         prior: the results of a resumed run. These operations do not run again and emit no events.
         limits: limits per provider and of time, and the grace period.
+        store: stores the events. Called before the first job that does not only compute, because it may act, and before
+            each wait, so finished operations survive a crash.
 
     Returns:
         The results by operation, in (order, id) order (R58). Operations that wait for the user are `waiting`.
         Operations that depend on them have no result.
     """
     return _Coordinator(
-        plan, begin, workers, abort or StopSignal(), notify, prior or {}, limits or Limits()
+        plan, begin, workers, abort or StopSignal(), notify, prior or {}, limits or Limits(), store
     ).run()
 
 
 class _Attempt:
     """A running attempt. It is the key of its job, so a late report cannot reach another attempt."""
 
-    __slots__ = ("abort", "deadline", "forget", "is_late", "job", "key", "number", "operation", "timers")
+    __slots__ = ("abort", "forget", "is_late", "job", "key", "number", "operation", "timers")
 
-    def __init__(self, key: str, operation: Operation, job: Job, number: int) -> None:
+    def __init__(self, key: str, operation: Operation, job: Job, number: int, abort: StopSignal) -> None:
         self.key = key
         self.operation = operation
         self.job = job
         self.number = number
-        self.abort = StopSignal()
-        self.deadline: float | None = None
+        self.abort = abort
         self.is_late = False
         self.timers: list[Timer] = []
         self.forget: Callable[[], None] = lambda: None
@@ -185,6 +187,7 @@ class _Coordinator:
         notify: Notify | None,
         prior: Mapping[str, OperationResult],
         limits: Limits,
+        store: Callable[[], object],
     ) -> None:
         self._plan = plan
         self._begin = begin
@@ -192,6 +195,8 @@ class _Coordinator:
         self._abort = abort
         self._notify = notify
         self._limits = limits
+        self._store = store
+        self._has_worked = False
         self._schedule = Schedule(plan, limits.per_provider, prior, workers.capacity)
         self._timers = Timers()
         self._running: dict[_Attempt, None] = {}
@@ -211,6 +216,7 @@ class _Coordinator:
                 self._start_ready()
                 if not self._running and not self._paused:
                     return self._results()
+                self._store()
                 for attempt, report in self._workers.wait(self._timeout()):
                     if attempt in self._running:
                         self._receive(attempt, report)
@@ -270,27 +276,33 @@ class _Coordinator:
         return Skip.because(SkippedReason.RUN_ABORTED) if self._abort.is_set() else prepared
 
     def _submit(self, key: str, job: Job) -> None:
-        now = self._workers.now()
+        operation, now = self._plan.by_id[key], self._workers.now()
+        timeout = operation.config.timeout_ms
+        deadline = self._deadline if timeout is None else _earliest(now + timeout / 1_000, self._deadline)
+        # a job that only computes ends before anything could stop it alone
+        is_alone = deadline is not None or not job.is_computed
         number = self._attempts[key] = self._attempts.get(key, 0) + 1
-        attempt = _Attempt(key, self._plan.by_id[key], job, number)
-        self._set_deadline(attempt, now)
-        attempt.forget = self._abort.on_set(attempt.abort.set)
+        attempt = _Attempt(key, operation, job, number, StopSignal() if is_alone else self._abort)
+        if deadline is not None:
+            context = job.context.model_copy(update={"deadline": deadline})
+            attempt.job = replace(job, context=context)
+            attempt.timers.append(self._timers.at(deadline, lambda: self._time_out(attempt)))
+        if is_alone:
+            attempt.forget = self._abort.on_set(attempt.abort.set)
         self._running[attempt] = None
         self._schedule.began(key)
         if number == 1:
             self._started_at[key] = now
             self._emit(OperationStarted(operation_id=key, hook=self._plan.hook, started_at=now))
-        self._workers.submit(attempt, attempt.job, attempt.abort)
-
-    def _set_deadline(self, attempt: _Attempt, now: float) -> None:
-        timeout = attempt.operation.config.timeout_ms
-        if timeout is None and self._deadline is None:
-            return
-        deadline = _earliest(None if timeout is None else now + timeout / 1_000, self._deadline)
-        if deadline is not None:
-            context = attempt.job.context.model_copy(update={"deadline": deadline})
-            attempt.job = replace(attempt.job, context=context)
-            attempt.timers.append(self._timers.at(deadline, lambda: self._time_out(attempt)))
+        if not (job.is_computed or self._has_worked):
+            self._has_worked = True
+            self._store()
+        result = self._workers.submit(attempt, attempt.job, attempt.abort)
+        if result is not None:
+            if attempt.timers:
+                self._check_signals()  # the result may be late
+            if attempt in self._running:
+                self._receive(attempt, result)
 
     # --- stopping
 
@@ -320,7 +332,6 @@ class _Coordinator:
             self._give_up_later(attempt)
 
     def _give_up_later(self, attempt: _Attempt) -> None:
-        """Give the attempt up after the grace period, and ignore its later reports."""
         if self._limits.grace_ms is not None:
             at = self._workers.now() + self._limits.grace_ms / 1_000
             attempt.timers.append(self._timers.at(at, lambda: self._give_up(attempt)))
@@ -339,7 +350,7 @@ class _Coordinator:
             return
         self._release(attempt)
         result = _final_result(attempt, report)
-        if not self._pause(attempt, result):
+        if result.status is not OperationStatus.ERROR or not self._pause(attempt, result):
             self._end(attempt.key, result)
         self._emit_settled()
 

@@ -5,7 +5,7 @@ Sources: the seed's sections on prompt effects, canonicalization and artifacts (
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import Field, TypeAdapter
 
@@ -18,6 +18,7 @@ from tract_jupyter.runs.terms import (
     Role,
     Tagged,
     WriteMode,
+    tag,
 )
 
 Text = Annotated[str, Field(max_length=MAX_TEXT)]
@@ -32,7 +33,7 @@ class _Effect(Tagged):
 class AppendAfterLastUser(_Effect):
     """Adds a message after the current user message, in this call's prompt only (R42)."""
 
-    type: Literal["prompt.append_after_last_user"] = "prompt.append_after_last_user"
+    type: Literal["prompt.append_after_last_user"] = tag("prompt.append_after_last_user")
     role: Role
     content: Text
     source: str | None = None
@@ -41,7 +42,7 @@ class AppendAfterLastUser(_Effect):
 class SystemUpdate(_Effect):
     """Changes the first system message, in this call's prompt only (R43)."""
 
-    type: Literal["prompt.system_update"] = "prompt.system_update"
+    type: Literal["prompt.system_update"] = tag("prompt.system_update")
     mode: Literal["prepend", "append", "replace"]
     payload: Text
     source: str | None = None
@@ -50,7 +51,7 @@ class SystemUpdate(_Effect):
 class InsertAtDepth(_Effect):
     """Inserts a message counted from the prompt's end: 0 is the end, -N is N messages before it (R44)."""
 
-    type: Literal["prompt.insert_at_depth"] = "prompt.insert_at_depth"
+    type: Literal["prompt.insert_at_depth"] = tag("prompt.insert_at_depth")
     depth_from_end: int = 0
     role: Role
     content: Text
@@ -60,14 +61,14 @@ class InsertAtDepth(_Effect):
 class UserReplaceText(_Effect):
     """Replaces the current user message permanently (R49)."""
 
-    type: Literal["turn.user.replace_text"] = "turn.user.replace_text"
+    type: Literal["turn.user.replace_text"] = tag("turn.user.replace_text")
     text: Text
 
 
 class AssistantReplaceText(_Effect):
     """Replaces the reply of this turn permanently; allowed after the main call only (R48)."""
 
-    type: Literal["turn.assistant.replace_text"] = "turn.assistant.replace_text"
+    type: Literal["turn.assistant.replace_text"] = tag("turn.assistant.replace_text")
     text: Text
 
 
@@ -81,7 +82,7 @@ class ArtifactHistory(Data):
 class ArtifactUpsert(_Effect):
     """Creates or changes an artifact (R50, R52). The value is any JSON."""
 
-    type: Literal["artifact.upsert"] = "artifact.upsert"
+    type: Literal["artifact.upsert"] = tag("artifact.upsert")
     tag: Tag
     value: Any = None
     persistence: Persistence = Persistence.RUN_ONLY
@@ -95,7 +96,7 @@ class ArtifactUpsert(_Effect):
 class UiInline(_Effect):
     """A note for readers of the run; it is never part of a prompt (X05)."""
 
-    type: Literal["ui.inline"] = "ui.inline"
+    type: Literal["ui.inline"] = tag("ui.inline")
     role: Role
     content: Text
     anchor: Literal["after_last_user", "depth_from_end"] = "after_last_user"
@@ -117,7 +118,7 @@ Effect = Annotated[
 
 PROMPT_EFFECTS: Final = (AppendAfterLastUser, SystemUpdate, InsertAtDepth)
 EFFECT_TYPES: Final = tuple(
-    one.model_fields["type"].default
+    get_args(one.model_fields["type"].annotation)[0]
     for one in (*PROMPT_EFFECTS, UserReplaceText, AssistantReplaceText, ArtifactUpsert, UiInline)
 )
 EFFECT_LAYERS: Final = frozenset(one.partition(".")[0] for one in EFFECT_TYPES)

@@ -13,8 +13,10 @@ from pydantic import ValidationError
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import brief_repr, canonical_json, shortened
 from tract_jupyter.runs.effect_types import (
+    EFFECT_TYPES,
     EFFECTS,
     NOT_HERE,
+    PROMPT_EFFECTS,
     AppendAfterLastUser,
     ArtifactUpsert,
     AssistantReplaceText,
@@ -45,14 +47,19 @@ _ALLOWED: Final = {
     Hook.BEFORE: (AppendAfterLastUser, SystemUpdate, InsertAtDepth, *_BOTH),
     Hook.AFTER: (AssistantReplaceText, *_BOTH),
 }
-_TYPE: Final = {
-    kind: kind.model_fields["type"].default for kind in (*_ALLOWED[Hook.BEFORE], AssistantReplaceText)
-}
+_TYPE: Final = dict(
+    zip(
+        (*PROMPT_EFFECTS, UserReplaceText, AssistantReplaceText, ArtifactUpsert, UiInline),
+        EFFECT_TYPES,
+        strict=True,
+    )
+)
 _KNOWN: Final = frozenset(_TYPE.values())
 _UPSERT: Final = _TYPE[ArtifactUpsert]
 _ALLOWED_TYPES: Final = {hook: tuple(_TYPE[kind] for kind in kinds) for hook, kinds in _ALLOWED.items()}
 _WITHOUT_TAG: Final = tuple(kind for kind in _TYPE if kind is not ArtifactUpsert)
 _PROBLEMS: Final = 3
+REWRITES: Final = (UserReplaceText, AssistantReplaceText)
 _ESCAPED: Final = 6  # most JSON characters of one character
 
 
@@ -97,12 +104,6 @@ def checked_effect(effect: Effect | object, hook: Hook) -> Effect | ResultError:
         return _invalid(f"{kind}: {error}")
 
 
-def check_effect(effect: Effect | object, hook: Hook) -> ResultError | None:
-    """Return the reason why an effect cannot be applied at a hook; None if it can."""
-    checked = checked_effect(effect, hook)
-    return checked if isinstance(checked, ResultError) else None
-
-
 def check_together(effects: Sequence[Effect | object]) -> ResultError | None:
     """Return the reason why all effects of an operation are refused: too many, or two tags (R51, G23)."""
     if len(effects) > MAX_EFFECTS:
@@ -120,12 +121,6 @@ def check_together(effects: Sequence[Effect | object]) -> ResultError | None:
             "Make an operation for each.", MAX_ERROR_TEXT),
         )  # fmt: skip
     return None
-
-
-def check_effects(effects: Sequence[Effect | object], hook: Hook) -> ResultError | None:
-    """Return the first reason why the effects of one operation cannot be applied; None if they can."""
-    joint_error = check_together(effects)
-    return joint_error or next((error for one in effects if (error := check_effect(one, hook))), None)
 
 
 def checked_value(value: Any) -> Any:
@@ -162,13 +157,12 @@ def effects_of(artifact: ArtifactSpec, value: Any) -> tuple[Effect, ...]:
         write_mode=artifact.write_mode,
         history=artifact.history,
     )
-    if type(stored) is str:  # it is immutable
-        write.once("checked", _itself)
-    return (write, *[_exposed(one, text, artifact) for one in artifact.exposures])
-
-
-def _itself(effect: Effect) -> Effect:
-    return effect
+    effects = (write, *[_exposed(one, text, artifact) for one in artifact.exposures])
+    for one in effects:
+        # these classes have checked it, and it is immutable
+        if not isinstance(one, REWRITES) and (one is not write or type(stored) is str):
+            one.remember("checked", one)
+    return effects
 
 
 def text_of(value: Any) -> str:
@@ -212,13 +206,15 @@ def _read_once(effect: Effect | object) -> Effect:
     if not isinstance(effect, Tagged) or type(getattr(effect, "value", "")) is not str:
         return _read(effect)
     checked = effect.once("checked", _read)
-    return checked if checked is effect else checked.once("checked", _itself)
+    if checked is not effect:
+        checked.remember("checked", checked)
+    return checked
 
 
 def _read(effect: Effect | object) -> Effect:
     # pydantic may have built the effect without checks
     checked = EFFECTS.validate_python(dict(effect) if isinstance(effect, Tagged) else effect)
-    if isinstance(checked, UserReplaceText | AssistantReplaceText) and not checked.text.strip():
+    if isinstance(checked, REWRITES) and not checked.text.strip():
         raise ContentError(
             "A message of the turn cannot be replaced with an empty text. Empty texts are never sent."
         )

@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from tract_jupyter.llm import Models
     from tract_jupyter.loop import Generation, Lease
     from tract_jupyter.runs.commit_queue import CommitReport
-    from tract_jupyter.runs.effect_types import Effect
     from tract_jupyter.runs.events import RunStarted
     from tract_jupyter.runs.kinds.base import OperationKind
     from tract_jupyter.runs.kinds.rag import HistorySearch
@@ -75,7 +74,7 @@ if TYPE_CHECKING:
     from tract_jupyter.runs.plan import PhasePlan
     from tract_jupyter.runs.targets import RunTarget
     from tract_jupyter.runs.terms import RunTrigger
-    from tract_jupyter.runs.workers import Job, Report, Workers
+    from tract_jupyter.runs.workers import Job, Workers
     from tract_jupyter.toolkit import ToolExecutor
 
     Ask = Callable[[Turn], MainFinished]
@@ -193,7 +192,7 @@ class RunEngine:
             )  # fmt: skip
             ending = RunExecutor(snapshot, log, target, dependencies, so_far).run()
         call.reply = target.rewritten_reply or call.reply
-        return ending, self._end(log, ending)
+        return ending, self._end(log, ending, lease if ending is DONE else None)
 
     @contextmanager
     def aborted_by_ctrl_c(self, log: RunLog) -> Iterator[None]:
@@ -206,20 +205,25 @@ class RunEngine:
                 self._end(log, ABORTED)
             raise
 
-    def _end(self, log: RunLog, ending: Ending) -> RunHistory:
-        """Record the end of a run once, and withdraw its open pendings. A waiting run has not ended."""
+    def _end(self, log: RunLog, ending: Ending, lease: Lease | None = None) -> RunHistory:
+        """Record the end of a run once, and withdraw its open pendings. A waiting run has not ended.
+
+        If there is a lease, the end is stored in the transaction that releases it.
+        """
         events = log.events
         history = RunHistory.of(events)
         if ending is not WAITING and history.end is None:
             log.add(sealed(history, RunFinished.of(ending)))
-        log.flush()
+        if lease is None:
+            log.flush()
+        else:
+            lease.last = log.store
         if ending is not WAITING:
             pending_ids = {one.data.pending_id for one in events if isinstance(one.data, OperationWaiting)}
             self._decisions.withdraw(log.run_id, pending_ids)
         return history
 
     def _record_stored(self, log: RunLog) -> None:
-        """Record commits that were stored just before an interrupt."""
         history = RunHistory.of(log.events)
         for hook in Hook:
             report = self.reports.find(log.run_id, hook)
@@ -305,7 +309,6 @@ def _signal(options: RunOptions, workers: Workers) -> Iterator[StopSignal]:
 
 
 def _check_on(abort: StopSignal, workers: Workers) -> None:
-    """Raise `Stopped` if a waiting run was aborted, or if its deadline has passed."""
     abort.check()
     if abort.deadline is not None and workers.now() >= abort.deadline:
         raise Stopped
@@ -355,7 +358,7 @@ def run_phase(
         services: the model, the tools and the other services that operations use.
         workers: run the operations.
         waiting: operations that waited for the user, with their pendings; they resume with the decision.
-        options: of `coordinator.execute`: `abort`, `notify`, `prior`, `limits`.
+        options: of `coordinator.execute`: `abort`, `notify`, `prior`, `limits`, `store`.
     """
     contexts = ContextBuilder(plan, base, turn)
 
@@ -379,7 +382,7 @@ class RunDependencies:
     """The dependencies of a run.
 
     Attributes:
-        ask: makes the main call with the turn's prompt, stores the reply, and returns its event.
+        ask: stores the log, makes the main call with the turn's prompt, stores the reply, and returns its event.
         decide: asks the user about pendings, and returns True if any of them is decided. Without it, the run waits.
         tick: called before each wait of the coordinator.
     """
@@ -432,7 +435,7 @@ class RunExecutor:
         self._so_far = so_far
         self._plans: dict[Hook, PhasePlan] = {}
         artifacts = Artifacts(persisted=dict(snapshot.artifacts))
-        prompt = Prompt.of(snapshot.plain_prompt, snapshot.user_key)
+        prompt = Prompt(snapshot.plain_prompt, snapshot.user_key)
         self.turn = Turn.of(prompt, user_part=snapshot.user_commit, artifacts=artifacts)
 
     def run(self) -> Ending:
@@ -499,18 +502,22 @@ class RunExecutor:
 
     def execute(self, hook: Hook) -> dict[str, OperationResult]:
         """Execute the operations without a result. After a user's decision, execute the remaining ones."""
-        so_far = self._so_far
+        so_far, use = self._so_far, self._dependencies
         results = {} if so_far is None else so_far.results(hook)
         waiting = {} if so_far is None else so_far.pendings(hook)
         while True:
-            outcomes = self._run_phase(hook, results, waiting)
+            outcomes = run_phase(
+                self._plans[hook], self._base(hook), self.turn, kinds=use.kinds, services=use.services,
+                workers=use.workers, waiting=waiting, abort=use.abort, notify=self._log.add, prior=results,
+                limits=use.limits, store=self._store,
+            )  # fmt: skip
             waiting = {
                 name: one.waits_for or "" for name, one in outcomes.items() if not one.status.is_terminal
             }
             if not waiting:  # the commit will store the events, in one transaction with the effects
                 return outcomes
             self._log.flush()
-            if not self._dependencies.decide(waiting.values()):
+            if not use.decide(waiting.values()):
                 return outcomes
             results = {name: one for name, one in outcomes.items() if one.status.is_terminal}
 
@@ -541,7 +548,6 @@ class RunExecutor:
             prompt = self.turn.prompt
             self._log.add(MainStarted(prompt=prompt.sent, prompt_hash=prompt.digest))
         if ended is None:
-            self._log.flush()
             ended = self._dependencies.ask(self.turn)
         if ended.reply_commit is not None:
             self.turn = replace(self.turn, reply=ended.reply.text, reply_part=ended.reply_commit)
@@ -549,15 +555,9 @@ class RunExecutor:
 
     # ---
 
-    def _run_phase(
-        self, hook: Hook, results: dict[str, OperationResult], waiting: dict[str, str]
-    ) -> dict[str, OperationResult]:
-        use = self._dependencies
-        return run_phase(
-            self._plans[hook], self._base(hook), self.turn, kinds=use.kinds, services=use.services,
-            workers=_Flushing(use.workers, self._log, use.tick), waiting=waiting, abort=use.abort,
-            notify=self._log.add, prior=results, limits=use.limits,
-        )  # fmt: skip
+    def _store(self) -> None:
+        self._log.flush()
+        self._dependencies.tick()
 
     def _base(self, hook: Hook) -> OperationContext:
         snapshot, deadline = self._snapshot, self._dependencies.abort.deadline
@@ -580,49 +580,17 @@ class RunExecutor:
         )
 
 
-class _Flushing:
-    """Workers that store the log before they wait. Finished operations then survive a crash.
-
-    Operations that only compute report at once, so there is no wait, and no transaction.
-    """
-
-    def __init__(self, workers: Workers, log: EventLog, tick: Callable[[], None]) -> None:
-        self._workers = workers
-        self._log = log
-        self._tick = tick
-        self._has_report = False
-        self.capacity = workers.capacity
-        self.now, self.wake = workers.now, workers.wake
-
-    def submit(self, key: object, job: Job, abort: StopSignal) -> None:
-        """Submit a job."""
-        if self._workers.submit(key, job, abort):
-            self._has_report = True
-
-    def wait(self, timeout: float | None) -> list[Report]:
-        """Store the log, unless a report is there already; then wait."""
-        if not self._has_report:
-            self._log.flush()
-            self._tick()
-        self._has_report = False
-        return self._workers.wait(timeout)
-
-
 def _is_recorded(report: CommitReport, recorded: CommitFinished | None) -> bool:
     return recorded is not None and recorded.report == report.form()
 
 
 def _written(results: Iterable[OperationResult], report: CommitReport, turn: Turn) -> dict[str, ArtifactView]:
-    """Return the artifacts that a commit wrote, with their values after it."""
-    effects: dict[tuple[str, int], Effect] = {
-        (one.operation_id, index): effect for one in results for index, effect in enumerate(one.effects)
-    }
-    applied = [
-        effects[entry.operation_id, entry.effect_index]
-        for entry in report.entries
-        if entry.effect_type == "artifact.upsert" and entry.status is EffectStatus.APPLIED
-    ]
-    if not applied:
-        return {}
-    view = turn.artifacts.view
-    return {one.tag: view[one.tag] for one in applied if one.type == "artifact.upsert"}
+    by_id = {one.operation_id: one.effects for one in results}
+    shown = turn.artifacts.shown
+    written = {}
+    for entry in report.entries:
+        if entry.effect_type == "artifact.upsert" and entry.status is EffectStatus.APPLIED:
+            effect = by_id[entry.operation_id][entry.effect_index]
+            if effect.type == "artifact.upsert":
+                written[effect.tag] = shown[effect.tag]
+    return written

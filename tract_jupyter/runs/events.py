@@ -321,7 +321,6 @@ def counts_against(result: OperationResult) -> bool:
 
 
 def _was_not_begun(result: OperationResult) -> bool:
-    """Return True if the abort came before the operation started (G27)."""
     return result.skip is not None and result.skip.reason == SkippedReason.RUN_ABORTED
 
 

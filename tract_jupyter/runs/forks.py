@@ -309,7 +309,6 @@ class Forks:
             return {step.commit_hash for step in self._repository.timelines.at(tip).steps}
 
     def _branch(self, name: str | None, base: str | None) -> str:
-        """Create the branch of a fork, and return its name."""
         for free in [name] if name is not None else (f"fork-{number}" for number in count(1)):
             try:
                 self._repository.refs.branch(free, source=base, switch=False, is_empty=base is None)
@@ -321,7 +320,6 @@ class Forks:
         raise AssertionError
 
     def _has_reply(self, base: str | None) -> bool:
-        """Return True if the current branch has a reply after its base."""
         try:
             new = self._since(self._repository.refs.position.commit_hash, base)
             return any(self._role(one) == "assistant" for one in new)

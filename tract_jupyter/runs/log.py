@@ -17,14 +17,12 @@ from tract_jupyter.exceptions import ContentError, StoreCorruptError, UnknownRun
 from tract_jupyter.models import brief_repr, canonical_json, one_line
 from tract_jupyter.runs.events import EVENTS, VERSION, CommitFinished, OperationProgress, RunEvent, RunStarted
 from tract_jupyter.runs.store import add_artifacts, read_artifacts
-from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS
+from tract_jupyter.runs.terms import MAX_PROGRESS, MAX_PROGRESS_EVENTS, Persistence
 from tract_jupyter.storage import (
     RunObjectRows,
     StoredRunEvent,
     from_text,
     read_dict,
-    to_text,
-    uninterrupted,
 )
 
 if TYPE_CHECKING:
@@ -93,14 +91,15 @@ class EventLog:
                 return None
             data = _bounded(data)
         try:  # JSON need not be canonical: events are not hashed as text
-            with uninterrupted():  # pydantic would report an interrupt as a serialization error
-                text = data.model_dump_json(by_alias=True, exclude_defaults=True, exclude=_BESIDE)
+            text = data.model_dump_json(by_alias=True, exclude_defaults=True, exclude=_BESIDE)
         except PydanticSerializationError as error:
+            if KeyboardInterrupt.__name__ in str(error):  # pydantic reports an interrupt in this way
+                raise KeyboardInterrupt from error
             raise ContentError(f"the event {data.type} has no JSON form: {error}") from error
         if "NaN" in text or "Infinity" in text:  # part of a text, or an invalid number
             canonical_json(data.to_dict())
         with self._adding:
-            event = RunEvent(self.run_id, len(self._events) + 1, self._clock(), data)
+            event = RunEvent(self.run_id, len(self._events) + 1, self._clock().astimezone(UTC), data)
             self._texts.append(text)
             self._events.append(event)
         if self._on_event is not None:
@@ -137,9 +136,14 @@ class RunLog(EventLog):
         self._objects = RunObjectRows(rows.tract_id)
         self._stored = len(events)
 
+    @property
+    def is_stored(self) -> bool:
+        """True if all events are stored."""
+        return self._stored == len(self._events)
+
     def flush(self) -> None:
         """Store the new events in one transaction; raises as `store` does."""
-        if self._stored < len(self._events):
+        if not self.is_stored:
             with self._database.write() as connection:
                 self.store(connection)
 
@@ -157,7 +161,7 @@ class RunLog(EventLog):
                 event.run_id, event.seq, event.data.type,
                 _with_artifacts(self._objects, connection, event.data.artifacts, text)
                 if isinstance(event.data, RunStarted | CommitFinished) and event.data.artifacts else text,
-                to_text(event.at),
+                event.at.isoformat(timespec="microseconds"),  # as `to_text`
             )
             for event, text in zip(fresh, texts, strict=True)
         ]  # fmt: skip
@@ -197,13 +201,16 @@ def unpacked(
     for place, row in enumerate(stored):
         data = read_dict(row.data_json) if row.event_type in _WITH_ARTIFACTS else {}
         artifacts = data.get("artifacts")
-        if isinstance(artifacts, dict) and all(isinstance(name, str) for name in artifacts.values()):
+        if isinstance(artifacts, dict):
             named[place] = data
-    names = [name for data in named.values() for name in data["artifacts"].values()]
+    names = [name for data in named.values() for name in data["artifacts"].values() if isinstance(name, str)]
     artifacts_by_name = read_artifacts(RunObjectRows(rows.tract_id), connection, names)
     unpacked_rows = list(stored)
     for place, data in named.items():
-        artifacts = {tag: artifacts_by_name[name].to_dict() for tag, name in data["artifacts"].items()}
+        artifacts = {
+            tag: artifacts_by_name[one].to_dict() if isinstance(one, str) else one
+            for tag, one in data["artifacts"].items()
+        }
         unpacked_rows[place] = stored[place]._replace(
             data_json=canonical_json({**data, "artifacts": artifacts})
         )
@@ -257,10 +264,17 @@ def _brief(error: Exception) -> str:
 def _with_artifacts(
     objects: RunObjectRows, connection: Connection, artifacts: Mapping[str, ArtifactView], text: str
 ) -> str:
-    """Return the text with the names of the artifacts. Each artifact is stored once, as a separate object."""
-    added = add_artifacts(objects, connection, artifacts.values())
-    names = dict(zip(artifacts, added, strict=True))
-    return f'{text[:-1]},"artifacts":{canonical_json(names)}}}'
+    """Return the text with the artifacts. A persisted one is stored once, as a separate object, and named here."""
+    persisted = [one for one in artifacts.values() if one.persistence is Persistence.PERSISTED]
+    names = iter(add_artifacts(objects, connection, persisted) if persisted else ())
+    parts = [
+        f"{json.dumps(tag)}:" + (
+            f'"{next(names)}"' if one.persistence is Persistence.PERSISTED
+            else one.model_dump_json(by_alias=True, exclude_defaults=True)
+        )
+        for tag, one in artifacts.items()
+    ]  # fmt: skip
+    return f'{text[:-1]},"artifacts":{{{",".join(parts)}}}}}'
 
 
 def _bounded(event: OperationProgress) -> OperationProgress:

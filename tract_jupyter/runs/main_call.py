@@ -16,6 +16,7 @@ from tract_jupyter.exceptions import (
     LLMError,
     RejectedError,
     StoreCorruptError,
+    StoreError,
     TractError,
     UndecidedError,
 )
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Repository, VersionedContext
     from tract_jupyter.loop import Generation, ReplyRequest
-    from tract_jupyter.models import CommitInfo, Delta
+    from tract_jupyter.models import CommitInfo, CompiledContext, Delta
     from tract_jupyter.runs.events import RunStarted
     from tract_jupyter.runs.log import RunLog
     from tract_jupyter.runs.store import SqlCommitLog, TurnStates
@@ -46,9 +47,14 @@ INTERRUPTS: Final = (KeyboardInterrupt, CancelledError)
 
 @dataclass
 class MainCall:
-    """The main call of one run: the request, its exception, and the event and the commit of its reply."""
+    """The main call of one run: the request, its exception, and the event and the commit of its reply.
+
+    Attributes:
+        context_at: the branch and its context at the start of the run, in the process that began it.
+    """
 
     request: ReplyRequest
+    context_at: tuple[str, CompiledContext] | None = None
     raised: BaseException | None = None
     finished: MainFinished | None = None
     reply: CommitInfo | None = None
@@ -104,7 +110,7 @@ class MainCaller:
         ended = None if is_new else self.find(log.run_id)
         if ended is None:
             with stopped_by(abort), nullcontext() if abort.deadline is None else _in_time(abort, now):
-                outcome = self._request(turn, snapshot, log.run_id, call)
+                outcome = self._request(turn, snapshot, log, call)
             # a committed reply counts, also if an exception came after the commit
             ended = call.finished or self.find(log.run_id)
             if ended is None:
@@ -161,7 +167,7 @@ class MainCaller:
             ) from None
         return ended
 
-    def _request(self, turn: Turn, snapshot: RunStarted, run_id: str, call: MainCall) -> MainFinished:
+    def _request(self, turn: Turn, snapshot: RunStarted, log: RunLog, call: MainCall) -> MainFinished:
         """Send the request, and store the reply with its commit. Return its event, or the event of the failure."""
         pieces: list[str] = []
 
@@ -177,16 +183,23 @@ class MainCaller:
                 reply = MainReply(text=response.text, usage=response.usage)
                 ended = MainFinished(reply=reply, reply_commit=response.commit_info.commit_hash)
                 self._remember(snapshot, turn)
-                self._reports.add(connection, run_id, _MAIN, ended.form())
+                self._reports.add(connection, log.run_id, _MAIN, ended.form())
             call.finished, call.reply = ended, response.commit_info
             return response
 
+        known = self._repository.writer.known
+        if known is None or known.commit_hash != snapshot.base_commit:
+            call.context_at = None  # it may be outdated
         try:
             self._generation.carry_out(
-                call.request, keep=keep,
-                prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces,
-                on_delta=collect,
+                call.request, keep=keep, prompt=turn.prompt.provider_messages(), replaces=snapshot.replaces,
+                on_delta=collect, context_at=call.context_at, before=log.store,
             )  # fmt: skip
+        except StoreError as error:
+            if not log.is_stored:  # nothing was requested, and the run can be resumed
+                raise
+            call.raised = error
+            return _failed(error, "".join(pieces))
         except INTERRUPTS as error:
             call.raised = error
             return _aborted("".join(pieces))

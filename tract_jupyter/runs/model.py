@@ -30,6 +30,7 @@ from tract_jupyter.runs.terms import (
     SkippedReason,
     Tagged,
     WriteMode,
+    tag,
 )
 
 OperationId = Annotated[str, Field(min_length=1, max_length=200)]
@@ -42,7 +43,7 @@ Anchor = Literal["after_last_user", "depth_from_end"]
 class PromptPart(Tagged):
     """Adds the value to the system message."""
 
-    type: Literal["prompt_part"] = "prompt_part"
+    type: Literal["prompt_part"] = tag("prompt_part")
     target: Literal["system"] = "system"
     mode: Literal["prepend", "append", "replace"] = "append"
     source: str | None = None
@@ -51,7 +52,7 @@ class PromptPart(Tagged):
 class PromptMessage(Tagged):
     """Adds the value to the prompt as a message."""
 
-    type: Literal["prompt_message"] = "prompt_message"
+    type: Literal["prompt_message"] = tag("prompt_message")
     role: Role = Role.SYSTEM
     anchor: Anchor = "after_last_user"
     depth_from_end: int = 0
@@ -61,7 +62,7 @@ class PromptMessage(Tagged):
 class TurnRewrite(Tagged):
     """Replaces the current user message or the reply with the value."""
 
-    type: Literal["turn_rewrite"] = "turn_rewrite"
+    type: Literal["turn_rewrite"] = tag("turn_rewrite")
     target: Literal["current_user_main", "assistant_output_main"]
     mode: Literal["replace"] = "replace"
 
@@ -69,7 +70,7 @@ class TurnRewrite(Tagged):
 class InlineNote(Tagged):
     """Shows the value with the run. It is never sent to a model."""
 
-    type: Literal["ui_inline"] = "ui_inline"
+    type: Literal["ui_inline"] = tag("ui_inline")
     role: Role = Role.SYSTEM
     anchor: Anchor = "after_last_user"
     depth_from_end: int = 0

@@ -137,7 +137,6 @@ def rehearsed(
 
 
 def _placeholder_reply(_: Turn) -> MainFinished:
-    """Return a placeholder for the main call."""
     return MainFinished(reply=MainReply(text=PLACEHOLDER.format("the model")), reply_commit=_NO_COMMIT)
 
 

@@ -368,20 +368,16 @@ def covered(history: RunHistory, end: RunFinished | None = None) -> dict[str, An
     """Return the data that the hash covers, as JSON; `end` is the end if the history does not have it yet."""
     end = end or history.end
     snapshot, sent, main = history.snapshot, history.main_started, history.main
+    results: dict[Hook, dict[str, Any]] = {Hook.BEFORE: {}, Hook.AFTER: {}}
+    for (hook, name), ended in history.ended.items():
+        results[hook][name] = _result(ended)
     return {
         "version": _VERSION,
         "trigger": snapshot.trigger,
         "mode": snapshot.mode,
         "operations": _operations(snapshot),
         "plainPrompt": _messages(snapshot.form().get("plainPrompt", ())),
-        "results": {
-            hook: {
-                name: {**_result(ended), **_blockers(ended)}
-                for (at, name), ended in history.ended.items()
-                if at is hook
-            }
-            for hook in Hook
-        },
+        "results": results,
         "commits": {hook: _commit(commit) for hook, commit in history.commits.items()},
         "prompt": None if sent is None else _messages(_part(sent, "prompt")),
         "main": None if main is None else _main(main.reply),
@@ -404,7 +400,6 @@ def _part(data: Data, name: str) -> Any:
 
 
 def _operations(snapshot: RunStarted) -> list[dict[str, Any]]:
-    """Return the operations by id, with sorted sets."""
     operations = sorted(snapshot.form().get("operations", ()), key=_id)
     return [{**one, "config": {**one["config"], **_sorted_sets(one["config"])}} for one in operations]
 
@@ -418,21 +413,16 @@ def _sorted_sets(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _result(ended: OperationFinished) -> dict[str, Any]:
-    result, skip = ended.result, ended.result.skip
-    return {
+    result, skip, error = ended.result, ended.result.skip, ended.result.error
+    fields = {
         "status": result.status,
         "required": result.required,
-        "effects": list(_part(result, "effects")),
-        "error": None if result.error is None else result.error.code,
+        "effects": list(_part(result, "effects")) if result.effects else [],
+        "error": None if error is None else error.code,
         "skip": None if skip is None else [skip.reason, skip.dep],
     }
-
-
-def _blockers(ended: OperationFinished) -> dict[str, Any]:
-    result, skip = ended.result, ended.result.skip
-    details = skip.to_dict() if skip is not None else result.error.details if result.error is not None else {}
-    blocked_by = (details or {}).get("blockedBy")
-    return {"blockedBy": blocked_by} if blocked_by else {}
+    blocked_by = list(skip.blocked_by) if skip is not None else error and error.details.get("blockedBy")
+    return {**fields, "blockedBy": blocked_by} if blocked_by else fields
 
 
 def _commit(commit: CommitFinished) -> dict[str, Any]:
@@ -449,8 +439,13 @@ def _main(reply: MainReply) -> dict[str, Any]:
 
 
 def _entry(entry: dict[str, Any]) -> dict[str, Any]:
-    fields = {key: entry.get(key) for key in ("operationId", "effectIndex", "effectType", "status")}
-    return {**fields, "error": (entry.get("error") or {}).get("code")}
+    return {
+        "operationId": entry.get("operationId"),
+        "effectIndex": entry.get("effectIndex"),
+        "effectType": entry.get("effectType"),
+        "status": entry.get("status"),
+        "error": (entry.get("error") or {}).get("code"),
+    }
 
 
 def _rewrite(rewrite: dict[str, Any]) -> dict[str, Any]:

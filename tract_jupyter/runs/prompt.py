@@ -124,7 +124,6 @@ class PromptDraft:
 
 
 def _merged(pieces: Iterable[MessagePiece]) -> Iterator[MessagePiece]:
-    """Join adjacent pieces of one operation, and leave out empty ones."""
     for label, group in groupby((one for one in pieces if one.text), key=lambda one: one.label):
         yield MessagePiece(text="".join(one.text for one in group), label=label)
 
@@ -204,23 +203,23 @@ class Prompt:
         """Return all system messages, joined by a blank line (X09)."""
         return system_text(self.messages)
 
+    @cached_property
+    def _for_provider(self) -> list[dict[str, Any]]:
+        return [
+            # few providers have the role `developer`
+            {"role": "system" if one.role == Role.DEVELOPER else one.role, "content": one.content.strip(), **one.extra}
+            for one in self.sent
+        ]  # fmt: skip
+
     def provider_messages(self) -> list[dict[str, Any]]:
         """Return the messages for a provider: trimmed, without empty ones, and with known roles (G19)."""
-        return [
-            {"role": provider_role(one.role), "content": one.content.strip(), **one.extra}
-            for one in self.sent
-        ]
+        return [dict(one) for one in self._for_provider]
 
     @cached_property
     def digest(self) -> str:
         """The sha256 of the provider's messages, as 64 hex digits."""
-        sent = json.dumps(self.provider_messages(), ensure_ascii=False, separators=(",", ":"))
+        sent = json.dumps(self._for_provider, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(sent.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def provider_role(role: str) -> str:
-    """Return the role for a provider: `developer` becomes `system`, because few providers have that role (G19)."""
-    return Role.SYSTEM.value if role == Role.DEVELOPER else str(role)
 
 
 def system_text(messages: Iterable[RunMessage]) -> str:
@@ -235,7 +234,6 @@ def _keyed(message: RunMessage | Mapping[str, Any], place: int) -> RunMessage:
 
 
 def _message(fields: Mapping[str, Any], key: str) -> RunMessage:
-    """Read a message in a provider's format."""
     extra = dict(fields)
     role, content = extra.pop("role"), extra.pop("content", None)
     return RunMessage(role=role, content=content or "", extra=extra, key=key)

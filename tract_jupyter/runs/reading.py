@@ -163,7 +163,6 @@ def _problem(
 
 
 def _rule(path: tuple[int | str, ...], rules: Mapping[str, str], otherwise: str) -> str:
-    """Return the rule of the longest matching beginning of a path."""
     names = [to_camel(part) if "_" in part else part for part in path if isinstance(part, str)]
     beginnings = (".".join(names[:length]) for length in range(len(names), 0, -1))
     return next((rules[one] for one in beginnings if one in rules), otherwise)

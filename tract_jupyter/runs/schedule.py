@@ -134,17 +134,18 @@ class Schedule:
     ) -> None:
         self._plan = plan
         self._limits = dict(per_provider or {})
-        self._prior = {key: result for key, result in (prior or {}).items() if key in plan.by_id}
-        limits = [limit for limit in (plan.concurrency, capacity) if limit is not None]
-        self._most = min(limits, default=_ANY)
+        self._prior = {key: result for key, result in prior.items() if key in plan.by_id} if prior else {}
+        self._most = min(plan.concurrency or _ANY, capacity or _ANY)
         self._state = dict.fromkeys(plan.by_id, _State.PENDING)
         self._unmet: dict[str, int] = {}
         self._dependents: defaultdict[str, list[str]] = defaultdict(list)
         # a lane for each limited provider, and one for all others
-        self._lane = {
-            key: operation.config.provider if operation.config.provider in self._limits else None
-            for key, operation in plan.by_id.items()
-        }
+        self._lane: dict[str, str | None] = dict.fromkeys(plan.by_id)
+        if self._limits:
+            for key, operation in plan.by_id.items():
+                self._lane[key] = (
+                    operation.config.provider if operation.config.provider in self._limits else None
+                )
         # a heap for each lane, by (order, id) (G8)
         self._ready: defaultdict[str | None, list[tuple[float, str]]] = defaultdict(list)
         self._running: Counter[str | None] = Counter()
@@ -214,7 +215,9 @@ class Schedule:
                 self._dependents[dependency].append(key)
             if not depends_on:
                 self._make_ready(key)
-        self._to_follow.extend([key for key in self._prior if self._state[key] is _State.SETTLED])
+        for key in self._prior:
+            if self._state[key] is _State.SETTLED:
+                self._to_follow.append(key)
 
     def _depends_on(self, key: str) -> tuple[str, ...]:
         return self._plan.by_id[key].config.depends_on
@@ -324,7 +327,6 @@ class Schedule:
         self._to_follow.append(key)
 
     def _follow(self) -> None:
-        """Settle or make ready the dependents of settled operations, and their dependents."""
         while self._to_follow:
             key = self._to_follow.popleft()
             is_done = self.results[key].is_done

@@ -6,7 +6,7 @@ import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -99,7 +99,7 @@ class _Steps:
     on_event: OnEvent | None = None
     waiting: tuple[str, RunStarted] | None = None
 
-    @property
+    @cached_property
     def operations(self) -> tuple[Operation, ...]:
         return () if self.profile is None else self.profile.compile().operations
 
@@ -416,7 +416,6 @@ class Runs:
         return None
 
     def _record_resumption(self, log: RunLog, validator: Validator | None) -> RunHistory:
-        """Record that a run is resumed, and return its history."""
         so_far = RunHistory.of(log.events)
         self._check_resumable(so_far, validator)
         self._check_models(_unfinished(so_far), so_far.snapshot.trigger, self._engine.kinds)
@@ -485,7 +484,6 @@ class Runs:
             )
 
     def _is_turn_open(self, snapshot: RunStarted) -> bool:
-        """Return True if a run could still reply on its branch."""
         if snapshot.branch is None:
             return True
         try:
@@ -545,8 +543,8 @@ class Runs:
     def _begin(
         self, log: RunLog, turn: OpenTurn, engine: RunEngine, steps: _Steps, call: MainCall
     ) -> RunStarted:
-        """Record the start of a run with its snapshot, before anything runs."""
-        branch, context = self._generation.to_be_answered(turn.here)
+        """Record the start of a run with its snapshot. It is stored before anything acts: see `coordinator.execute`."""
+        branch, context = call.context_at = self._generation.to_be_answered(turn.here)
         self._check_models(steps.operations, steps.trigger, engine.kinds)
         # templates can show both, so a cassette records them
         cassette = self._models.cassette
@@ -554,7 +552,6 @@ class Runs:
         snapshot = self._snapshot(engine, branch, context, steps, call, drawn)
         snapshot = signed(self._signer, log.run_id, snapshot)
         log.add(snapshot)
-        log.flush()
         return snapshot
 
     def _snapshot(
@@ -569,7 +566,6 @@ class Runs:
         """Return the snapshot of a run, unsigned; `drawn` has its seed and its time."""
         trigger, profile, options = steps.trigger, steps.profile, steps.options
         start = run_setup(context, trigger)
-        compiled = None if profile is None else profile.compile()
         operations = steps.operations
         name = "" if profile is None else profile.profile_id
         # without a branch: artifacts follow the history, so a new branch starts with those of its origin
@@ -593,7 +589,7 @@ class Runs:
             artifacts={} if session is None else dict(engine.artifacts.load_from(state, session)),
             clock=clock, variables=plain(dict(options.variables)) if options.variables else {},
             settings=_settings(call),
-            mode=ExecutionMode.CONCURRENT if compiled is None else compiled.execution_mode,
+            mode=ExecutionMode.CONCURRENT if profile is None else profile.execution_mode,
         )  # fmt: skip
 
     def _without_rewrites(
@@ -687,14 +683,12 @@ def _why_not(ending: Ending) -> str:
 
 
 def _settings(call: MainCall) -> dict[str, Any]:
-    """Return the settings of the main call as a run records them."""
     request = call.request
     settings = {"reply": request.settings, "options": request.options, "validator": request.validator_name}
     return plain(settings)  # type: ignore[no-any-return] # a dict stays one
 
 
 def _unfinished(so_far: RunHistory) -> list[Operation]:
-    """Return the operations of a run that have not ended at each of their hooks."""
     return [
         one for one in so_far.snapshot.operations
         if any((hook, one.id) not in so_far.ended for hook in one.config.hooks)

@@ -522,7 +522,7 @@ def signed(signer: Signer, run_id: str, snapshot: RunStarted) -> RunStarted:
     unsigned = snapshot.form()
     signature = signer.sign(_SNAPSHOT_TRUST_KIND, [run_id, unsigned])
     signed_snapshot = snapshot.model_copy(update={"signature": signature})
-    signed_snapshot.once("form", lambda _: {**unsigned, "signature": signature})
+    signed_snapshot.remember("form", {**unsigned, "signature": signature})
     return signed_snapshot
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from tract_jupyter.exceptions import CommitNotFoundError, RunError
 from tract_jupyter.models import role_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.context import Repository
     from tract_jupyter.models import CommitInfo
+    from tract_jupyter.runs.commit_queue import RewriteTarget
     from tract_jupyter.runs.model import ArtifactView
     from tract_jupyter.runs.store import SqlCommitLog, TurnStates
     from tract_jupyter.runs.terms import Hook
@@ -43,12 +44,8 @@ class RunTarget(ABC):
         """Make all calls of a `with` block take effect, or none."""
 
     @abstractmethod
-    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
-        """Replace the text of the user's message, and return the part that holds the new text."""
-
-    @abstractmethod
-    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
-        """Replace the text of this turn's reply, and return the part that holds the new text."""
+    def rewrite(self, target: RewriteTarget, part: str | None, text: str, operation_id: str) -> str:
+        """Replace the text of the user's message or of the reply, and return the part that holds the new text."""
 
     @abstractmethod
     def artifacts(self) -> Mapping[str, ArtifactView]:
@@ -104,13 +101,11 @@ class MemoryTarget(RunTarget):
             self._parts, self._reports, self._artifacts = before
             raise
 
-    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
-        """Store a text of the user."""
-        return self._store_part("user", text)
-
-    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002 # the protocol's
-        """Store a text of the reply."""
-        return self._store_part("reply", text)
+    def rewrite(self, target: RewriteTarget, part: str | None, text: str, operation_id: str) -> str:  # noqa: ARG002
+        """Store a text."""
+        part = f"{target}:{len(self._parts) + 1}"
+        self._parts[part] = text
+        return part
 
     def artifacts(self) -> Mapping[str, ArtifactView]:
         """Return the persisted artifacts by tag; empty without a session."""
@@ -128,11 +123,6 @@ class MemoryTarget(RunTarget):
     def record(self, report: CommitReport) -> None:
         """Store the report. It prevents a second commit."""
         self._reports[report.hook] = report.form()
-
-    def _store_part(self, kind: str, text: str) -> str:
-        part = f"{kind}:{len(self._parts) + 1}"
-        self._parts[part] = text
-        return part
 
 
 CANONICALIZATION = "canonicalization"
@@ -216,27 +206,14 @@ class TractTarget(RunTarget):
     def _is_answered(self) -> bool:
         return self._reports.find(self._run_id, RunPhase.MAIN_LLM) is not None
 
-    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
-        """Edit the user's message of this turn, and return the hash of the edit.
+    def rewrite(self, target: RewriteTarget, part: str | None, text: str, operation_id: str) -> str:
+        """Edit the user's message or the reply of this turn, and return the hash of the edit.
 
         Raises:
-            RunError: there is no message, or it belongs to another turn.
+            RunError: there is no such message, it is not committed, or it belongs to another turn.
             TractError: see `Tract.commit`.
         """
-        return self._rewrite(part, text, operation_id, "user")
-
-    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
-        """Edit the reply of this turn, and return the hash of the edit.
-
-        Raises:
-            RunError: the reply is not committed, or belongs to another turn.
-            TractError: see `Tract.commit`.
-        """
-        return self._rewrite(part, text, operation_id, "assistant")
-
-    def _rewrite(
-        self, part: str | None, text: str, operation_id: str, role: Literal["user", "assistant"]
-    ) -> str:
+        role = "user" if target == "user" else "assistant"
         if part is None:
             raise RunError(
                 f"A target is required: this turn has no {role} commit to rewrite. "
@@ -257,7 +234,7 @@ class TractTarget(RunTarget):
             generation_config=replaced.generation_config or None,
             tags=tuple(dict.fromkeys((*replaced.tags, CANONICALIZATION))),
         )
-        if role == "assistant":
+        if target == "reply":
             self.rewritten_reply = edit
         return edit.commit_hash
 

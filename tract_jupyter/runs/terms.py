@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 if TYPE_CHECKING:
@@ -233,6 +233,10 @@ class Data(BaseModel):
         result: _Result = cache[name]
         return result
 
+    def remember(self, name: str, result: object) -> None:
+        """Set the result that `once` returns, instead of computing it."""
+        object.__setattr__(self, "_cache", {**getattr(self, "_cache", {}), name: result})
+
     def form(self) -> dict[str, Any]:
         """Return the JSON form, cached and shared. Do not change it."""
         return self.once("form", type(self).to_dict)
@@ -269,8 +273,9 @@ _PYDANTIC = frozenset(dir(BaseModel))
 
 
 class Tagged(Data):
-    """A value of a union, identified by its `type`. Its JSON form always has the `type`."""
+    """A value of a union, identified by its `type`. Its JSON form always has the `type`; see `tag`."""
 
-    @model_serializer(mode="wrap")
-    def _with_type(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {"type": self.type, **handler(self)}  # type: ignore[attr-defined]
+
+def tag(name: str) -> Any:
+    """Return the default value of a field `type`. pydantic never leaves out a default that may depend on data."""
+    return Field(default_factory=lambda _: name)

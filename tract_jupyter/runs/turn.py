@@ -198,7 +198,6 @@ class ContextBuilder:
 
     @cached_property
     def _place(self) -> dict[str, int]:
-        """The place of each operation in commit order."""
         nodes = [(key, one.config.order, one.config.depends_on) for key, one in self._plan.by_id.items()]
         return {key: place for place, key in enumerate(ready_order(nodes)[0])}
 
@@ -233,7 +232,7 @@ class ContextBuilder:
                 "reply": reply,
                 "artifacts": self._artifacts(effects, is_shared=is_shared),
                 "by_operation": {key: own(value_of(dependencies[key])) for key in done},
-                "variables": own(self._base.variables),
+                "variables": own(self._base.variables) if self._base.variables else {},
             }
         )
 
@@ -271,7 +270,6 @@ _ON_PROMPT: Final = (*PROMPT_EFFECTS, UserReplaceText)
 
 
 def _own(message: RunMessage) -> RunMessage:
-    """Return a copy with its own `extra`."""
     copy = message.__copy__()
     copy.__dict__["extra"] = own(message.extra)
     return copy

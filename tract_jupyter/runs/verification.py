@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from tract_jupyter.concurrency import StopSignal
     from tract_jupyter.context import Repository
+    from tract_jupyter.runs.commit_queue import RewriteTarget
     from tract_jupyter.runs.events import RunEvent, RunStarted
     from tract_jupyter.runs.kinds.registry import KindRegistry
     from tract_jupyter.runs.model import Run
@@ -121,7 +122,6 @@ def _of_reports(history: RunHistory, reports: Reports) -> Iterator[str]:
 
 
 def _texts(history: RunHistory) -> dict[str, str]:
-    """Return the text that each commit of the turn must have."""
     main = history.main
     texts: dict[str, str] = {}
     if main is not None and main.reply_commit is not None:
@@ -213,19 +213,11 @@ class _RecordedTarget(MemoryTarget):
             raise RunError("The store refused the commit in the recorded run.")
         return super().committed(hook)
 
-    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
-        """Store a text of the user, unless the store refused it."""
-        self._check(operation_id, "turn.user.replace_text")
-        return super().rewrite_user(part, text, operation_id)
-
-    def rewrite_reply(self, part: str | None, text: str, operation_id: str) -> str:
-        """Store a text of the reply, unless the store refused it."""
-        self._check(operation_id, "turn.assistant.replace_text")
-        return super().rewrite_reply(part, text, operation_id)
-
-    def _check(self, operation_id: str, effect_type: str) -> None:
+    def rewrite(self, target: RewriteTarget, part: str | None, text: str, operation_id: str) -> str:
+        effect_type = "turn.user.replace_text" if target == "user" else "turn.assistant.replace_text"
         if (operation_id, effect_type) in self._refused:
             raise RunError("The store refused this write in the recorded run.")
+        return super().rewrite(target, part, text, operation_id)
 
 
 def _has_failed(report: CommitReport) -> bool:

@@ -65,11 +65,11 @@ class Workers(Protocol):
         """Return the seconds since the epoch."""
         ...
 
-    def submit(self, key: object, job: Job, abort: StopSignal) -> bool | None:
+    def submit(self, key: object, job: Job, abort: StopSignal) -> OperationResult | None:
         """Start a job. This does not raise: errors become the job's result.
 
         Returns:
-            True if the report is ready. Then `wait` returns at once.
+            The result if the job has run already; None if `wait` will report it.
         """
         ...
 
@@ -164,11 +164,10 @@ class ThreadWorkers:
         """Return the seconds since the epoch; the clock is monotonic."""
         return self._epoch + time.perf_counter()
 
-    def submit(self, key: object, job: Job, abort: StopSignal) -> bool:
-        """Run the job on a thread. A computed job runs at once; then return True."""
+    def submit(self, key: object, job: Job, abort: StopSignal) -> OperationResult | None:
+        """Run the job on a thread. A computed job runs at once."""
         if job.is_computed:
-            self._compute(key, job, abort)
-            return True
+            return _computed(job, abort)
         self._busy += 1
         if self._busy > self._threads:
             try:
@@ -176,10 +175,10 @@ class ThreadWorkers:
             except RuntimeError as error:
                 # the system has no more threads; if we have one, the job waits for it
                 if not self._threads:
-                    self._reports.put((key, _Free(error_result(job.context, error))))
-                    return True
+                    self._busy -= 1
+                    return error_result(job.context, error)
         self._jobs.put((key, job, abort))
-        return False
+        return None
 
     def wait(self, timeout: float | None) -> list[Report]:
         """Wait for a report, a wake-up or the timeout in seconds, and return the reports."""
@@ -219,16 +218,6 @@ class ThreadWorkers:
                 result = result_of(job.context, partial(_call, job))
             self._reports.put((key, _Free(result)))
 
-    def _compute(self, key: object, job: Job, abort: StopSignal) -> None:
-        token = _is_computed.set(True)
-        try:
-            with stopped_by(abort):
-                self._reports.put((key, job.function(job.context)))
-        except Exception as error:  # noqa: BLE001 # an error of the operation; an interrupt ends the run
-            self._reports.put((key, error_result(job.context, error)))
-        finally:
-            _is_computed.reset(token)
-
     def _assign_progress(self, key: object) -> None:
         _progress.set(lambda progress: self._reports.put((key, progress)))
 
@@ -238,6 +227,18 @@ class _Free:
     """A result that frees a thread."""
 
     result: OperationResult
+
+
+def _computed(job: Job, abort: StopSignal) -> OperationResult:
+    token = _is_computed.set(True)
+    try:
+        with stopped_by(abort):
+            result: OperationResult = job.function(job.context)
+    except Exception as error:  # noqa: BLE001 # an error of the operation; an interrupt ends the run
+        return error_result(job.context, error)
+    finally:
+        _is_computed.reset(token)
+    return result
 
 
 def _call(job: Job) -> object:

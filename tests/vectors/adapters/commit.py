@@ -22,12 +22,14 @@ class _Target(MemoryTarget):
         self._first = (given.get("userTarget") or {}).get("mainPartId")
         self.calls: list[Given] = []
 
-    def rewrite_user(self, part: str | None, text: str, operation_id: str) -> str:
+    def rewrite(self, target: str, part: str | None, text: str, operation_id: str) -> str:
+        if target == "reply":
+            return super().rewrite(target, part, text, operation_id)
         if part is None:
             raise RunError("a user target is required")
         if self._fails:
             raise RunError("persisting failed")
-        super().rewrite_user(part, text, operation_id)
+        super().rewrite(target, part, text, operation_id)
         self.calls.append({"mainPartId": part, "text": text})
         return f"{self._first.rstrip('0123456789')}{len(self.calls)}"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tract_jupyter.runs import ArtifactSpec, Hook, ResultError, check_effect, check_effects, effects_of
+from tests.runs.running import check_effect, check_effects
+from tract_jupyter.runs import ArtifactSpec, Hook, ResultError, effects_of
 
 Given = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tract_jupyter.runs import EFFECTS, Prompt, provider_role
+from tract_jupyter.runs import EFFECTS, Prompt
 
 Given = dict[str, Any]
 _OF_PROMPT = (
@@ -33,6 +33,11 @@ def finalize_prompt(given: Given) -> Given:
     prompt = Prompt.of(given["messages"])
     names = ("hash", "digest", "sha256", "promptHash")
     return {"messages": prompt.provider_messages(), **dict.fromkeys(names, prompt.digest)}
+
+
+def provider_role(role: str) -> str:
+    (sent,) = Prompt.of([{"role": role, "content": "x"}]).provider_messages()
+    return str(sent["role"])
 
 
 def normalize_role(given: Given) -> Given:

@@ -50,7 +50,6 @@ class _Contract(Data):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The declared keys, in order."""
         return tuple(one.key for one in self.output_contract)
 
 

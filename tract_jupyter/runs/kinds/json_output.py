@@ -176,7 +176,6 @@ def _extracted(text: str, mode: ParseMode, pattern: str | None) -> str:
 
 
 def _code_block(text: str) -> str:
-    """Return the content of the first code block, without its language."""
     start = text.find(_FENCE)
     end = text.find(_FENCE, start + 3) if start >= 0 else -1
     if end < 0:

@@ -110,8 +110,6 @@ class HistorySearch:
 
 
 class _Indexed:
-    """An index and its messages."""
-
     def __init__(self) -> None:
         self.messages: list[tuple[str, str]] = []
         self._index = TextIndex()

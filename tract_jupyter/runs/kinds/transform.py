@@ -28,7 +28,7 @@ from tract_jupyter.runs.kinds.base import (
 from tract_jupyter.runs.reading import quoted
 from tract_jupyter.runs.templates.engine import render
 from tract_jupyter.runs.templates.values import MISSING, as_json, item_of, text_of
-from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode, Tagged
+from tract_jupyter.runs.terms import MAX_TEXT, Data, ErrorCode, Tagged, tag
 
 if TYPE_CHECKING:
     from tract_jupyter.runs.kinds.base import KindOutcome, Problem, Runner, Services
@@ -64,7 +64,7 @@ class ChangeText(_Step):
 class Replace(_Step):
     """Replaces all matches of a pattern, or all occurrences of a text if `literal`."""
 
-    type: Literal["replace"] = "replace"
+    type: Literal["replace"] = tag("replace")
     pattern: Annotated[str, Field(min_length=1, max_length=MAX_PATTERN)]
     replacement: Annotated[str, Field(max_length=10_000)] = ""
     literal: bool = False
@@ -86,7 +86,7 @@ class Replace(_Step):
 class Extract(_Step):
     """Takes the first group of the first match, or the match if there are no groups; null without a match."""
 
-    type: Literal["extract"] = "extract"
+    type: Literal["extract"] = tag("extract")
     pattern: Annotated[str, Field(min_length=1, max_length=MAX_PATTERN)]
 
     @model_validator(mode="after")
@@ -101,7 +101,7 @@ class Extract(_Step):
 class Pick(_Step):
     """Takes the value at a path of an object or list: `["items", 0, "name"]`, or `items.0.name`."""
 
-    type: Literal["pick"] = "pick"
+    type: Literal["pick"] = tag("pick")
     path: str | tuple[str | int, ...]
 
     @override
@@ -118,7 +118,7 @@ class Pick(_Step):
 class Join(_Step):
     """Joins a list to one text."""
 
-    type: Literal["join"] = "join"
+    type: Literal["join"] = tag("join")
     separator: Annotated[str, Field(max_length=1_000)] = "\n"
 
     @override
@@ -136,7 +136,7 @@ class Truncate(_Step):
     Counts of providers are not used, so a replay gives the same text.
     """
 
-    type: Literal["truncate"] = "truncate"
+    type: Literal["truncate"] = tag("truncate")
     characters: Annotated[int, Field(ge=0)] | None = None
     tokens: Annotated[int, Field(ge=0)] | None = None
     keep: Literal["start", "end"] = "start"
@@ -171,7 +171,7 @@ class Truncate(_Step):
 class ParseJson(_Step):
     """Reads a JSON text."""
 
-    type: Literal["parse_json"] = "parse_json"
+    type: Literal["parse_json"] = tag("parse_json")
 
     @override
     def apply(self, value: Any, fill: Render) -> Any:
@@ -186,7 +186,7 @@ class ParseJson(_Step):
 class ToJson(_Step):
     """Writes a value as JSON text."""
 
-    type: Literal["to_json"] = "to_json"
+    type: Literal["to_json"] = tag("to_json")
 
     @override
     def apply(self, value: Any, fill: Render) -> str:
@@ -196,7 +196,7 @@ class ToJson(_Step):
 class FillIn(_Step):
     """Renders a template with the current value as `value`."""
 
-    type: Literal["template"] = "template"
+    type: Literal["template"] = tag("template")
     template: Annotated[str, Field(max_length=MAX_TEXT)]
 
     @override
@@ -277,8 +277,6 @@ class TransformKind:
 
 
 def _transform(params: TransformParams, context: OperationContext) -> KindOutcome:
-    """Render the input from the context, and transform it."""
-
     def fill(template: str, value: Any) -> str:
         return render(template, context, value=value)
 

@@ -39,8 +39,6 @@ def lint(operations: Sequence[Operation]) -> list[ProfileWarning]:
 
 
 class _About:
-    """Facts about all operations that the checks need."""
-
     def __init__(self, operations: Sequence[Operation]) -> None:
         self.operations = [one for one in operations if one.config.enabled]
         self.kinds = KindRegistry()
@@ -61,7 +59,6 @@ _READ = re.compile(r"""\bart(?:\.([A-Za-z_]\w*)|\[\s*["']([^"']+)["']\s*\])""")
 
 
 def _read_by(operation: Operation) -> set[str]:
-    """Return the names of the artifacts that the operation's texts read."""
     return {
         found[1] or found[2]
         for _, text in texts_in(operation.config.params, "")
@@ -152,7 +149,6 @@ def _pattern(one: Operation, _about: _About) -> Iterator[ProfileWarning]:
 
 
 def _overwrites(one: Operation, about: _About) -> Iterator[ProfileWarning]:
-    """Warn about a text that a later operation overwrites."""
     place = about.places.get(one.id, 0)
     for what, is_replaced in _targets(one):
         for other in about.operations if is_replaced else ():
@@ -173,7 +169,6 @@ _TEXTS: Final = {"current_user_main": "the user's message", "assistant_output_ma
 
 
 def _targets(operation: Operation) -> Iterator[tuple[str, bool]]:
-    """Yield the texts that an operation writes, and whether it replaces them."""
     artifact = operation.config.artifact
     for exposure in artifact.exposures if artifact is not None else ():
         if isinstance(exposure, TurnRewrite):

@@ -227,7 +227,6 @@ def _comparison(tokens: Tokens, depth: int) -> Expression:
 
 
 def _bracket(tokens: Tokens, depth: int) -> Expression:
-    """Parse a range, or a condition in brackets."""
     inner = read_condition(tokens, depth + 1)
     last = read_value(tokens, depth + 1) if tokens.takes("..") else None
     tokens.expect(")")

@@ -92,7 +92,6 @@ def _modulo(value: Any, other: Any) -> Any:
 
 
 def _round(value: Any, digits: Any = 0) -> int | float:
-    """Round to the nearest number, halves away from zero."""
     places = max(min(int(number(digits)), _MOST_DIGITS), -_MOST_DIGITS)
     value_read = _bounded(number(value))
     if isinstance(value_read, int) and places >= 0:
@@ -134,7 +133,6 @@ def _join(scope: TemplateScope, value: Any, glue: Any = " ") -> str:
 
 
 def _property(one: Any, key: Any) -> Any:
-    """Return the value of an element under a key."""
     if isinstance(one, int | float) and not isinstance(one, bool):
         raise TypeError(f"{one} is a number, and has no {text_of(key)[:60]!r}")
     return item_of(one, key)
@@ -231,7 +229,6 @@ def _sum(value: Any, key: Any = None) -> int | float:
 
 
 def _end(value: Any, place: int) -> Any:
-    """Return the first or last element; nil for a text or number."""
     items = [] if isinstance(value, str) else elements(value)
     return items[place] if items else None
 

@@ -351,8 +351,6 @@ def _position(index: int, length: int) -> dict[str, Any]:
 
 
 def _jump(signal: Signal) -> Callable[[Reader, SourcePiece], Render]:
-    """Return the parser of `break` or `continue`."""
-
     def read(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
         Tokens(piece.text).done()
         return lambda scope, out: signal  # noqa: ARG005
@@ -361,7 +359,6 @@ def _jump(signal: Signal) -> Callable[[Reader, SourcePiece], Render]:
 
 
 def _assign(reader: Reader, piece: SourcePiece) -> Render:  # noqa: ARG001
-    """Parse `assign name = value`."""
     name, expression = _read_whole(piece, _assignment)
 
     def render(scope: TemplateScope, out: TemplateOutput) -> Signal:  # noqa: ARG001
@@ -391,7 +388,6 @@ def _capture(reader: Reader, piece: SourcePiece) -> Render:
 
 
 def _name(tokens: Tokens) -> str:
-    """Parse the name of a variable, maybe in quotes."""
     kind, word = tokens.take()
     if kind not in {"name", "text"} or not word:
         raise TemplateError(f"expected a name instead of {word!r}")
