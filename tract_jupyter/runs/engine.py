@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from tract_jupyter.concurrency import Stopped, StopSignal, current_stop
 from tract_jupyter.exceptions import (
     ContentError,
-    LLMConfigError,
     PendingStateError,
     PlanError,
     UndecidedError,
@@ -242,13 +241,9 @@ class RunEngine:
             yield workers
 
     def _services(self) -> Services:
-        try:
-            llm = self._models.client_for("chat")
-        except LLMConfigError:
-            llm = None
         return Services(
-            llm=llm, models=self._models, call_tool=self._call_tool, functions=self.functions,
-            search=self.search, decisions=self._decisions,
+            models=self._models, call_tool=self._call_tool, functions=self.functions, search=self.search,
+            decisions=self._decisions,
         )  # fmt: skip
 
     @cached_property

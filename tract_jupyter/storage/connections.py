@@ -298,8 +298,8 @@ class Prepared:
         statement = self._make(module)
         if isinstance(statement, Select):
             kinds: list[Any] = [column.type for column in statement.selected_columns]
-            # signed rows have none
-            self._kinds = kinds if any(isinstance(kind, Stored) for kind in kinds) else []
+            # signed rows are not checked here
+            self._kinds = kinds if isinstance(kinds[0], Stored) else []
         compiled = statement.compile(dialect=module.dialect(paramstyle=styles[not self._order]))  # type: ignore[attr-defined]
         if self._order and compiled.positiontup != self._order:
             raise ValueError(f"the statement takes {compiled.positiontup}, not {self._order}")

@@ -98,7 +98,7 @@ def selected(
 ) -> Select[Any]:
     """Return a query of the rows with some values. The parameters are `tract_id` and the names of the columns."""
     columns = [table.c[name] if is_checked else unchecked(table.c[name]) for name in names]
-    return select(*columns).where(_have(table, where)).order_by(*(table.c[name] for name in order))
+    return select(*columns).where(_have(table, where)).order_by(*[table.c[name] for name in order])
 
 
 @cache
@@ -142,4 +142,4 @@ def _delete(table: Table, where: tuple[str, ...]) -> Prepared:
 
 
 def _have(table: Table, names: tuple[str, ...], prefix: str = "") -> ColumnElement[bool]:
-    return and_(*(table.c[name] == bindparam(prefix + name) for name in ("tract_id", *names)))
+    return and_(*[table.c[name] == bindparam(prefix + name) for name in ("tract_id", *names)])

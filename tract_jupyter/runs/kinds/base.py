@@ -199,7 +199,7 @@ class Services:
     """The services of the host for kinds. If a service is None, a kind that needs it fails.
 
     Attributes:
-        llm: the client for operations that name no other.
+        llm: the client for operations that name no model. By default, the model for `chat` in `models`.
         models: the models by `providerRef` and `credentialRef`.
         call_tool: `ToolExecutor.execute`: takes the name and arguments of a tool, `actor` and maybe `approval`, and
             returns the result.
@@ -230,8 +230,7 @@ class OperationKind(Protocol):
 
     * `configured(config)`: returns the configuration for the engine;
     * `is_computed`: True if it only computes within limits, never waits and changes none of its inputs. Then it runs
-    at
-      once, on the run's own thread;
+      at once, on the run's own thread;
     * `model_ref(operation)`: the `ModelRef` that an operation names. It must exist before any call;
     * `parameters`: the classes of its `params`, whose fields are offered as completions.
     """

@@ -242,16 +242,14 @@ def text_summary(text: str, limit: int) -> dict[str, Any]:
 
 def _client(params: CallParams, services: Services) -> LLMClient:
     ref = params.model_ref
-    if ref is not None:
-        if services.models is None:
-            raise OperationFailed.invalid("No models are registered here.")
-        try:
-            return services.models.client(*ref)
-        except LLMConfigError as error:
-            raise OperationFailed.invalid(str(error)) from None
-    if services.llm is None:
-        raise OperationFailed.invalid(NO_MODEL)
-    return services.llm
+    if ref is None and services.llm is not None:
+        return services.llm
+    if services.models is None:
+        raise OperationFailed.invalid(NO_MODEL if ref is None else "No models are registered here.")
+    try:
+        return services.models.client_for("chat") if ref is None else services.models.client(*ref)
+    except LLMConfigError as error:
+        raise OperationFailed.invalid(NO_MODEL if ref is None else str(error)) from None
 
 
 def _messages(params: CallParams, context: OperationContext) -> list[dict[str, Any]]:
