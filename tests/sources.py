@@ -13,6 +13,7 @@ def parsed(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_text(encoding="utf-8"))
     finally:
+        gc.freeze()  # nor do later collections visit the tree
         gc.enable()
 
 

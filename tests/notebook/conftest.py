@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import inspect
 import re
 import warnings
@@ -90,6 +91,8 @@ def bare_shell(tmp_path, monkeypatch):
     if "tract_jupyter" in shell.extension_manager.loaded:
         shell.run_line_magic("unload_ext", "tract_jupyter")
     InteractiveShell.clear_instance()
+    # otherwise each shell lives to the end of the process, which then collects garbage once for each
+    atexit.unregister(shell.atexit_operations)
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ class EventLog:
         try:  # JSON need not be canonical: events are not hashed as text
             text = data.model_dump_json(by_alias=True, exclude_defaults=True, exclude=_BESIDE)
         except PydanticSerializationError as error:
-            if KeyboardInterrupt.__name__ in str(error):  # pydantic reports an interrupt in this way
+            if str(error).endswith("KeyboardInterrupt: "):  # pydantic reports an interrupt in this way
                 raise KeyboardInterrupt from error
             raise ContentError(f"the event {data.type} has no JSON form: {error}") from error
         if "NaN" in text or "Infinity" in text:  # part of a text, or an invalid number
