@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import inspect
 import re
+import sys
 import warnings
 from collections import deque
 from dataclasses import dataclass, field
@@ -79,7 +80,11 @@ class Shell:
 
 @pytest.fixture
 def bare_shell(tmp_path, monkeypatch):
-    """IPython in a separate folder, without the extension."""
+    """IPython in a separate folder, without the extension.
+
+    After a test, nothing keeps its shell: each shell remembers the `__main__` before it, which would be the previous one's.
+    """
+    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)  # IPython warns if it is not the active shell
@@ -91,7 +96,6 @@ def bare_shell(tmp_path, monkeypatch):
     if "tract_jupyter" in shell.extension_manager.loaded:
         shell.run_line_magic("unload_ext", "tract_jupyter")
     InteractiveShell.clear_instance()
-    # otherwise each shell lives to the end of the process, which then collects garbage once for each
     atexit.unregister(shell.atexit_operations)
 
 

@@ -396,7 +396,10 @@ class NotebookSession:
                 self._watch.close()
                 self._watch = None
             if self._tract is not None:
-                _models[self.shell] = self._tract.models
+                from tract_jupyter.llm import Models
+
+                _models[self.shell] = kept = Models()  # the tract's own would keep the closed tract
+                kept.take_over(self._tract.models)
                 self._tract.close()
                 self._tract = None
 
