@@ -82,7 +82,7 @@ class Notebook:
     def show(self, *edits, request="r1", title="Edit cells"):
         shown = [{**edit, **more} for edit, more in edits]
         self.send(type="show", request=request, digest=f"d-{request}", title=title, edits=shown)
-        self.lab.page.locator(".jp-tract-summary").wait_for()
+        self.lab.page.locator(".jp-tract-summary").last.wait_for()
 
     def apply(self, *edits, mark=MARK, count=1, request="r1"):
         self.send(type="apply", id="a1", edits=[edit for edit, _ in edits], mark=mark, request=request)

@@ -241,7 +241,7 @@ def test_the_undo_preview_explains_which_effects_of_operations_and_agents_remain
             "fire_deploy",
             "its code ran in the kernel, and its changes were not saved; the rest leaves with the context",
         ),
-        ("agent_create", "the agent stays; %tract agents retire NAME prevents further calls"),
+        ("Create agent ada", "the agent stays; %tract agents retire NAME prevents further calls"),
     ]
 
 

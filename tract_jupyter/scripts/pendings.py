@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
@@ -347,7 +348,8 @@ class PendingScript(FieldPending):
         self._reopen()
         scripts: Scripts = self._acts_in.scripts
         rehearsed = self._rehearsed
-        self.begin()
+        with suppress(StoreClosedError):  # the agent's call has ended, so nothing can repeat the script
+            self.begin()
         if self._keeps and rehearsed is not None:
             is_unasked = self.decision is not None and self.decision.channel == "grant"
             if is_unasked and rehearsed.effects is not None:
