@@ -342,7 +342,7 @@ CELLS = {
     "%%tract_agent one --budget steps\nHi.": "the limit of steps must be a number",
     "%%tract_agent one --budget steps=-1\nHi.": "budget",
     "%%tract_agent one --budget steps=1,steps=2\nHi.": "the budget names steps twice",
-    "%%tract_agent one --descr\nHi.": "expected one argument",
+    "%%tract_agent one --descr\nHi.": "--description needs a value",
     "%%tract_agent one --modle m\nHi.": "has no option '--modle'. Did you mean '--model'?",
     "%%tract_agent 1one\nHi.": "invalid agent name '1one'",
     "%%tract_agent look\nHi.": "'look' is reserved",
