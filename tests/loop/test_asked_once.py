@@ -9,10 +9,8 @@ import pytest
 
 from tests.review.fakes import FakeChannel, click
 from tests.review.scripted import ScriptedClient, call, reply
-from tests.scripts.rehearsals import rehearse_in
 from tract_jupyter import Tract
 from tract_jupyter.prompts import BEGUN_BEFORE, UNSIGNED
-from tract_jupyter.rehearsal import Effects, VariableEffect
 from tract_jupyter.review import process
 
 SCRIPT = call("notebook_execute", {"code": "during()", "notebook_id": "user", "backend": "kernel"})
@@ -49,34 +47,16 @@ def opened(tmp_path, left):
         tract.close()
 
 
-def rehearses(tract, name, during=lambda: None):
-    """Have the scripts of a tract rehearsed: the code binds a name, and calls `during`."""
-    rehearser = rehearse_in(tract)
-    tract.scripts.rehearsing.watch = lambda *_: None  # the fake saves no files
-    rehearse, rehearser.default = (
-        rehearser.rehearse,
-        Effects(variables=(VariableEffect(name, "created", "", "int"),)),
-    )
-
-    def give(*args, **options):
-        during()
-        return rehearse(*args, **options)
-
-    rehearser.rehearse = give
-
-
 @pytest.fixture
 def leave(opened, tmp_path, left):
-    """Let a model make a call, and copy the store during its rehearsal, its request or its run."""
+    """Let a model make a call, and copy the store while its request is open, or while the call runs."""
 
     def keep(*_):
         with closing(sqlite3.connect(tmp_path / "t.db")) as store, closing(sqlite3.connect(left)) as copy:
             store.backup(copy)
 
-    def give(asked, when, binds=""):
+    def give(asked, when):
         tract = opened(tmp_path / "t.db", reply(None, asked), "ok", during=keep if when == "running" else int)
-        if binds:
-            rehearses(tract, binds, keep if when == "rehearsing" else int)
 
         def answer(ticket):
             if when == "open":
@@ -93,18 +73,12 @@ def leave(opened, tmp_path, left):
 def go_on(opened, left, monkeypatch):
     """Resume the turn after the kill, approve, and return the requests on display."""
 
-    def give(binds="", inbox=""):
+    def give():
         name = f"{process.this_process()}2"
         monkeypatch.setattr(process, "_of", lambda _: name)  # simulate a new process
         tract = opened(left, "ok")
-        if binds:
-            rehearses(tract, binds)
-        if inbox:
-            (waiting,) = tract.review.inbox()
-            tract.operations.rebuild(waiting).execute_tool(inbox, {})
         tract.reviewer.channel = channel = FakeChannel(*[lambda ticket: click(ticket, "approve")] * 3)
         assert tract.chat(None).text == "ok"
-        assert not tract.review.inbox()
         return [request for request, status in channel.shown if status == "pending"]
 
     return give
@@ -145,23 +119,3 @@ def test_an_unsigned_sandbox_script_is_requested_as_a_tool_call(leave, go_on, le
     request, *_ = go_on()
     assert request.title == "Call tool notebook_execute"
     assert UNSIGNED in request.why
-
-
-@pytest.mark.parametrize("inbox", ["", "approve", "keep"])
-def test_a_script_with_other_effects_takes_the_place_of_its_earlier_request(leave, go_on, inbox):
-    leave(SCRIPT, "open", binds="a")
-    (request,) = go_on(binds="b", inbox=inbox)
-    assert request.title == RUN
-    assert BEGUN_BEFORE not in request.why
-
-
-def test_a_rehearsal_that_was_interrupted_is_not_the_start_of_the_script(leave, go_on):
-    leave(SCRIPT, "rehearsing", binds="a")
-    (request,) = go_on(binds="a")
-    assert BEGUN_BEFORE not in request.why
-
-
-def test_an_interrupted_script_with_other_effects_has_one_request_with_a_warning(leave, go_on):
-    leave(SCRIPT, "running", binds="a")
-    (request,) = go_on(binds="b")
-    assert BEGUN_BEFORE in request.why

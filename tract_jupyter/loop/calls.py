@@ -516,9 +516,7 @@ class StepCalls:
         if why:
             call.answer = CallAnswer(why, is_error=True)
             return
-        is_late = dependencies.carry_out is None and call.prepared is not None and call.prepared.shows_doubt()
-        if not is_late:  # else the tool begins after its own request
-            dependencies.journal.begin(self.commit, call.original.id)
+        dependencies.journal.begin(self.commit, call.original.id)
         call.is_begun = True
         result = run_until_stopped(partial(self._execute, call), dependencies.stop)
         # an abandoned call still runs, and its end is unknown
@@ -621,7 +619,6 @@ class StepCalls:
         notes = call.notes = CallNotes(
             meter=dependencies.meter, stop=dependencies.stop, is_again=call.original.id in self.known,
             among=self._lane_count, model=self.model, doubt=self._doubt(call),
-            begin=partial(dependencies.journal.begin, self.commit, call.original.id),
         )  # fmt: skip
         observation = (
             nullcontext()

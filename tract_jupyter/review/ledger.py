@@ -84,14 +84,11 @@ class Ledger(Records):
                 self._rows.update(connection, pending.pending_id, **values, **_time(pending), **waited)
             pending.rounds = self._decisions.count(connection, pending.pending_id)
 
-    def take_over(
-        self, pending: Pending, stored: StoredPending, *, wait: float = 0, instead_of_decision: bool = False
-    ) -> bool:
+    def take_over(self, pending: Pending, stored: StoredPending, *, wait: float = 0) -> bool:
         """Make a pending continue a stored question that no process works on.
 
-        With `instead_of_decision`, it also does so if the last decision was not carried out to the end. The pending
-        adopts the stored id. This process then asks the question with a new creation time. Return False if another
-        process changed the stored question first.
+        The pending adopts the stored id. This process then asks the question with a new creation time. Return False if
+        another process changed the stored question first.
         """
         own_id, own_moment = pending.pending_id, pending.created_at
         pending.pending_id, pending.created_at = stored.pending_id, datetime.now(UTC)
@@ -101,31 +98,15 @@ class Ledger(Records):
             with self._database.write() as connection:
                 last = self._decisions.last(connection, stored.pending_id)
                 is_free = last is None or last.finished_at is not None
-                if last is not None and not is_free and instead_of_decision:
-                    is_free = self._set_aside(connection, last)
                 if is_free and self._rows.get(connection, stored.pending_id) == stored:
                     pending.rounds = 0 if last is None else last.round + 1
                     row = self._row(pending, request, waited_until=_time_in(wait) if wait else None)
-                    self._rows.update(connection, pending.pending_id, **_REOPENED, **row)
+                    self._rows.update(connection, pending.pending_id, **row)
                     is_taken = True
         finally:
             if not is_taken:
                 pending.pending_id, pending.created_at = own_id, own_moment
         return is_taken
-
-    def _set_aside(self, connection: Connection, last: StoredDecision) -> bool:
-        """End an unfinished decision. Return False if another process may still carry it out."""
-        if may_run_elsewhere(last.claimed_by):
-            return False
-        me, pending_id, before = this_process(), last.pending_id, last.claimed_by
-        is_claimed = (
-            self._claim_handed_over(connection, pending_id, last.round)
-            if before is None
-            else self._decisions.claim(connection, pending_id, last.round, me, instead_of=before)
-        )
-        if is_claimed:
-            self._decisions.finish(connection, pending_id, last.round, "superseded by a later request")
-        return is_claimed
 
     def wait(self, pending_id: str, seconds: float) -> None:
         """Record that this process waits for the decision. It renews the record before the seconds are over."""

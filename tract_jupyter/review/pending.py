@@ -451,10 +451,6 @@ class Pending:
         except ContentError:  # a field has a value without JSON form
             return False
 
-    def replaces(self, stored: StoredPending) -> bool:  # noqa: ARG002 # for subclasses
-        """Return True if it asks again about the work of a stored request, which an ended process left."""
-        return False
-
     @property
     def resumable(self) -> bool:
         """True if another process can carry it out, because the code does not live in this one."""

@@ -214,19 +214,6 @@ class Reviewer:
                         self._claimed.discard(stored.pending_id)
             if match is not None:
                 return match
-        return self._replace(pending, wait) if claims else None
-
-    def _replace(self, pending: Asked, wait: float) -> Asked | None:
-        """Let the request continue one of an ended process about the same work; see `Pending.replaces`."""
-        for stored in self.ledger.of_operation(pending.operation):
-            is_left = has_ended(stored.origin) and _origin_key(stored) == _origin_key(pending)
-            if not (is_left and pending.replaces(stored) and self._try_claim(stored.pending_id)):
-                continue
-            if self.ledger.take_over(pending, stored, wait=wait, instead_of_decision=True):
-                self._forget(pending.pending_id)
-                return pending
-            with self._lock:
-                self._claimed.discard(stored.pending_id)
         return None
 
     def _try_claim(self, pending_id: str) -> bool:
@@ -257,15 +244,11 @@ class Reviewer:
         )
         if not is_orphaned or not self.ledger.take_over(pending, stored, wait=wait):
             return None
-        self._forget(pending.pending_id)
-        return pending
-
-    def _forget(self, pending_id: str) -> None:
-        """Forget the earlier display of a request that this process took over."""
-        self._move_to_current_cell(pending_id)
+        self._move_to_current_cell(pending.pending_id)
         with self._lock:
-            self._tickets.pop(pending_id, None)
-            self._kept.pop(pending_id, None)
+            self._tickets.pop(pending.pending_id, None)
+            self._kept.pop(pending.pending_id, None)
+        return pending
 
     def _move_to_current_cell(self, pending_id: str) -> None:
         """Show a request that is on display in the current cell the next time."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
@@ -194,7 +193,6 @@ class PendingScript(FieldPending):
 
     Attributes:
         looked: The characters that scripts without effects sent in this turn without a request.
-        begin: Called before the decision is carried out; see `toolkit.CallNotes`.
     """
 
     kind = "script"
@@ -212,8 +210,6 @@ class PendingScript(FieldPending):
         self._keeps = False
         self._sent = ""
         self._profile = call_context().profile
-        notes = call_context().notes
-        self.begin: Callable[[], object] = bool if notes is None else notes.begin
         self.looked = 0
         self.field_parameters = Parameters("script", [Parameter("code", str)])
 
@@ -238,7 +234,7 @@ class PendingScript(FieldPending):
         self.discard()
         scripts: Scripts = self._acts_in.scripts
         self._rehearsed = scripts.rehearse_run(run or self._prepare(self.fields["code"]))
-        rest = _without_effects(self.fields)
+        rest = {name: value for name, value in self.fields.items() if name != "effects"}
         effects = self._rehearsed.effects
         is_look = effects is not None and only_looked(effects)
         self._sent = sent_text(self._rehearsed.run, effects) if is_look and effects is not None else ""
@@ -348,8 +344,6 @@ class PendingScript(FieldPending):
         self._reopen()
         scripts: Scripts = self._acts_in.scripts
         rehearsed = self._rehearsed
-        with suppress(StoreClosedError):  # the agent's call has ended, so nothing can repeat the script
-            self.begin()
         if self._keeps and rehearsed is not None:
             is_unasked = self.decision is not None and self.decision.channel == "grant"
             if is_unasked and rehearsed.effects is not None:
@@ -357,10 +351,6 @@ class PendingScript(FieldPending):
             return scripts.keep(rehearsed)
         self.discard()
         return scripts.execute(self._prepare(self.fields["code"]), effects=self.effects)
-
-    def replaces(self, stored: StoredPending) -> bool:
-        """Return True for the same code in the same notebook. The effects may differ, for example after a restart."""
-        return _without_effects(stored.fields) == _without_effects(self.fields)
 
     @property
     def title(self) -> str:
@@ -469,10 +459,6 @@ class PendingScript(FieldPending):
     def _with_values(self, values: dict[str, Any]) -> dict[str, Any]:
         Script(values["code"], 1).compiled()
         return {**self.fields, **values}
-
-
-def _without_effects(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if name != "effects"}
 
 
 def _carry_out(pending: PendingScript) -> ScriptResult:

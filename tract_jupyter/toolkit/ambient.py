@@ -39,8 +39,6 @@ class CallNotes:
         among: number of calls that run in parallel, including this one.
         model: the provider's name of the calling model; empty if no model calls.
         is_left: whether the turn was stopped and no longer waits for the end of the call.
-        begin: records that the call may change something from now on. A tool that `asks_always` calls it after the
-            decision, so a request or a rehearsal that the process did not survive is not the start of the call.
     """
 
     asked: list[Any] = field(default_factory=list)
@@ -52,7 +50,6 @@ class CallNotes:
     among: int = 1
     model: str = ""
     is_left: bool = False
-    begin: Callable[[], object] = bool
 
 
 class InLine(Protocol):

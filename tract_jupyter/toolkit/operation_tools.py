@@ -131,10 +131,7 @@ class _Proposing:
         )
         by = AGENT if actor == USER else actor
         notes = call_context().notes
-        doubt = ""
-        if notes is not None:
-            doubt = notes.doubt
-            notes.begin()
+        doubt = "" if notes is None else notes.doubt
         pending = self._operations.propose(
             spec,
             triggered_by="tools.propose_operation",
