@@ -68,7 +68,7 @@ class Lease:
 
     Attributes:
         transaction: opens the transaction that takes the lease; by default a write to the database.
-        first: called in this transaction when the lease is taken.
+        first: called in the transaction that takes the lease.
         last: called in the next transaction that releases the lease or renames the run. It stores the run's end.
         open: the leases of this branch whose questions have no reply, oldest first.
         has_failed: True if the question stays open after the release. None means: if an error ends the block, because a

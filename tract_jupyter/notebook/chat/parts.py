@@ -76,7 +76,7 @@ class RowPart:
     row: Row
     is_printed: bool = True
 
-    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # its body has a bound of its own
+    def blocks(self, limit: int) -> list[TurnBlock]:  # noqa: ARG002 # its body has a separate limit
         """Return the row."""
         return [TurnBlock(self.id, fragment(self.row), kind="row")]
 

@@ -154,7 +154,7 @@ class UndoCard:
 
 @dataclass(frozen=True)
 class UndoPage(View):
-    """The card as an output of its own."""
+    """The card as a separate output."""
 
     card: UndoCard
     again: str
