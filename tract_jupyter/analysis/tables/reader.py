@@ -41,7 +41,7 @@ def modules(text: str) -> Mapping[str, RiskLevel | None]:
 
 def words(text: str, beginning: str = "") -> frozenset[str]:
     """Return the set of words in a text, each after the same beginning."""
-    return frozenset(beginning + word for word in text.split())
+    return frozenset([beginning + word for word in text.split()] if beginning else text.split())
 
 
 def symbols(text: str) -> Mapping[str, str]:
