@@ -196,3 +196,49 @@ def test_the_store_and_its_backups_are_left_alone(workspace):
     (workspace / "notes.db-wal").write_text("log")
     change = watching.finish()
     assert (change.files, change.preview()) == ((), ())
+
+
+@pytest.fixture
+def large(workspace):
+    """A workspace with more files than a watcher lists."""
+    (workspace / "data").mkdir()
+    for number in range(5_005):
+        (workspace / f"data/{number:04}.txt").touch()
+    return workspace
+
+
+def test_a_large_workspace_keeps_the_files_that_were_not_listed(run, large):
+    """Without some of the first files, the listing after the run reaches others."""
+    code = "for path in first: path.unlink()\nPath('new.txt').write_text('new')"
+    change = run(code, {"first": sorted((large / "data").iterdir())[:3], "Path": Path})
+    assert change.files == ("new.txt",)
+    assert change.lost == ("data/0000.txt", "data/0001.txt", "data/0002.txt")
+    change.undo()
+    assert len(list((large / "data").iterdir())) == 5_002
+    assert not (large / "new.txt").exists()
+
+
+def test_new_files_of_a_large_workspace_hide_no_others(run, large):
+    code = "for number in range(10): Path(f'{number}.new').touch()"
+    change = run(code, {"Path": Path})
+    assert len(change.files) == 10
+    assert change.lost == ()
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["next(folder.rglob('*.bin')).rename(folder / 'new.bin')", "folder.rename(folder.with_name('new'))"],
+)
+def test_a_moved_file_is_moved_back_also_if_the_code_does_not_name_it(run, workspace, code):
+    old = workspace / "folder/deep/old.bin"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(b"data")
+    before = old.stat()
+    change = run(code, {"folder": workspace / "folder"})
+    assert not old.exists()
+    assert [item.state for item in change.preview()] == ["restorable", "restorable"]
+    change.undo()
+    files = [path for path in workspace.rglob("*") if path.is_file()]
+    assert (files, old.read_bytes(), old.stat().st_mtime_ns) == ([old], b"data", before.st_mtime_ns)
+    change.redo()
+    assert not old.exists()

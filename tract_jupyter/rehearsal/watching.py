@@ -10,9 +10,10 @@ import ast
 import os
 import secrets
 import stat
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from tract_jupyter.exceptions import RehearsalError
 from tract_jupyter.rehearsal.backups import FileRecord
@@ -53,15 +54,14 @@ class FileWatch:
         self._backups = backups
         self._own_paths = backups.own_paths
         self._left_out: set[str] = set()
-        self._stamps = self._stamps_now()
-        self._folders = _folders(self.workspace)
+        self._before = self._listed()
         self._saved: dict[str, FileState | None] = {}
 
     def small(self) -> list[str]:
         """Return the small files of the workspace, up to a number and a total size."""
         chosen: list[str] = []
         left = _MOST_SAVED
-        for path, stamp in sorted(self._stamps.items()):
+        for path, stamp in sorted(self._before.files.items()):
             left -= stamp[0]
             if stamp[0] <= _LARGEST_SAVED and left >= 0 and len(chosen) < _MOST_SMALL:
                 chosen.append(path)
@@ -76,6 +76,7 @@ class FileWatch:
         with opened(self.workspace) as folder:
             for path in paths:
                 with suppress(OSError, RehearsalError):
+                    self._before.folders.update(_existing_parents(self.workspace, path))
                     state = state_below(folder, path)
                     self._backups.store_below(folder, path, state)
                     saved[path] = state
@@ -90,7 +91,7 @@ class FileWatch:
         """Do not count the changes of a file."""
         self._left_out.add(path)
         self._saved.pop(path, None)
-        self._stamps.pop(path, None)
+        self._before.files.pop(path, None)
 
     def finish(self) -> Change:
         """Return the changes of files since the start."""
@@ -99,11 +100,21 @@ class FileWatch:
 
     def changed_now(self) -> set[str]:
         """Return the changed, new and missing files. Of a file that is not saved, a new time counts too."""
-        now = self._stamps_now()
-        paths = self._stamps.keys() | now.keys()
-        return {
-            path for path in paths if self._stamps.get(path) != now.get(path) and not self._is_as_saved(path)
-        }
+        return {path for path in self._differing(self._listed()) if not self._is_as_saved(path)}
+
+    def _differing(self, now: _Listing) -> Iterator[str]:
+        """Yield the changed, new and missing files in order. In a large workspace, only the listed folders count."""
+        before = self._before
+        for path in sorted(before.files.keys() | now.files.keys()):
+            old, new = before.files.get(path), now.files.get(path)
+            if old is None:
+                is_known = before.covers(path)
+            elif new is None:
+                is_known = now.covers(path) or not os.path.lexists(self.workspace / path)
+            else:
+                is_known = old != new
+            if is_known:
+                yield path
 
     def _is_as_saved(self, path: str) -> bool:
         """Return True if a file has its saved content, such as after another program wrote it again."""
@@ -125,7 +136,9 @@ class FileWatch:
             if not files:
                 self._backups.forget(self.change_id)
                 return None, lost
-            record = self._backups.add(self.workspace, files, change_id=self.change_id, folders=self._folders)
+            record = self._backups.add(
+                self.workspace, files, change_id=self.change_id, folders=self._before.folders
+            )
             self._backups.trim()
         except OSError as error:
             raise RehearsalError(
@@ -137,25 +150,38 @@ class FileWatch:
         """Return True if a path belongs to the store, or is left out."""
         return path in self._left_out or f"{self.workspace}/{path}".startswith(self._own_paths)
 
-    def _stamps_now(self) -> dict[str, Stamp]:
-        return {path: stamp for path, stamp in _stamps(self.workspace).items() if not self.is_own(path)}
+    def _listed(self) -> _Listing:
+        listing = _listed(self.workspace)
+        own = [path for path in listing.files if self.is_own(path)]
+        for path in own:
+            del listing.files[path]
+        return listing
 
     def _changed_files(self) -> tuple[list[FileRecord], list[UndoItem]]:
+        now = self._listed()
+        differing = list(self._differing(now))
         found: list[FileRecord] = []
-        stamps = self._stamps_now()
+        moved: dict[Stamp | None, FileState] = {}
         with opened(self.workspace) as folder:
-            for path in sorted(self._saved.keys() | (stamps.keys() - self._stamps.keys())):
+            for path in sorted(
+                self._saved.keys() | {path for path in differing if path not in self._before.files}
+            ):
                 with suppress(OSError, RehearsalError):
                     before, after = self._saved.get(path), state_below(folder, path)
                     if before != after:
                         self._backups.store_below(folder, path, after)
                         found.append(FileRecord(path, before, after, is_created=before is None, at="after"))
-        known = {file.path for file in found} | self._saved.keys()
-        lost = [
-            UndoItem("file", shown_path(path), "impossible", _NOT_SAVED, path)
-            for path in sorted(self._stamps)
-            if path not in known and stamps.get(path) != self._stamps[path]
-        ]
+                        if before is None and after is not None:
+                            moved[now.files.get(path)] = after
+        lost: list[UndoItem] = []
+        for path in differing:
+            if path not in self._before.files or path in self._saved:
+                continue
+            state = None if path in now.files else moved.get(self._before.files[path])
+            if state is not None:  # the code gave the file another name, and its content is stored
+                found.append(FileRecord(path, state, None, at="after"))
+            else:
+                lost.append(UndoItem("file", shown_path(path), "impossible", _NOT_SAVED, path))
         return found, lost
 
 
@@ -290,32 +316,60 @@ def _is_regular(path: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST
 
 
-def _stamps(workspace: Path) -> dict[str, Stamp]:
-    """Return size, time and number of the workspace's files, up to a maximum. Hidden folders are left out."""
-    found: dict[str, Stamp] = {}
-    for folder, folders, names in os.walk(workspace):
-        folders[:] = sorted(name for name in folders if name[0] != "." and name not in _IGNORED)
-        for name in sorted(names):
-            if len(found) >= _MOST_FILES:
-                return found
-            path = Path(folder, name)
+class _Listing(NamedTuple):
+    """The files of a workspace, up to a maximum.
+
+    Attributes:
+        files: The regular files with size, time and number.
+        folders: The folders.
+        unread: The folders that may have more entries.
+    """
+
+    files: dict[str, Stamp]
+    folders: set[str]
+    unread: set[str]
+
+    def covers(self, path: str) -> bool:
+        """Return True if the listing would have the file at this path."""
+        return not self.unread or self.unread.isdisjoint(_parents(path))
+
+
+def _listed(workspace: Path) -> _Listing:
+    """List a workspace, the upper folders first. Hidden folders are not read, and links are not followed."""
+    files, folders, unread = listing = _Listing({}, set(), set())
+    waiting = deque([""])
+    while waiting:
+        folder = waiting.popleft()
+        try:
+            with os.scandir(workspace / folder) as found:
+                is_full = max(len(files), len(folders)) >= _MOST_FILES
+                entries = [] if is_full else sorted(found, key=lambda entry: entry.name)
+        except OSError:
+            is_full, entries = True, []
+        for entry in entries:
+            path = f"{folder}/{entry.name}" if folder else entry.name
             with suppress(OSError):
-                status = path.lstat()
-                if stat.S_ISREG(status.st_mode):
-                    found[path.relative_to(workspace).as_posix()] = (
-                        status.st_size,
-                        status.st_mtime_ns,
-                        status.st_ino,
-                    )
-    return found
+                if entry.is_dir(follow_symlinks=False):
+                    folders.add(path)
+                    if entry.name[0] != "." and entry.name not in _IGNORED:
+                        waiting.append(path)
+                elif entry.is_file(follow_symlinks=False):
+                    is_full = is_full or len(files) >= _MOST_FILES
+                    if not is_full:
+                        status = entry.stat(follow_symlinks=False)
+                        files[path] = (status.st_size, status.st_mtime_ns, status.st_ino)
+        if is_full:
+            unread.add(folder)
+    return listing
 
 
-def _folders(workspace: Path) -> frozenset[str]:
-    """Return the folders of the workspace, up to a maximum."""
-    found: set[str] = set()
-    for folder, folders, _ in os.walk(workspace):
-        found.update(Path(folder, name).relative_to(workspace).as_posix() for name in folders)
-        folders[:] = sorted(name for name in folders if name[0] != "." and name not in _IGNORED)
-        if len(found) >= _MOST_FILES:
-            break
-    return frozenset(found)
+def _parents(path: str) -> Iterator[str]:
+    """Yield the folders of a path below the workspace, which is the first one."""
+    yield ""
+    for place, letter in enumerate(path):
+        if letter == "/":
+            yield path[:place]
+
+
+def _existing_parents(workspace: Path, path: str) -> Iterator[str]:
+    return (folder for folder in _parents(path) if folder and (workspace / folder).is_dir())
