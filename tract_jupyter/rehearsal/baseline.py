@@ -501,7 +501,7 @@ class _Digester(Encoder):
         return self._opaque > 0
 
     def part(self, value: Any) -> Any:
-        if _library(value) == "pandas" and type(value).__name__.endswith(_SHARED):
+        if type(value).__name__.endswith(_SHARED) and _library(value) == "pandas":
             self.forget(value)
         return super().part(value)
 

@@ -120,7 +120,7 @@ class Encoder:
         """Return the part of each value."""
         if _are_plain(values):
             return list(values)
-        return [self.part(value) for value in values]
+        return list(map(self.part, values))
 
     def is_shared(self, value: Any) -> bool:
         """Return True if the reader has this object anyway."""
@@ -154,6 +154,7 @@ def _refusal(value: Any) -> UnsafeValueError:
 
 
 _PLAIN_INT: Final = 2**63
+_PLAIN_KINDS: Final = frozenset({str, int, float, bool, NoneType})
 
 
 def _is_plain(value: Any) -> bool:
@@ -175,9 +176,9 @@ def _is_unicode(text: str) -> bool:
 
 def _are_plain(values: Sequence[Any]) -> bool:
     kinds = set(map(type, values))
-    if not kinds <= {str, int, float, bool, NoneType}:
+    if not kinds <= _PLAIN_KINDS:
         return False
-    if str in kinds and not _is_plain("".join(value for value in values if type(value) is str)):
+    if str in kinds and not _is_plain("".join([value for value in values if type(value) is str])):
         return False
     numbers = [value for value in values if type(value) is int] if int in kinds else [0]
     return min(numbers) > -_PLAIN_INT and max(numbers) < _PLAIN_INT
@@ -461,8 +462,6 @@ def _set(encoder: Encoder, value: set[Any] | frozenset[Any]) -> Node:
 
 @encodes(dict, Counter, OrderedDict)
 def _dict(encoder: Encoder, value: dict[Any, Any]) -> Node:
-    if _are_plain(keys := list(value)) and _are_plain(values := list(value.values())):
-        return [type(value).__name__, [*keys, *values]]
     return [type(value).__name__, encoder.parts([*value, *value.values()])]
 
 
