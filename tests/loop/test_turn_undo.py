@@ -328,6 +328,19 @@ def test_rows_of_another_writer_are_not_used(tmp_path, world):
         assert world["log"] == []
 
 
+def test_many_later_effects_hide_no_effect_of_an_old_turn(tmp_path, world):
+    with Tract.open(tmp_path / "t.db") as tract:
+        define(tract, world)
+        tract.loop.tools, tract.executor.permission = "self", lambda tool, actor: Permission.ALLOW
+        question = chat(tract, "Book", call("book", {"room": "A"})).question
+        with tract._repository.database.write() as connection:
+            for number in range(20_000):
+                later = {"id": str(number), "question": "a later turn"}
+                tract._repository.events.append(connection, "effect.left", "user", later)
+        tract.undo(question)
+    assert world["rooms"] == []
+
+
 JOB = """
 import os, sys
 from pathlib import Path

@@ -140,15 +140,18 @@ class EventRows(Journal[_StoredEvent]):
         }
         self._write(connection, [row])
 
-    def newest(self, connection: Connection, event_type: str | None, limit: int | None) -> list[Event]:
-        """Return events, newest first. A type with a final `*` selects by prefix."""
-        kind, equal = events.c.event_type, dict[str, object]()
-        if event_type is None:
-            where: list[ColumnElement[bool]] = []
-        elif event_type.endswith("*"):
-            where = [kind.startswith(event_type[:-1], autoescape=True)]
-        else:
-            where, equal = [], {"event_type": event_type}
+    def newest(
+        self, connection: Connection, event_type: str | None, limit: int | None, containing: str = ""
+    ) -> list[Event]:
+        """Return events, newest first. A final `*` of the type selects by prefix, `containing` by part of the data."""
+        where: list[ColumnElement[bool]] = []
+        equal: dict[str, object] = {}
+        if event_type is not None and event_type.endswith("*"):
+            where.append(events.c.event_type.startswith(event_type[:-1], autoescape=True))
+        elif event_type is not None:
+            equal["event_type"] = event_type
+        if containing:
+            where.append(events.c.data_json.contains(containing, autoescape=True))
         return [
             Event(
                 row.id, row.event_type, row.actor, from_json(row.data_json, dict), from_text(row.created_at)

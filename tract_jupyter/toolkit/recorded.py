@@ -39,7 +39,6 @@ _FAILED: Final = "effect.failed"
 _TURN: Final = "effect.turn"
 
 _KIND: Final = "effect"
-_MOST_ROWS: Final = 20_000
 _MOST_CALLS: Final = 1_000
 """The number of calls of one turn with a record."""
 _LONGEST_VALUE: Final = 64_000
@@ -130,19 +129,19 @@ class EffectRecords:
     def of(self, question: str) -> list[RecordedEffect]:
         """Return the effects of a turn, in order."""
         effects: dict[str, RecordedEffect] = {}
-        for row in self._rows():
+        for row in self._rows("effect.*", question):
             _apply(effects, row, question, is_own=self._verifies(row))
         return list(effects.values())
 
     def unsigned(self) -> list[Event]:
         """Return the rows without a signature of this user, oldest first."""
-        return [row for row in self._rows(None) if not self._verifies(row)]
+        return [row for row in self._rows("effect.*") if not self._verifies(row)]
 
     def undone(self) -> list[UndoneTurn]:
         """Return the undone turns that are not redone, oldest first."""
         turns: dict[str, UndoneTurn] = {}
-        for row in self._rows():
-            if row.event_type == _TURN and self._verifies(row):
+        for row in self._rows(_TURN):
+            if self._verifies(row):
                 data = row.data
                 turns.pop(str(data["question"]), None)
                 if not data["redo"]:
@@ -184,15 +183,15 @@ class EffectRecords:
             now = next((one for one in self.of(effect.question) if one.effect_id == effect.effect_id), effect)
             if (now.state, now.is_undoing) != (effect.state, effect.is_undoing):
                 raise HistoryError(f"another process works on {effect.name or 'this change'}; try again")
-            self.write(_MOVES, id=effect.effect_id, redo=redo, process=this_process())
+            self._write_step(_MOVES, effect, redo=redo, process=this_process())
 
     def moved(self, effect: RecordedEffect, *, redo: bool, result: Any = None) -> None:
         """Record that an undo or redo of an effect is complete."""
-        self.write(_MOVED, id=effect.effect_id, redo=redo, **_stored("result", result))
+        self._write_step(_MOVED, effect, redo=redo, **_stored("result", result))
 
     def failed(self, effect: RecordedEffect, *, redo: bool, error: str) -> None:
         """Record that an undo or redo of an effect failed. It may be tried again."""
-        self.write(_FAILED, id=effect.effect_id, redo=redo, error=one_line(error, 500))
+        self._write_step(_FAILED, effect, redo=redo, error=one_line(error, 500))
 
     def turn_moved(self, question: str, branch: str, tip: str, *, redo: bool = False) -> None:
         """Record that a turn was undone, or redone."""
@@ -219,9 +218,12 @@ class EffectRecords:
         with self._database.write() as connection:
             self._events.append(connection, event_type, "user", {**data, "signature": signature})
 
-    def _rows(self, most: int | None = _MOST_ROWS) -> Iterable[Event]:
+    def _write_step(self, event_type: str, effect: RecordedEffect, **data: Any) -> None:
+        self.write(event_type, id=effect.effect_id, question=effect.question, **data)
+
+    def _rows(self, event_type: str, containing: str = "") -> Iterable[Event]:
         with self._database.read() as connection:
-            return reversed(self._events.newest(connection, "effect.*", most))
+            return reversed(self._events.newest(connection, event_type, None, containing))
 
     def _verifies(self, row: Event) -> bool:
         data = {name: value for name, value in row.data.items() if name not in {"signature", "triggered_by"}}
@@ -276,7 +278,9 @@ class TurnRecorder:
             result = make()
         error = "" if result.success else one_line(result.error, 500)
         with suppress(TractError):  # without this record, the end of the call is unknown
-            self._records.write(_ENDED, id=effect_id, error=error, **_stored("result", result.output))
+            self._records.write(
+                _ENDED, id=effect_id, question=self.question, error=error, **_stored("result", result.output)
+            )
         return result
 
     def changed(self, change: Change) -> None:
