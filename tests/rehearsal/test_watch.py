@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tract_jupyter.rehearsal import Backups, Watch
+from tract_jupyter.rehearsal import Backups, Watch, watch_files
 
 pd = pytest.importorskip("pandas")
 
@@ -242,3 +242,18 @@ def test_a_moved_file_is_moved_back_also_if_the_code_does_not_name_it(run, works
     assert (files, old.read_bytes(), old.stat().st_mtime_ns) == ([old], b"data", before.st_mtime_ns)
     change.redo()
     assert not old.exists()
+
+
+def test_large_and_deep_files_do_not_keep_the_small_ones_from_being_saved(workspace, tmp_path):
+    (workspace / "data").mkdir()
+    for number in range(600):
+        (workspace / f"data/{number}").touch()
+    with (workspace / "a.bin").open("wb") as file:
+        file.truncate(60_000_000)
+    (workspace / "notes.txt").write_text("old")
+    watched = watch_files(workspace, Backups(tmp_path / "backups"))
+    (workspace / "notes.txt").write_text("new")
+    change = watched.finish()
+    assert change.files == ("notes.txt",)
+    change.undo()
+    assert (workspace / "notes.txt").read_text() == "old"

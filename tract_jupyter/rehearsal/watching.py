@@ -58,12 +58,12 @@ class FileWatch:
         self._saved: dict[str, FileState | None] = {}
 
     def small(self) -> list[str]:
-        """Return the small files of the workspace, up to a number and a total size."""
+        """Return the small files of the workspace, the upper folders first, up to a number and a total size."""
         chosen: list[str] = []
         left = _MOST_SAVED
-        for path, stamp in sorted(self._before.files.items()):
-            left -= stamp[0]
-            if stamp[0] <= _LARGEST_SAVED and left >= 0 and len(chosen) < _MOST_SMALL:
+        for path, (size, *_) in self._before.files.items():
+            if size <= min(_LARGEST_SAVED, left) and len(chosen) < _MOST_SMALL:
+                left -= size
                 chosen.append(path)
         return chosen
 
