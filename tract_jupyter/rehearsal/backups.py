@@ -425,25 +425,25 @@ class Backups:
 
     def trim(self) -> None:
         """Remove the oldest changes until the contents are within the budget. The newest change stays."""
+        if self.size <= self.budget:
+            return
         records = self._records()
         while len(records) > 1 and self.size > self.budget and records[0].moving is None:
-            self._drop(records.pop(0), records)
+            self._drop(records.pop(0))
 
     def forget(self, change_id: str) -> None:
         """Remove a change, if there is one, and the contents that no other change needs."""
-        records = self._records()
-        for record in records:
-            if record.change_id == change_id:
-                self._drop(record, [other for other in records if other is not record])
+        with suppress(RehearsalError):
+            self._drop(self.read(change_id))
 
-    def _drop(self, record: JournalRecord, others: Sequence[JournalRecord]) -> None:
+    def _drop(self, record: JournalRecord) -> None:
         self._journal(record.change_id).unlink(missing_ok=True)
-        for name in _contents([record]) - _contents(others) - self._contents_of_others():
+        for name in _contents(record) - self._needed():
             self._object(name).unlink(missing_ok=True)
 
     def _remove_unused(self) -> None:
         """Remove contents of changes that were never made, because a process ended."""
-        used = _contents(self._records()) | self._contents_of_others()
+        used = self._needed()
         for path in self._objects():
             if path.name not in used and path.stat().st_mtime < time.time() - _FRESH:
                 path.unlink(missing_ok=True)
@@ -456,10 +456,10 @@ class Backups:
                     found.append(self.read(path.stem))
         return sorted(found, key=lambda record: record.made)
 
-    def _contents_of_others(self) -> set[str]:
-        """Return the hashes in journals that this user did not sign: another user may need the contents."""
+    def _needed(self) -> set[str]:
+        """Return all hashes in journals, also in those of other users."""
         found: set[str] = set()
-        for path in self._entries("changes") if self._seal is not None else ():
+        for path in self._entries("changes"):
             with suppress(OSError):
                 found.update(_SHA256.findall(path.read_text("utf-8", "replace")))
         return found
@@ -511,10 +511,10 @@ class Backups:
 _FRESH: Final = 3_600.0  # seconds in which another process may write the journal of a content
 
 
-def _contents(records: Sequence[JournalRecord]) -> set[str]:
-    """Return the hashes of all contents that changes need."""
-    files = [file for record in records for file in record.files]
-    return {state.sha256 for file in files for state in (file.before, file.after) if state is not None}
+def _contents(record: JournalRecord) -> set[str]:
+    """Return the hashes of all contents that a change needs."""
+    states = [state for file in record.files for state in (file.before, file.after)]
+    return {state.sha256 for state in states if state is not None}
 
 
 def _record(data: dict[str, Any]) -> JournalRecord:
