@@ -82,6 +82,8 @@ def test_an_allowed_mcp_command_cannot_get_another_env_or_cwd(tract, admin_file,
         ("http://*.example.org/*", "http://127.0.0.1:1\\.example.org/x"),
         ("http://localhost:*/mcp", "http://localhost:1@127.0.0.1:1/mcp"),
         ("http://mcp.example.org/*", "http://mcp.example.org/a/b"),
+        ("http://mcp.example.org/*/mcp", "http://mcp.example.org/../mcp"),
+        ("http://mcp.example.org/*/mcp", "http://mcp.example.org/%2E./mcp"),
         ("*", "http://mcp.example.org/a"),
     ],
 )

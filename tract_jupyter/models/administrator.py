@@ -18,7 +18,7 @@ from tract_jupyter.exceptions import AdminLimitError, ContentError, nearest
 from tract_jupyter.models.budget import Allowance
 from tract_jupyter.models.private_files import open_regular
 from tract_jupyter.models.start_environment import START_ENVIRONMENT
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models.text import URL_BORDERS, brief_repr, goes_up
 from tract_jupyter.models.trigger import AutonomyLevel
 
 if TYPE_CHECKING:
@@ -298,8 +298,9 @@ _IS_URL: Final = re.compile(r"[\w.+*-]+://")
 
 
 def _matches_url(url: str, pattern: str) -> bool:
-    """Match a URL. The wildcard stays within one part, because other characters can move the host."""
-    return re.fullmatch(r"[^/?#@\\]*".join(map(re.escape, pattern.split("*"))), url) is not None
+    """Match a URL. The wildcard stays within one part of it."""
+    part = f"[^{re.escape(URL_BORDERS)}]*"
+    return not goes_up(url) and re.fullmatch(part.join(map(re.escape, pattern.split("*"))), url) is not None
 
 
 # --- the file
