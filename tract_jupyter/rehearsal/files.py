@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models import counted, cut, printable, size_text, unique_object
+from tract_jupyter.models import counted, cut, distinct, printable, size_text, unique_object
 from tract_jupyter.rehearsal.describe import tell_apart
 from tract_jupyter.rehearsal.effects import Action, FileEffect
 from tract_jupyter.rehearsal.linux import FOLDER, opened
@@ -414,7 +414,8 @@ def is_installed(path: str, workspace: Path) -> bool:
 
 def _plain_effect(change: FileChange, detail: str = "", **more: Any) -> FileEffect:
     before, after = (None if state is None else state.size for state in (change.before, change.after))
-    detail = ", ".join(filter(None, (detail or _sizes(change), _mode(change))))
+    parts = detail or _sizes(change), _mode(change), distinct(change.path)[1]
+    detail = ", ".join(filter(None, parts))
     return FileEffect(
         shown_path(change.path), change.action, before, after, detail, problem=change.problem, **more
     )
