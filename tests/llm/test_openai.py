@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import socket
 import subprocess
@@ -322,6 +323,15 @@ def test_a_huge_answer_is_not_read(monkeypatch):
         assert "larger than 1,000 bytes" in str(refused(there))
     with provider(Answer(b"x" * 5_000, 400)) as there:
         assert "larger than 1,000 bytes" in str(refused(there))
+
+
+def test_an_answer_that_is_compressed_twice_is_not_unpacked():
+    body = gzip.compress(gzip.compress(json.dumps(REPLY).encode()))
+    for status, kind in ((200, "application/json"), (200, "text/event-stream"), (400, "application/json")):
+        with provider(Answer(body, status, kind=kind, content_encoding="gzip, gzip")) as there:
+            assert "compressed" in str(refused(there))
+    with provider(Answer(gzip.compress(json.dumps(REPLY).encode()), content_encoding="gzip")) as there:
+        assert client(there).chat(HELLO) == READ
 
 
 # --- keys

@@ -82,13 +82,15 @@ def test_an_allowed_mcp_command_cannot_get_another_env_or_cwd(tract, admin_file,
         ("http://*.example.org/*", "http://127.0.0.1:1\\.example.org/x"),
         ("http://localhost:*/mcp", "http://localhost:1@127.0.0.1:1/mcp"),
         ("http://mcp.example.org/*", "http://mcp.example.org/a/b"),
+        ("http://mcp.example.org/*/mcp", "http://mcp.example.org/../mcp"),
+        ("http://mcp.example.org/*/mcp", "http://mcp.example.org/%2E./mcp"),
         ("*", "http://mcp.example.org/a"),
     ],
 )
 def test_a_wildcard_matches_only_within_one_part_of_a_url(admin_file, pattern, url):
     admin_file.write_text(f"mcp_servers = ['{pattern}']")
     with pytest.raises(AdminLimitError, match=ASKS):
-        admin_limits().check_mcp_url(url)
+        admin_limits().check_mcp_url(url, url)
 
 
 @pytest.mark.parametrize(
@@ -101,7 +103,7 @@ def test_a_wildcard_matches_only_within_one_part_of_a_url(admin_file, pattern, u
 )
 def test_a_wildcard_allows_one_part_of_a_url(admin_file, pattern, url):
     admin_file.write_text(f"mcp_servers = ['{pattern}']")
-    admin_limits().check_mcp_url(url)
+    admin_limits().check_mcp_url(url, url)
 
 
 def test_a_url_allows_no_program_with_its_name(admin_file):

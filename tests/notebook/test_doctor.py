@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -94,6 +95,9 @@ def test_a_server_is_asked_only_on_request_and_without_a_key(shell, monkeypatch)
             asked.append(dict(self.headers))
             self.send_response(401)
             self.end_headers()
+            with suppress(OSError):  # the client leaves
+                while True:
+                    self.wfile.write(b" " * 100_000)
 
         def log_message(self, *_):
             pass

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import getpass
 import sys
+import threading
+from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from types import SimpleNamespace
 
 import pytest
@@ -147,22 +150,35 @@ def test_an_invalid_line_gives_an_error_and_changes_no_model(shell, line, told):
 
 
 def test_a_local_server_is_queried_only_with_the_local_option(shell, monkeypatch):
-    import httpx
-
     looked = []
 
-    def get(url, **options):
-        looked.append(url)
-        if len(looked) > 1:
-            raise httpx.ConnectError("refused")
-        return SimpleNamespace(json=lambda: {"data": [{"id": "qwen3:8b"}]})
+    class Server(BaseHTTPRequestHandler):
+        def do_GET(self):
+            looked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            if len(looked) == 1:
+                self.wfile.write(b'{"data": [{"id": "qwen3:8b"}]}')
+            with suppress(OSError):  # the client leaves
+                while len(looked) > 1:
+                    self.wfile.write(b" " * 100_000)
 
-    monkeypatch.setattr(httpx, "get", get)
-    shell.run("%tract model")
-    assert looked == []
-    assert "%tract model ollama/qwen3:8b" in shell.run("%tract model --local").text
-    assert looked == ["http://127.0.0.1:11434/v1/models"]
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        monkeypatch.setenv("OLLAMA_HOST", f"http://127.0.0.1:{server.server_port}")
+        shell.run("%tract model")
+        assert looked == []
+        assert "%tract model ollama/qwen3:8b" in shell.run("%tract model --local").text
+        assert looked == ["/v1/models"]
+        assert "does not answer" in shell.run("%tract model --local").text  # endless
+        server.shutdown()
+        thread.join()
     assert "does not answer" in shell.run("%tract model --local").text
+    assert len(looked) == 2
 
 
 def test_completion(shell):

@@ -14,6 +14,7 @@ from tests.notebook.conftest import LOAD
 from tests.review.fakes import FakeChannel, click
 from tract_jupyter.exceptions import AdminLimitError, OperationError
 from tract_jupyter.notebook import link_to
+from tract_jupyter.toolkit import PendingToolCall, ToolDefinition
 
 pytest.importorskip("apprise")
 OPERATION = """%%tract_operation secret_plan
@@ -77,7 +78,7 @@ def notebook(bare_shell):
     return bare_shell.ip._tract_jupyter.notebook  # the state of the extension
 
 
-def waiting(notebook, note=""):
+def waiting(notebook, note="", fire=None):
     """Leave a request open, and return its ticket."""
     tract = notebook.tract
     tickets = []
@@ -89,8 +90,9 @@ def waiting(notebook, note=""):
             notebook.notifier.take(ticket)
 
     tract.reviewer.channel = Channel()
-    pending = tract.operations.fire("secret_plan", {"note": note}, review=True, offer=True)
-    tract.reviewer.show(pending)
+    if fire is None:
+        fire = lambda: tract.operations.fire("secret_plan", {"note": note}, review=True, offer=True)  # noqa: E731
+    tract.reviewer.show(fire())
     return tickets[-1]
 
 
@@ -120,6 +122,17 @@ def test_a_waiting_request_is_announced_without_its_content(bare_shell, notebook
     assert "notifications" not in bare_shell.run("%tract doctor").text
     waiting(notebook, "three")
     assert service.got.empty()
+
+
+def test_a_tool_of_a_server_puts_no_link_into_a_message(bare_shell, notebook, service):
+    bare_shell.run("%tract notify --after 0")
+    name = "srv.<https://evil.example|[Log in](https://evil.example)>"
+    schema = {"type": "object", "properties": {}}
+    tool = ToolDefinition.from_schema(name, "", schema, print, owner="mcp:srv")
+    tract, about = notebook.tract, {"parameters": tool.parameters, "definition_hash": "", "code_doubt": ""}
+    waiting(notebook, fire=lambda: PendingToolCall(name, {}, tract=tract, **about))
+    kind = service.message()["message"].partition(": ")[2].partition("\n")[0]
+    assert kind == "srv._https___evil_example__Log_in__https___evil_example__"
 
 
 def test_a_decided_request_is_not_announced(bare_shell, notebook, service):

@@ -57,6 +57,16 @@ def test_the_diff_shows_each_place_that_the_agent_may_change(chat, known, user, 
     assert "occurs several times" in request.why
 
 
+def test_a_replacement_at_many_places_takes_little_memory(chat, known, user, tmp_path):
+    (tmp_path / "a.txt").write_text("a" * 50_000)
+    diff = {"type": "diff", "path": str(tmp_path / "a.txt"), "oldText": "a", "newText": "b" * 100_000}
+    about = {"toolCallId": "t1", "name": "Edit", "kind": "edit", "status": "pending", "content": [diff]}
+    chat(known(prompts=[[["ask", {"call": about}]]]))
+    (request,) = user.requests
+    assert len(request.code[0].code) < 250_000  # not five billion
+    assert "occurs many times, and only the first change is shown" in request.why
+
+
 def test_codex_sends_the_diff_and_the_arguments_in_an_earlier_message(chat, known, user, log):
     edit = {
         "toolCallId": "call_1",

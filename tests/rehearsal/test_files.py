@@ -266,6 +266,14 @@ def test_a_name_with_a_line_break_is_shown_on_one_line(upper, workspace):
     assert "a\nb" not in effect.diff
 
 
+def test_names_that_look_alike_are_told_apart(upper, workspace):
+    names = ("a\u200bb.txt", "a\u200cb.txt", "d\u0430ta.txt", "data.txt")
+    write_files(upper, dict.fromkeys(names, "x"))
+    details = sorted(effect.detail for effect in findings_with(upper, workspace).files)
+    codes = ("column 2 U+0430", "column 2 U+200B", "column 2 U+200C")
+    assert details == ["1 B", *(f"1 B, hidden or unusual characters: {code}" for code in codes)]
+
+
 def test_a_name_has_any_length(upper, workspace):
     write_files(upper, {"x" * 255: "x"})
     assert effects_of(upper, workspace)["x" * 255].action == "created"

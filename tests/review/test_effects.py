@@ -87,6 +87,17 @@ def test_two_hundred_files_are_few_lines_and_each_is_named():
     assert all(effect.path in names for effect in MANY.files)
 
 
+def test_doubtful_names_are_explained_in_lines_of_their_own():
+    variable = VariableEffect("d\u0430ys", "created", "", "int 1")
+    file = FileEffect(
+        "d\u0430ta.csv", "created", None, 1, "1 B, hidden or unusual characters: column 2 U+0430"
+    )
+    shown = list_effects(replace(MANY, variables=(variable,), files=(*MANY.files, file)))
+    lines = [line for line in (*shown.lines, *shown.more) if "\u0430" in line.name]
+    assert [line.name for line in lines] == [file.path, variable.name]
+    assert all(line.text.endswith("hidden or unusual characters: column 2 U+0430") for line in lines)
+
+
 def test_details_stay_on_display_beside_many_lines():
     """Values of settings and variables, arguments of calls, and permissions of files."""
     effects = replace(

@@ -188,6 +188,39 @@ def test_a_pattern_covers_no_more_than_its_words(t):
     }  # fmt: skip
 
 
+SITE = "https://*.example.org/data/*"
+OTHER_SITES = (
+    "https://evil.org/.example.org/data/a", "https://evil.org?.example.org/data/a", "https://evil.org#.example.org/data/a",
+    "https://evil.org\\.example.org/data/a", "https://me@evil.org#.example.org/data/a", "https://me@www.example.org/data/a",
+    "https://www.example.org/data/a/b", "https://www.example.org/data/a?b=c", "https://www.example.org/data/..",
+    "https://www.example.org/data/%2e%2E", "https://www.example.org/data/.%2e", "https://www.example.org/data/..%2F..",
+)  # fmt: skip
+
+
+def test_a_wildcard_in_a_url_matches_one_part(t):
+    add_writer(t, [])
+    assert call(t, lambda ticket: click(ticket, "approve", scope="always", pattern={"path": SITE})).success
+    reject = lambda ticket: click(ticket, "reject")  # noqa: E731
+    assert [url for url in OTHER_SITES if call(t, reject, path=url).success] == []
+    assert call(t, path="https://www.example.org/data/a%20b;c=1").success
+
+
+@pytest.mark.parametrize(
+    ("pattern", "inside", "outside"),
+    [
+        ("https://a.org/find?q=*", "https://a.org/find?q=tit", "https://a.org/find/q=tit"),
+        ("https://a.org/**", "https://a.org/b/c?d#e", "https://a.org/b/%2e%2e/c"),
+        ("data/**", "data/a/b?c", "data/a/%2e%2e/b"),
+    ],
+)
+def test_a_pattern_matches_the_address_that_is_meant(t, pattern, inside, outside):
+    add_writer(t, [])
+    terms = {"scope": "always", "pattern": {"path": pattern}}
+    assert call(t, lambda ticket: click(ticket, "approve", **terms)).success
+    assert call(t, path=inside).success
+    assert call(t, lambda ticket: click(ticket, "reject"), path=outside).denied
+
+
 def described(path: str, n: int = 0) -> str:
     """Write a file, and send it."""
 

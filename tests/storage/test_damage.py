@@ -225,6 +225,34 @@ def test_a_store_with_a_trigger_is_not_opened(store, capsys):
         assert tract.verify() == []
 
 
+HIDDEN = TRIGGER.replace("spy", "sqlite_spy")
+ENDLESS = "SELECT 1 AS kind FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n) WHERE i < 0"
+
+
+@pytest.mark.parametrize(
+    ("statements", "told"),
+    [
+        ([TRIGGER.replace("ON commits", "ON Commits")], "trigger spy on Commits"),
+        (
+            [
+                "PRAGMA writable_schema = ON",
+                f"INSERT INTO sqlite_master VALUES ('trigger', 'sqlite_spy', 'commits', 0, '{HIDDEN}')",
+            ],
+            "trigger sqlite_spy on commits",
+        ),
+        (["DROP TABLE events", f"CREATE VIEW Events AS {ENDLESS}"], "view Events"),
+        (["DROP TABLE events", "CREATE VIRTUAL TABLE events USING fts5(kind)"], "virtual table events"),
+    ],
+)
+def test_a_store_with_hidden_code_is_not_opened(store, statements, told):
+    with closing(sqlite3.connect(store)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+    with pytest.raises(StoreCorruptError, match=rf"{told}\. It was not opened.*DROP"):
+        Tract.open(store)
+
+
 def test_verify_reports_rows_that_refer_to_removed_rows(store, capsys):
     sql(
         store,
@@ -244,7 +272,7 @@ def test_verify_reports_rows_that_refer_to_removed_rows(store, capsys):
         ("CREATE TABLE theirs (x)", "table theirs"),
         ("CREATE VIEW theirs AS SELECT * FROM commits", "view theirs"),
         ("CREATE UNIQUE INDEX theirs ON events (kind)", "index theirs on events"),
-        ("CREATE VIRTUAL TABLE theirs USING fts5(x)", "table theirs"),
+        ("CREATE VIRTUAL TABLE theirs USING fts5(x)", "virtual table theirs"),
     ],
 )
 def test_verify_reports_foreign_objects_in_the_store(store, statement, told, capsys):

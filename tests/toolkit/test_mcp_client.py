@@ -17,6 +17,7 @@ import pytest
 
 from tests.toolkit.servers import command, until
 from tract_jupyter.exceptions import (
+    AdminLimitError,
     McpConnectionError,
     McpError,
     McpResultError,
@@ -222,6 +223,26 @@ def test_a_server_that_died_between_calls_is_restarted_without_an_error(liar):
     os.kill(first, signal.SIGKILL)
     until(lambda: not server.is_running)
     assert pid_of(server) != first
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"url": "http://me:pw-5@127.0.0.1:9/mcp"},
+        {"url": "http://pw-5@127.0.0.1:9/mcp"},
+        {"url": "http://127.0.0.1:9/mcp?k=pw-5#a"},
+        {"url": "http://127.0.0.1:9/mcp?x=http://a@b&k=pw-5"},
+        {"command": ["no-such-program", "--api-key=pw-5-4KdJ9x2Lm", "--port", "80"]},
+        {"command": ["no-such-program", "--token", "pw-5-4KdJ9x2Lm", "postgres://me:pw-5@db/birds"]},
+    ],
+)
+@pytest.mark.parametrize("limits", ["", "mcp_servers = ['https://mcp.example.org/*']"])
+def test_an_error_has_no_key_of_an_address_or_a_command_line(admin_file, place, limits):
+    admin_file.write_text(limits)
+    with McpServer("private", **place) as server, pytest.raises((McpStartError, AdminLimitError)) as raised:
+        server.start()
+    assert "pw-5" not in f"{raised.value}{server!r}"
+    assert "127.0.0.1:9/mcp" in repr(server) or "no-such-program" in repr(server)
 
 
 @pytest.mark.slow

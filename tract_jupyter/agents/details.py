@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from bisect import bisect_right
 from itertools import islice
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from tract_jupyter.agents.file import file_text
 from tract_jupyter.analysis import Category, Finding, RiskLevel, Span, split_lines
-from tract_jupyter.models import counted, hidden_characters, one_line
+from tract_jupyter.models import counted, hidden_characters, one_line, unified_diff
 from tract_jupyter.review import CodeBlock, ValueRow, ValueTable, by_rule
 from tract_jupyter.toolkit import CallDetails, call_context
 
@@ -135,7 +134,7 @@ def _runtime_rows(agents: Agents, runtime: str) -> Iterator[ValueRow]:
 
 def _difference(before: str, after: str) -> str:
     old, new = (text.removesuffix("\n").split("\n") for text in (before, after))
-    return "\n".join(difflib.unified_diff(old, new, "before", "after", lineterm="", n=3))
+    return "\n".join(unified_diff(old, new, "before", "after"))
 
 
 _LONGEST_QUOTE: Final = 80

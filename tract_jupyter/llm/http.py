@@ -521,7 +521,14 @@ class HTTPClient(ABC):
         return httpx.Client(verify=certificates, timeout=timeout)
 
     def _bounded(self, response: httpx.Response) -> Iterator[bytes]:
-        """Yield the bytes of a response, up to a limit."""
+        """Yield the bytes of a response, up to a limit.
+
+        httpx unpacks each received piece as a whole. Only these encodings have a small limit for its size.
+        """
+        if response.headers.get("content-encoding", "identity").lower() not in _ENCODINGS:
+            raise self._failures.error(
+                "the answer is compressed, and its size is not known before it is unpacked"
+            )
         size = 0
         for part in response.iter_bytes():
             size += len(part)
@@ -540,6 +547,9 @@ class HTTPClient(ABC):
                 f"Check the key in the environment variable {self.key_variable}, or pass {name}(api_key=...)"
             )
         return f"It needs a key, but none was sent: pass {name}(api_key=...)"
+
+
+_ENCODINGS: Final = frozenset({"identity", "gzip", "deflate"})
 
 
 @lru_cache(maxsize=8)

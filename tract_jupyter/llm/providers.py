@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import time
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -164,14 +166,21 @@ def _ollama_url(host: str) -> str:
 
 
 _LOOK: Final = 2.0  # seconds
+_LONGEST_LIST: Final = 1_000_000  # bytes
 
 
 def served_models(base_url: str) -> list[str] | None:
     """Return the models of a server with OpenAI's dialect, such as a local Ollama; None if it does not answer."""
     import httpx
 
+    body, until = b"", time.monotonic() + _LOOK
+    plain = {"Accept-Encoding": "identity"}
     try:
-        listed = httpx.get(f"{base_url}/models", timeout=_LOOK).json()["data"]
-        return [str(entry["id"]) for entry in listed]
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+        with httpx.stream("GET", f"{base_url}/models", headers=plain, timeout=_LOOK) as response:
+            for part in response.iter_raw():
+                body += part
+                if len(body) > _LONGEST_LIST or time.monotonic() > until:
+                    return None
+        return [str(entry["id"]) for entry in json.loads(body)["data"]]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, RecursionError):
         return None

@@ -11,7 +11,8 @@
 * Protocols between packages, such as a client: `protocols`.
 * The progress of slow work, and warnings at the caller's line: `progress`.
 * Plain data read as typed values: `reading`. Canonical JSON and its hashes: `canonical`. Unknown text prepared for
-  display: `text`. Checks of arguments and patterns: `checks`, `patterns`.
+  display: `text`. The changed lines of a text: `line_diff`. Checks of arguments and patterns: `checks`,
+  `patterns`.
 * Files that only their owner can read: `private_files`. The administrator's limits: `administrator`. The
   variables of the process that no code can change: `start_environment`.
 

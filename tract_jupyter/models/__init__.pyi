@@ -89,6 +89,7 @@ from .context import commit_text as commit_text
 from .diff import DiffResult as DiffResult
 from .diff import MessageDiff as MessageDiff
 from .diff import show_delta as show_delta
+from .line_diff import unified_diff as unified_diff
 from .merge import Action as Action
 from .merge import Conflict as Conflict
 from .merge import ConflictKind as ConflictKind
@@ -143,6 +144,7 @@ from .spawn import agent_id as agent_id
 from .start_environment import START_ENVIRONMENT as START_ENVIRONMENT
 from .status import PendingStatus as PendingStatus
 from .status import StatusInfo as StatusInfo
+from .text import URL_BORDERS as URL_BORDERS
 from .text import brief_repr as brief_repr
 from .text import counted as counted
 from .text import cut as cut
@@ -151,6 +153,7 @@ from .text import cut_with_size as cut_with_size
 from .text import distinct as distinct
 from .text import distinct_repr as distinct_repr
 from .text import exact_time as exact_time
+from .text import goes_up as goes_up
 from .text import hidden_characters as hidden_characters
 from .text import identifier as identifier
 from .text import left_out as left_out

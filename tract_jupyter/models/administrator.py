@@ -18,7 +18,7 @@ from tract_jupyter.exceptions import AdminLimitError, ContentError, nearest
 from tract_jupyter.models.budget import Allowance
 from tract_jupyter.models.private_files import open_regular
 from tract_jupyter.models.start_environment import START_ENVIRONMENT
-from tract_jupyter.models.text import brief_repr
+from tract_jupyter.models.text import URL_BORDERS, brief_repr, goes_up
 from tract_jupyter.models.trigger import AutonomyLevel
 
 if TYPE_CHECKING:
@@ -131,29 +131,32 @@ class AdminLimits:
         if not self.notifications:
             self._refuse("notifications", "Open requests appear only in the notebook", "notifications")
 
-    def check_mcp_url(self, url: str) -> None:
-        """Check an MCP server over HTTP before its start, and before each call."""
+    def check_mcp_url(self, url: str, shown: str) -> None:
+        """Check an MCP server over HTTP before its start, and before each call. An error has `shown` for the URL."""
         if self.mcp_servers is not None:
             # a file can have the name of a URL, so a pattern of one kind does not allow the other
             patterns = filter(_IS_URL.match, self.mcp_servers)
-            self._check_mcp_server(url, any(_matches_url(url, pattern) for pattern in patterns))
+            self._check_mcp_server(shown, any(_matches_url(url, pattern) for pattern in patterns))
 
-    def check_mcp_command(self, command_line: str, *, has_environment: bool, has_folder: bool) -> None:
+    def check_mcp_command(
+        self, command_line: str, shown: str, *, has_environment: bool, has_folder: bool
+    ) -> None:
         """Check an MCP server that is a program before its start, and before each call.
 
         Args:
             command_line: the program and its arguments, as a shell writes them.
+            shown: the command line for errors, without keys.
             has_environment: True if the user sets variables of the program.
             has_folder: True if the user sets its working folder.
         """
         if self.mcp_servers is None:
             return
         patterns = [pattern for pattern in self.mcp_servers if not _IS_URL.match(pattern)]
-        self._check_mcp_server(command_line, _matches(command_line, patterns))
+        self._check_mcp_server(shown, _matches(command_line, patterns))
         for name, is_set in (("env", has_environment), ("cwd", has_folder)):
             if is_set:
                 raise AdminLimitError(
-                    f"the administrator's limits do not allow {name} for the MCP server {brief_repr(command_line)}. "
+                    f"the administrator's limits do not allow {name} for the MCP server {brief_repr(shown)}. "
                     f"They allow whole command lines, and {name} can make one run other code ({self.source}). Leave "
                     f"{name} out, or ask your administrator to allow a script that sets it"
                 )
@@ -298,8 +301,9 @@ _IS_URL: Final = re.compile(r"[\w.+*-]+://")
 
 
 def _matches_url(url: str, pattern: str) -> bool:
-    """Match a URL. The wildcard stays within one part, because other characters can move the host."""
-    return re.fullmatch(r"[^/?#@\\]*".join(map(re.escape, pattern.split("*"))), url) is not None
+    """Match a URL. The wildcard stays within one part of it."""
+    part = f"[^{re.escape(URL_BORDERS)}]*"
+    return not goes_up(url) and re.fullmatch(part.join(map(re.escape, pattern.split("*"))), url) is not None
 
 
 # --- the file

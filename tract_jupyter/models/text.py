@@ -8,7 +8,8 @@ import re
 import unicodedata
 from functools import wraps
 from itertools import chain, count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator
@@ -182,6 +183,15 @@ def _alike(text: str) -> Iterator[int]:
 def _is_combined(char: str) -> bool:
     """Return True if a character joins the one before, or is another spelling of a character."""
     return unicodedata.combining(char) > 0 or ord(char) in _JAMO or unicodedata.normalize("NFC", char) != char
+
+
+URL_BORDERS: Final = "/?#@\\"
+"""The characters between the parts of a URL. A wildcard that matched one could move the host."""
+
+
+def goes_up(place: str) -> bool:
+    """Return True if a path or a URL has a part `..`, so its target is not below its beginning."""
+    return ".." in re.split(r"[/\\?#]", unquote(place))
 
 
 def cut(text: str, limit: int) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 import logging
 import os
+import re
 import sys
 import threading
 from contextlib import suppress
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from tract_jupyter.exceptions import AdminLimitError, OperationError
-from tract_jupyter.models import counted, one_line
+from tract_jupyter.models import counted, cut, one_line
 from tract_jupyter.notebook.output import start_timer
 
 if TYPE_CHECKING:
@@ -199,9 +200,11 @@ def _schemes(addresses: tuple[str, ...] | list[str]) -> str:
 
 
 def _kind(ticket: Ticket) -> str:
+    """Return the name of the tool or operation. A server chooses the names of its tools, so no link is in it."""
     pending = ticket.pending
     tool = getattr(pending, "tool_name", "")
-    return one_line(str(tool or pending.operation), _KIND)
+    server, dot, name = str(tool or pending.operation).partition(".")
+    return cut(server + dot + re.sub(r"\W", "_", name), _KIND)
 
 
 def link_to(path: Path | None) -> str:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from tract_jupyter.analysis import Category, Finding, RiskLevel, Span
 from tract_jupyter.exceptions import GrantError
+from tract_jupyter.models import unified_diff
 from tract_jupyter.models.schema import type_text
 from tract_jupyter.operations.advice import (
     abilities,
@@ -94,9 +94,9 @@ def changes_block(which: str, changes: str) -> tuple[CodeBlock, ...]:
     return (CodeBlock(title, changes, language="diff", binds="nothing"),) if changes else ()
 
 
-def unified_diff(before: Sequence[str], after: Sequence[str], old: str) -> str:
+def _changes(before: Sequence[str], after: Sequence[str], old: str) -> str:
     """Return a diff from the old lines to the proposed lines. Empty if they are equal."""
-    return "\n".join(difflib.unified_diff(before, after, old, "proposed", lineterm="", n=2))
+    return "\n".join(unified_diff(before, after, old, "proposed", context=2))
 
 
 _UNHANDLED = {
@@ -388,7 +388,7 @@ class PendingHandler(Proposal):
         if self._approved is None:
             return (code,)
         old, new = (one.code.removesuffix("\n").split("\n") for one in (self._approved, self.spec))
-        changes = unified_diff(old, new, "approved")
+        changes = _changes(old, new, "approved")
         return (*changes_block("last approved", changes), code)
 
     def tables(self) -> tuple[ValueTable, ...]:
@@ -426,7 +426,7 @@ def _activation(name: str, spec_hash: str) -> Subject:
 
 def spec_diff(old: OperationSpec, new: OperationSpec) -> str:
     """Return a unified diff of two versions, in the notation of an operation cell. Empty if they are equal."""
-    return unified_diff(_readable(old), _readable(new), "active")
+    return _changes(_readable(old), _readable(new), "active")
 
 
 def _readable(spec: OperationSpec) -> list[str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from tract_jupyter.models import one_line, sha256
+from tract_jupyter.models import one_line, sha256, unified_diff
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,12 +41,14 @@ class ExpectedFile(NamedTuple):
         before: its content at the time of the request; None if it was missing or not a text.
         contents: the possible contents. Empty if the replaced text was not in the file.
         changed_early: True if the file changed after the request, before the decision.
+        is_cut: True if the content after a change at all places is too large.
     """
 
     path: Path
     before: str | None
     contents: tuple[str, ...]
     changed_early: bool = False
+    is_cut: bool = False
 
     @property
     def limit(self) -> str:
@@ -56,6 +57,8 @@ class ExpectedFile(NamedTuple):
             return "The text that it replaces is not there"
         if self.was_there:
             return "The file has this content already"
+        if self.is_cut:
+            return "The text that it replaces occurs many times, and only the first change is shown"
         if len(self.contents) > 1:
             return "The text that it replaces occurs several times, and it may replace only the first"
         is_hidden = self.before is None and os.path.lexists(self.path)
@@ -159,6 +162,8 @@ def expected(change: AnnouncedChange, folder: Path) -> ExpectedFile:
     if not change.before or change.before not in now:
         return ExpectedFile(path, now, ())
     once = now.replace(change.before, change.after, 1)
+    if now.count(change.before) * len(change.after) > _LARGEST:
+        return ExpectedFile(path, now, (once,), is_cut=True)
     return ExpectedFile(path, now, tuple(dict.fromkeys([once, now.replace(change.before, change.after)])))
 
 
@@ -172,9 +177,8 @@ def diff_of(change: AnnouncedChange, folder: Path) -> str:
     before, after = change.before or "", change.after
     if target.contents:
         before, after = target.before or "", target.contents[-1]
-    lines = difflib.unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), f"{name} (now)", f"{name} (then)"
-    )
+    old, new = (text.splitlines(keepends=True) for text in (before, after))
+    lines = unified_diff(old, new, f"{name} (now)", f"{name} (then)", end="\n")
     return "".join(
         line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
     )

@@ -7,7 +7,6 @@ opened, and sizes are bounded. A contained copy reads Parquet files.
 from __future__ import annotations
 
 import csv
-import difflib
 import hashlib
 import io
 import json
@@ -21,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from tract_jupyter.models import counted, cut, printable, size_text, unique_object
+from tract_jupyter.models import counted, cut, distinct, printable, size_text, unified_diff, unique_object
 from tract_jupyter.rehearsal.describe import tell_apart
 from tract_jupyter.rehearsal.effects import Action, FileEffect
 from tract_jupyter.rehearsal.linux import FOLDER, opened
@@ -414,7 +413,8 @@ def is_installed(path: str, workspace: Path) -> bool:
 
 def _plain_effect(change: FileChange, detail: str = "", **more: Any) -> FileEffect:
     before, after = (None if state is None else state.size for state in (change.before, change.after))
-    detail = ", ".join(filter(None, (detail or _sizes(change), _mode(change))))
+    parts = detail or _sizes(change), _mode(change), distinct(change.path)[1]
+    detail = ", ".join(filter(None, parts))
     return FileEffect(
         shown_path(change.path), change.action, before, after, detail, problem=change.problem, **more
     )
@@ -513,7 +513,7 @@ def _diff(path: str, before: str, after: str) -> tuple[str, str]:
     if len(was) * len(now) > 4_000_000:  # noqa: PLR2004 # a second
         return "", f"{counted(len(old), 'line')} → {counted(len(new), 'line')}"
     name = shown_path(path)
-    lines = list(difflib.unified_diff(was, now, name, name, lineterm="", n=_CONTEXT))
+    lines = list(unified_diff(was, now, name, name, context=_CONTEXT))
     lines = [_moved(line, first) if line.startswith("@@ ") else line for line in lines]
     added = sum(line.startswith("+") for line in lines[2:])
     removed = sum(line.startswith("-") for line in lines[2:])

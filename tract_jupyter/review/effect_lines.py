@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from tract_jupyter.analysis import RiskLevel
-from tract_jupyter.models import counted, one_line, printable, size_text
+from tract_jupyter.models import counted, distinct, one_line, printable, size_text
 from tract_jupyter.review.display import DisplayedPiece, keyed_pieces
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ def _variable(effect: VariableEffect) -> EffectLine:
     states = after if not before or before == after else f"{before} → {after}" if after else before
     aliases = f"{', '.join(effect.aliases)} would keep the old object" if effect.aliases else ""
     left_out = _LEFT_OUT if effect.is_left_out else ""
-    text = _parts(states, effect.detail, aliases, _problem(effect.problem), left_out)
-    return EffectLine(
-        _MARKS[effect.action], printable(effect.name), text, effect.table, is_alone=effect.is_left_out
-    )
+    note = distinct(effect.name)[1]
+    text = _parts(states, effect.detail, aliases, _problem(effect.problem), left_out, note)
+    is_alone = effect.is_left_out or bool(note)
+    return EffectLine(_MARKS[effect.action], printable(effect.name), text, effect.table, is_alone=is_alone)
 
 
 def _file(effect: FileEffect) -> EffectLine:
@@ -149,7 +149,7 @@ def _file(effect: FileEffect) -> EffectLine:
     if states and effect.detail.startswith(states):  # the detail of a file without rows or lines is its size
         states = ""
     text = _parts(states, effect.detail, _problem(effect.problem))
-    has_mode = "mode " in effect.detail or "executable" in effect.detail
+    is_alone = any(word in effect.detail for word in ("mode ", "executable", "hidden or unusual"))
     return EffectLine(
         _MARKS[effect.action],
         printable(effect.path),
@@ -157,7 +157,7 @@ def _file(effect: FileEffect) -> EffectLine:
         effect.table,
         effect.diff,
         is_file=True,
-        is_alone=has_mode,
+        is_alone=is_alone,
     )
 
 

@@ -12,8 +12,9 @@ A pattern limits some of the values. All other values must equal the values of t
 
 * a list: one of these values
 * `"*"`: anything
-* another text, for a text: `*` and `?` match characters except `/`, `**` matches any characters. A value with `..`
-  between slashes never matches, because its real target differs from its apparent one.
+* another text, for a text: `*` and `?` match characters except `/`, `**` matches any characters. In an address, `?` is
+  itself, and `*` matches no character that can move the host. A value with `..` between slashes never matches, because
+  its real target differs from its apparent one.
 * any other value: this value
 """
 
@@ -27,7 +28,15 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from tract_jupyter.exceptions import GrantError
-from tract_jupyter.models import admin_allows_looking, admin_limits, brief_repr, canonical_json, digest
+from tract_jupyter.models import (
+    URL_BORDERS,
+    admin_allows_looking,
+    admin_limits,
+    brief_repr,
+    canonical_json,
+    digest,
+    goes_up,
+)
 from tract_jupyter.review.decision import (
     CHAT,
     approval_terms,
@@ -79,7 +88,7 @@ def _allows(allowed: Any, value: Any) -> bool:
     if isinstance(allowed, list):
         return any(_equal(choice, value) for choice in allowed)
     if isinstance(allowed, str) and isinstance(value, str):
-        return ".." not in re.split(r"[/\\]", value) and _Glob.of(allowed).matches(value)
+        return not goes_up(value) and _Glob.of(allowed).matches(value)
     return _equal(allowed, value)
 
 
@@ -97,6 +106,7 @@ class _Glob:
     Attributes:
         literals: positions by the character that they require.
         any_character: positions of `?`.
+        borders: the characters that only themselves and `**` match.
         stars: positions with a `*` before them.
         double_stars: positions with a `**` before them.
         end: the bit of a complete match.
@@ -106,6 +116,7 @@ class _Glob:
     any_character: int
     stars: int
     double_stars: int
+    borders: str
     end: int
 
     @staticmethod
@@ -114,25 +125,27 @@ class _Glob:
         """Compile a pattern."""
         literals: dict[str, int] = {}
         any_character, stars, double_stars, bit = 0, 0, 0, 1
+        is_address = "://" in pattern
         for part in re.findall(r"\*\*|.", pattern, re.DOTALL):
             if part == "**":
                 double_stars |= bit
             elif part == "*":
                 stars |= bit
             else:
-                if part == "?":
+                if part == "?" and not is_address:
                     any_character |= bit
                 else:
                     literals[part] = literals.get(part, 0) | bit
                 bit <<= 1
-        return _Glob(literals, any_character, stars, double_stars, bit)
+        borders = URL_BORDERS if is_address else "/"
+        return _Glob(literals, any_character, stars, double_stars, borders, bit)
 
     def matches(self, value: str) -> bool:
         """Return True if the pattern matches the whole value."""
         state = 1
         for character in value:
             loops, steps = self.double_stars, self.literals.get(character, 0)
-            if character != "/":
+            if character not in self.borders:
                 loops |= self.stars
                 steps |= self.any_character
             state = (state & loops) | ((state & steps) << 1)

@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from difflib import unified_diff
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from tract_jupyter.analysis import RiskLevel
-from tract_jupyter.models import PendingStatus, counted, cut, one_line, printable, show_value
+from tract_jupyter.models import PendingStatus, counted, cut, one_line, printable, show_value, unified_diff
 from tract_jupyter.review.decision import approval_terms
 from tract_jupyter.review.display import by_rule, lines_text, pieces_text, shown_code, shown_rows
 from tract_jupyter.review.effect_lines import effects_risk
@@ -525,7 +524,7 @@ def compare_texts(before: object, after: object) -> str:
     """Return the diff of two texts if one of them has several lines. Empty for other values."""
     if not (isinstance(before, str) and isinstance(after, str)) or "\n" not in before + after:
         return ""
-    return "\n".join(unified_diff(before.split("\n"), after.split("\n"), lineterm="", n=1))
+    return "\n".join(unified_diff(before.split("\n"), after.split("\n"), context=1))
 
 
 _DURATIONS = {"session": "Not asked again in this session", "always": "Not asked again"}

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection
 
 _MOST: Final = 100  # problems of pages; a file that is cut in half has thousands
-# SQLite's own objects have no SQL text, or a name with this prefix
+# SQLite's own objects have no SQL text, or are tables with this prefix
 _SQLITE_OBJECTS: Final = (
-    "SELECT type, name, tbl_name FROM sqlite_master WHERE sql IS NOT NULL AND substr(name, 1, 7) != 'sqlite_'"
+    "SELECT CASE WHEN type = 'table' AND sql NOT LIKE 'CREATE TABLE %' THEN 'virtual table' ELSE type END, name, "
+    "tbl_name FROM sqlite_master WHERE sql IS NOT NULL AND (type != 'table' OR substr(name, 1, 7) != 'sqlite_')"
 )
 # a PostgreSQL schema may contain other objects; only triggers and rules affect a store
 _POSTGRES_OBJECTS: Final = (
@@ -31,6 +32,7 @@ _OURS: Final = {("table", name) for name in metadata.tables} | {
     ("index", str(index.name)) for table in metadata.tables.values() for index in table.indexes
 }
 _RUN: Final = {"trigger", "rule"}
+_COMPUTED: Final = {"view", "virtual table"}
 # `context.verification` names the missing commits and contents
 _HISTORY: Final = {"commits", "commit_parents", "refs"}
 
@@ -44,21 +46,23 @@ class StoreObject(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """True if a write to one of our tables runs the object."""
-        return self.kind in _RUN and self.table in metadata.tables
+        """True if the use of one of our tables runs the object. SQLite ignores the case of names."""
+        return self.kind in _RUN | _COMPUTED and self.table.lower() in metadata.tables
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}" + ("" if self.name == self.table else f" on {self.table}")
 
 
 def check_opening(connection: Connection, location: str) -> None:
-    """Check that the store has no triggers or rules, which would run with every write."""
+    """Check that the store has no triggers or rules, and no views in place of tables: they would run by themselves."""
     runs = [item for item in _objects(connection) if item.runs]
     if runs:
         on = "" if connection.dialect.name == SQLITE else " ON {0.table}"
-        drops = "; ".join(f"DROP {item.kind.upper()} {item.name}{on.format(item)}" for item in runs)
+        drops = "; ".join(
+            f"DROP {item.kind.split()[-1].upper()} {item.name}{on.format(item)}" for item in runs
+        )
         raise StoreCorruptError(
-            f"{location} has code that runs with every write: {', '.join(map(str, runs))}. It was not opened, and "
+            f"{location} has code that runs by itself: {', '.join(map(str, runs))}. It was not opened, and "
             f"nothing was changed; check and drop the code ({drops}), or restore a backup."
         )
 

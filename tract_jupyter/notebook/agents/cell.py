@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +17,7 @@ from tract_jupyter.agents import (
     text_findings,
 )
 from tract_jupyter.exceptions import AgentError, OperationError, nearest
-from tract_jupyter.models import Allowance, shortened
+from tract_jupyter.models import Allowance, shortened, unified_diff
 from tract_jupyter.notebook.agents.tree import AgentPage
 from tract_jupyter.notebook.options import BUDGET_LIMITS
 from tract_jupyter.notebook.views import rows
@@ -215,9 +214,7 @@ def _changes(former: Agent | None, definition: AgentDefinition) -> str:
     if former is None:
         return ""
     before, after = (text.removesuffix("\n").split("\n") for text in (former.text, file_text(definition)))
-    return "\n".join(
-        difflib.unified_diff(before, after, f"version {former.version}", "now", lineterm="", n=3)
-    )
+    return "\n".join(unified_diff(before, after, f"version {former.version}", "now"))
 
 
 def _person(notebook: NotebookSession) -> Any:

@@ -311,7 +311,8 @@ def _answer(base_url: str) -> Check:
     import httpx
 
     try:
-        status = httpx.get(base_url, timeout=_SECONDS).status_code
+        with httpx.stream("GET", base_url, timeout=_SECONDS) as response:  # the body may be endless
+            status = response.status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Check(
             "server", "failed", f"{base_url} does not answer: {error or type(error).__name__}",

@@ -222,7 +222,7 @@ function patterned(value, id) {
   return { row: [label, ELEMENT("code", { class: "cut" }, value.shown), select, ELEMENT("span", {}, text)], show, collect };
 }
 
-const PATTERN_HELP = "In a pattern, * and ? match characters other than /, and ** matches any. * alone matches anything, and "
+const PATTERN_HELP = "In a pattern, * and ? match characters other than /, and ** matches any. In an address, ? is itself, and * matches one part. * alone matches anything, and "
   + "[\"a\", \"b\"] one of these values. A changed definition needs a new approval.";
 
 // The form of "Always…": the requester, the number of uses, the time, and the values.

@@ -5,6 +5,7 @@ The data of a server are claims of another party. Their size is limited, and the
 
 from __future__ import annotations
 
+import re
 import shlex
 import threading
 from collections.abc import Mapping
@@ -43,6 +44,8 @@ READ_RESOURCE: Final = "read_resource"
 """The name of the tool that reads a server's resources."""
 
 _MOST_VALUES: Final = 2_000_000  # they take a second and 250 MB
+_USER: Final = re.compile(r"(?<=://)[^/?#]*@")
+_QUERY: Final = re.compile(r"([?#]).*", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -186,8 +189,11 @@ class McpServer:
 
     @property
     def place(self) -> str:
-        """The command, or the URL."""
-        return self.url or " ".join(self.command or ())
+        """The command, or the URL, for errors and displays: without a user, a query and texts that look like keys."""
+        from tract_jupyter.llm import mask_secrets
+
+        url = _QUERY.sub(r"\1***", _USER.sub("***@", self.url or ""))
+        return mask_secrets(url or shlex.join(self.command or ()), "***")
 
     @property
     def identity(self) -> str:
@@ -343,12 +349,12 @@ class McpServer:
     def _connected(self) -> McpConnection:
         limits = admin_limits()
         if self.url is not None:
-            limits.check_mcp_url(self.url)
+            limits.check_mcp_url(self.url, self.place)
         else:
-            command_line = shlex.join(self.command or ())
             limits.check_mcp_command(
-                command_line, has_environment=bool(self._env), has_folder=self._cwd is not None
-            )
+                shlex.join(self.command or ()), self.place, has_environment=bool(self._env),
+                has_folder=self._cwd is not None,
+            )  # fmt: skip
         with self._lock:
             if self._is_closed:
                 raise McpStartError(f"MCP server {self.name!r} was closed; add it again")
