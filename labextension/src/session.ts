@@ -1,4 +1,4 @@
-import type { Cell } from '@jupyterlab/cells';
+import type { Cell, ICodeCellModel } from '@jupyterlab/cells';
 import type { IEditorLanguageRegistry } from '@jupyterlab/codemirror';
 import { NotebookActions, type NotebookPanel } from '@jupyterlab/notebook';
 import type { Kernel, KernelMessage } from '@jupyterlab/services';
@@ -13,6 +13,7 @@ import { type IApply, type IEdit, type Incoming, InvalidMessage, type IShow, par
 import { readCells } from './read';
 import { Review } from './review';
 
+const WIDGET = 'application/vnd.jupyter.widget-view+json';
 const ABILITIES = ['read', 'edit', 'run', 'diff', 'watch'];
 
 /** The connection of one notebook on the page to its kernel. */
@@ -47,6 +48,7 @@ export class Session {
     sessionContext.kernelChanged.connect(this.onStatus, this);
     sessionContext.statusChanged.connect(this.onStatus, this);
     sessionContext.connectionStatusChanged.connect(this.onStatus, this);
+    sessionContext.iopubMessage.connect(this.onOutput, this);
     NotebookActions.executed.connect(this.onExecuted, this);
     // before the shortcuts of Notebook 7, which listen on the document
     window.addEventListener('keydown', this.onKey, { capture: true });
@@ -113,6 +115,23 @@ export class Session {
   private onExecuted(_: unknown, { notebook, cell }: { notebook: unknown; cell: Cell }): void {
     if (notebook === this.panel.content && !this.comm && cell.model.sharedModel.getSource().includes('tract')) {
       this.connect();
+    }
+  }
+
+  /** Replace a widget that was saved while it was live: JupyterLab updates only outputs of cells that it has run itself. */
+  private onOutput(_: unknown, message: KernelMessage.IMessage): void {
+    const { transient } = message.content as { transient?: JSONObject };
+    const cells = this.panel.model?.cells;
+    if (message.header.msg_type !== 'update_display_data' || !transient?.tract_widget || this.panel.context.model.collaborative || !cells) {
+      return;
+    }
+    const { data, metadata } = message.content as KernelMessage.IUpdateDisplayDataMsg['content'];
+    for (const cell of cells) {
+      const { outputs } = cell as ICodeCellModel;
+      for (let index = 0; index < (outputs?.length ?? 0); index++) {
+        const view = outputs.get(index).data[WIDGET] as JSONObject | undefined;
+        void (view?.model_id === transient.tract_widget && outputs.set(index, { output_type: 'display_data', data, metadata }));
+      }
     }
   }
 

@@ -185,3 +185,18 @@ def test_a_continued_conversation_is_announced_and_a_click_starts_a_new_one(open
     end(lab, 2)
     assert lab.execute("print(len(tract.compile().messages))").strip() == "2"
     assert "Continues" not in lab.text(2)
+
+
+def test_a_turn_that_ends_on_a_reloaded_page_is_saved_with_its_end(open_lab, model, screenshot):
+    model.reply("May I?").call("save_table", path="a", rows=1).end()
+    lab = start(open_lab, model)
+    question(lab.output(1), "save_table")
+    lab.save()
+    lab.reload(wait=False)
+    model.reply("Done.").end()
+    question(lab.output(1), "save_table").get_by_role("button", name="Run save_table").click()
+    lab.output(1).locator(".tract.turn[data-turn]").get_by_text("Done.").wait_for()
+    assert lab.save().cells[1].outputs[0].data["text/plain"].startswith("May I?")
+    lab.reopen()
+    lab.output(1).get_by_text("Done.").wait_for()
+    screenshot(lab, "chat-ended-after-a-reload", 1)

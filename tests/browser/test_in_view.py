@@ -72,6 +72,17 @@ def test_after_a_click_the_result_and_the_next_question_are_in_view(open_lab, mo
         wait_in_view(lab, shown)
 
 
+@pytest.mark.parametrize("how", ["click", "key"])
+def test_the_code_at_the_lower_edge_unfolds_into_view(open_lab, model, screenshot, how):
+    lab = begin(open_lab, model, f"seen = 1\n{TABLE}", rehearses=True, reads=False)
+    button = lab.button("Code", 1)
+    button.wait_for()
+    button.evaluate("one => one.scrollIntoView({ block: 'end' })")
+    button.click() if how == "click" else button.press("ArrowRight")
+    wait_in_view(lab, ".q .full")
+    screenshot(lab, f"unfolded-by-{how}")
+
+
 BUTTONS = """() => {
   const place = document.createElement("div"), field = document.createElement("input"), holder = document.createElement("span");
   const draw = () => {

@@ -88,6 +88,11 @@ END = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type":
         (OpenAIClient, {"choices": []}, r"its choices are \[\]"),
         (OpenAIClient, {"choices": None}, "its choices are None"),
         (OpenAIClient, httpx.Response(307, text="moved"), "Check base_url"),
+        (
+            OpenAIClient,
+            httpx.Response(308, headers={"location": "https://new.example/v1?key=1"}),
+            r"HTTP 308 Permanent Redirect: the new address is https://new\.example/v1\. Check base_url",
+        ),
         (AnthropicClient, {"type": "message", "content": [None], "stop_reason": "end_turn"}, "damaged"),
         (ResponsesClient, {"status": "completed", "output": [5]}, "damaged"),
     ],

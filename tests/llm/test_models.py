@@ -180,7 +180,7 @@ def test_the_keyring_is_used_if_it_is_installed(asked, monkeypatch):
         (
             {},
             None,
-            "Model 'm' sends no key: set one with tract.models.add('m', ..., key_env='VARIABLE', replace=True)",
+            "Model 'm' sends no key: enter one with %tract model m --base-url URL --key, or set one",
         ),
     ],
 )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
 
 from tests.review.fakes import FakeChannel, click
+from tests.review.scripted import ScriptedClient, call, reply, said
 from tests.toolkit.servers import command, scripted, until
 from tract_jupyter import Session, Tract
 from tract_jupyter.exceptions import (
@@ -270,6 +272,20 @@ def test_the_error_of_a_timeout_names_the_exceeded_limit(monkeypatch):
     assert patience.why_over() == "did not end within 25 s, though it reported progress"
     now[0] = 30
     assert patience.seconds_left == 0
+
+
+def test_stop_cancels_the_running_call_of_a_turn(tract):
+    server = tract.mcp.add("honest", command("honest"))
+    tract.configure_llm(ScriptedClient(reply(None, call("honest_sleep", {"seconds": 600}))))
+    tract.reviewer.channel = answering("approve")
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(tract.chat, "Sleep.", tools="self")
+        until(lambda: server.call("notes") == ["sleeps"])
+        tract.loop.stop()
+        assert running.result(60).outcome == "stopped"
+        until(lambda: server.call("notes") == ["sleeps", "cancelled"])
+    told = "stopped by the user while it ran, so its outcome is unknown. Check before you repeat it"
+    assert said(tract)[-1] == ("tool", told)
 
 
 # --- tasks and resources

@@ -209,16 +209,17 @@ def http_client(connection: ModelConnection, key: str, credential: Credential | 
     """Return a client for an address. Its errors name the source of the key and the model."""
     name = connection.name
     source = connection.key if credential is None else credential.key
+    typed = name if connection.provider else f"{connection.model or name} --base-url URL"
     if source is None:
         about_key = (
-            f"Model {name!r} sends no key: set one with tract.models.add({name!r}, ..., key_env='VARIABLE', "
-            "replace=True)"
+            f"Model {name!r} sends no key: enter one with %tract model {typed} --key, or set one with "
+            f"tract.models.add({name!r}, ..., key_env='VARIABLE', replace=True)"
         )
     else:
         whose = f"model {name!r}" if credential is None else f"credential {credential.name!r}"
         about_key = f"Check the key of {whose}, which comes from {source.location()}"
-        if connection.provider:
-            about_key += f"; enter another key with %tract model {name} --key"
+        if credential is None:
+            about_key += f"; enter another key with %tract model {typed} --key"
     about_model = (
         f"name one in the request, or for all in tract.models.add({name!r}, ..., model='...', replace=True)"
     )

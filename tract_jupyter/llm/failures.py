@@ -103,6 +103,7 @@ _OK, _MULTIPLE_CHOICES, _BAD_REQUEST, _TOO_MANY, _SERVER_ERROR = 200, 300, 400, 
 _SHORTEST_SECRET: Final = 4
 _BEGINNING: Final = 8  # a cut answer may end with this many characters of a secret
 _OLLAMA: Final = ":11434"  # its port
+_LONGEST_PLACE: Final = 200
 _LONGEST_ANSWER: Final = 500  # characters of it in a message
 _PAGE_START: Final = 20
 _LONGEST_PAGE: Final = 20_000
@@ -146,6 +147,9 @@ class Failures:
         """Return the error for a response that is not a success."""
         status, reply = response.status_code, json_of(body)
         report = reply.get("error") if isinstance(reply, dict) else None
+        if response.has_redirect_location:
+            place = one_line(response.headers["location"].partition("?")[0], _LONGEST_PLACE)
+            report = f"the new address is {place}"
         after = retry_after(response.headers.get("retry-after"))
         exact = retry_after(response.headers.get("retry-after-ms"))
         after = after if exact is None else exact / 1000

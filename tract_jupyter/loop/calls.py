@@ -17,7 +17,7 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tract_jupyter.concurrency import BY_PERSON, HEARTBEAT, StopSignal, run_until_stopped
+from tract_jupyter.concurrency import BY_PERSON, HEARTBEAT, Stopped, StopSignal, run_until_stopped, stopped_by
 from tract_jupyter.exceptions import CassetteError, TractError
 from tract_jupyter.llm import costs_of_block, why_unreadable
 from tract_jupyter.loop.answers import CallAnswer, answer_of, changes
@@ -635,6 +635,7 @@ class StepCalls:
             ),
             observation,
             checking(check),
+            stopped_by(dependencies.stop),
         ):
             result = (
                 make()
@@ -644,7 +645,9 @@ class StepCalls:
         why = dependencies.stop.reason
         for question in notes.asked if why else ():
             _withdraw(question, why)
-        if interrupted and not result.success:  # its own request was abandoned; a script's comes first
+        if (
+            interrupted or isinstance(result.cause, Stopped)
+        ) and not result.success:  # its own request was abandoned; a script's comes first
             text = not_run(why) if prepared.tool.asks_itself else ended_running(why)
             return CallAnswer(text, is_error=True, made=len(executed))
         answer = answer_of(result, dependencies.redact)

@@ -13,7 +13,7 @@ from IPython.core.error import StdinNotImplementedError
 from IPython.core.getipython import get_ipython
 
 from tract_jupyter.exceptions import StoreClosedError
-from tract_jupyter.notebook.output import CellOutput
+from tract_jupyter.notebook.output import CellOutput, replace_widget
 from tract_jupyter.notebook.panels.render import record
 from tract_jupyter.review import (
     FROM_STORE,
@@ -107,7 +107,10 @@ class _SeparateDisplay(_DisplayedTicket):
         super().refresh()
         if not self.ticket.status.is_open:
             # The saved notebook keeps the record. The live panel stays too, for a page that was reloaded.
-            self._output.put(record(self.ticket), raw=True)
+            if self.panel is None:
+                self._output.put(record(self.ticket), raw=True)
+            else:
+                replace_widget(self.panel, record(self.ticket), self._output.display_id)
 
 
 class NotebookChannel(Channel):

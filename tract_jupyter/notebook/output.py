@@ -29,6 +29,15 @@ class CellOutput:
         self.is_shown = True
 
 
+def replace_widget(widget: Any, bundle: dict[str, str], display_id: str) -> None:
+    """Replace a widget by a mime bundle.
+
+    A reloaded page does not know the display id of a saved output. The extension of the page finds it by the widget.
+    """
+    transient = {"tract_widget": str(widget.model_id)}
+    update_display(bundle, raw=True, display_id=display_id, transient=transient)
+
+
 def start_timer(seconds: float, run: Callable[..., object], *arguments: Any) -> threading.Timer:
     """Start a timer that does not keep the process alive."""
     timer = threading.Timer(seconds, run, arguments)

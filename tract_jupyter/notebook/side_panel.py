@@ -107,8 +107,8 @@ class SidePanel:
             self.stir()
 
     def turn_moved(self) -> None:
-        """Show the running turn again, if a page shows the panel."""
-        if self._pages:
+        """Show the running turn again, if a page shows the panel, and the number of open requests if there were any."""
+        if self._pages or self._count:
             self.stir(_TURN_DELAY)
 
     @property

@@ -283,7 +283,8 @@ class CallPart:
         indent = "  " if self.is_script else ""
         outputs = [line for item in self.outputs for line in item.plain.splitlines()]
         about = (
-            [f"    {line}" for line in outputs]
+            [f"    {line}" for line in filter(None, [self._why_not])]
+            + [f"    {line}" for line in outputs]
             + [f"  {line}" for line in requests]
             + [f"{indent}{line}" for line in below]
         )
@@ -426,6 +427,16 @@ class CallPart:
         if is_told or self.state in {"done", "running", "refused", "idle"}:
             return "changed" if self._edits else ""
         return self.state.replace("asked", "waiting")
+
+    @property
+    def _why_not(self) -> str:
+        """Return the reason why a call did not succeed, for plain text; empty if its title or the user says it."""
+        is_told = self.is_script or self.state not in {"failed", "stopped", "not run"}
+        return (
+            ""
+            if self.ended is None or is_told
+            else one_line(self.ended.text.removeprefix(not_run("")), _ERROR)
+        )
 
     @property
     def _tokens(self) -> str:

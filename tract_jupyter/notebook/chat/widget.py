@@ -19,7 +19,7 @@ from IPython.display import display, update_display
 from tract_jupyter.exceptions import TractError
 from tract_jupyter.notebook.chat.turn import GO_ON, SHOW
 from tract_jupyter.notebook.chat.view import label_of
-from tract_jupyter.notebook.output import start_timer
+from tract_jupyter.notebook.output import replace_widget, start_timer
 from tract_jupyter.notebook.panels.panel import (
     REQUEST_SCRIPTS,
     REQUEST_STYLES,
@@ -228,7 +228,7 @@ class LiveTurn:
             if static == self._left:  # a new page forgets which rows the user unfolded
                 return
             self._left = static
-        self._context.copy().run(update_display, static, raw=True, display_id=self._display_id)
+        self._context.copy().run(replace_widget, self._widget, static, self._display_id)
 
     def _static(self) -> dict[str, str]:
         view = self._view

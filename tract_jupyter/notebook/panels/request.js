@@ -96,16 +96,20 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     measure();
     if (isFirst && !current().choices.length) showAsked(scroll, q);
   };
+  const show = (on) => {
+    unfold(on);
+    if (on) full.scrollIntoView({ block: "nearest" });
+  };
   const readNext = (action = drawn?.primary?.name) => {
     if (!unread(action) && !undecided().length) return false;
     if (isKept(action) && unseenEffects()) readOn(effects);
-    else if (full.hidden) unfold(true);
+    else if (full.hidden) show(true);
     else if (unseen()) readOn(full.querySelector("[data-line]") ? full : q);
     else undecided()[0].focus();
     return true;
   };
   fold.append(icon("chev"), ELEMENT("span", {}));
-  fold.addEventListener("click", () => unfold(full.hidden));
+  fold.addEventListener("click", () => show(full.hidden));
   next.addEventListener("click", () => readOn(full));
 
   // Answers.
@@ -206,7 +210,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
       buttons.push(opener(rejecting.name, rejecting.label, { class: "reject" }));
     }
     if (view.has_effects && main?.edits.length) {
-      const change = () => { unfold(true); scroll.querySelector(":scope > [data-after-reading]")?.click(); };
+      const change = () => { show(true); scroll.querySelector(":scope > [data-after-reading]")?.click(); };
       buttons.push(button("Change code", { class: "plain" }, change));
     }
     let stands = null;
@@ -353,7 +357,7 @@ function requestRow({ place, id, kernel, view: current, isReloaded = () => false
     form?.requestSubmit();
   };
   ROWS.set(q, {
-    unfold, readOn: readNext,
+    unfold: show, readOn: readNext,
     decide: () => {
       if (isLost) return;
       const open = drawn?.forms.get(part);

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
+from tract_jupyter.concurrency import Stopped
 from tract_jupyter.exceptions import (
     ContentError,
     McpConnectionError,
@@ -312,7 +313,7 @@ class McpServer:
                 f"MCP server {self.name!r} was {activity} and {patience.why_over()}, so the call was cancelled; "
                 "it may have had its effect"
             ) from None
-        except McpError:
+        except (McpError, Stopped):
             raise
         except Exception as error:
             with self._lock:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import atexit
 import logging
 import time
-from concurrent.futures import Future, wait
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
@@ -19,6 +19,7 @@ from mcp import Client, MCPError
 from mcp_types import CONNECTION_CLOSED, Implementation, ListToolsResult, Tool, ToolListChangedNotification
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from tract_jupyter.concurrency import current_stop
 from tract_jupyter.exceptions import McpError, McpResultError
 from tract_jupyter.models import brief_repr, one_line
 from tract_jupyter.toolkit.mcp.flow import limited_streams
@@ -103,8 +104,13 @@ class McpConnection:
         return not self._main.done() and not self.endpoint.ended.is_set()
 
     def run(self, job: Callable[[Client], Awaitable[T]], patience: Patience) -> T:
-        """Run a job with the client, and wait for it in this thread. If the wait ends early, the job is cancelled."""
-        future = self._portal.start_task_soon(job, self._client)
+        """Run a job with the client, and wait for it in this thread. If the wait ends early, the job is cancelled.
+
+        Raises:
+            Stopped: the current stop signal was set, which ended the wait.
+        """
+        stop, future = current_stop(), self._portal.start_task_soon(job, self._client)
+        forget = stop.on_set(future.cancel)
         try:
             while True:
                 try:
@@ -112,7 +118,11 @@ class McpConnection:
                 except TimeoutError:
                     if future.done() or not patience.seconds_left:
                         raise
+                except CancelledError:
+                    stop.check()
+                    raise
         finally:
+            forget()
             future.cancel()  # if it is done, this does nothing
 
     def close(self) -> None:
