@@ -23,9 +23,13 @@ from tract_jupyter.llm import costs_of_block, why_unreadable
 from tract_jupyter.loop.answers import CallAnswer, answer_of, changes
 from tract_jupyter.models import PendingStatus, ToolCall
 from tract_jupyter.prompts import (
+    ANSWERED_WITHOUT,
     APPROVED_BEFORE,
+    APPROVED_OTHER,
+    ASKED_AGAIN,
     BEGUN_BEFORE,
     END_UNKNOWN,
+    NO_REASON,
     NOT_ENDED,
     READ_UNKNOWN,
     TOO_MANY_CHOICES,
@@ -63,7 +67,7 @@ if TYPE_CHECKING:
     from tract_jupyter.loop.journal import CallJournal, KnownCall
     from tract_jupyter.loop.meter import TurnMeter
     from tract_jupyter.loop.offered import OfferedTools
-    from tract_jupyter.toolkit import Asking, Toolset, TurnRecorder
+    from tract_jupyter.toolkit import Asking, ToolExecutor, Toolset, TurnRecorder
 
 CarryOut = Callable[[ToolCall, Callable[[], ToolResult]], ToolResult]
 """A user's function that replaces the execution of a call. It gets the call, and a function that runs it as usual."""
@@ -230,7 +234,10 @@ class StepCalls:
                 for call in open_ones:
                     self._write(call)
             self.is_over = group[-1] is self._calls[-1] and not self.waits
-            yield [(call.original, call.answer) for call in group if call.answer is not None]
+            answered = [(call, call.answer) for call in group if call.answer is not None]
+            for call, _ in answered:
+                self._withdraw_left(call)
+            yield [(call.original, answer) for call, answer in answered]
 
     def _groups(self) -> Iterator[list[_StepCall]]:
         """Yield the calls in order: each write alone, the reads between two writes together.
@@ -273,11 +280,12 @@ class StepCalls:
         answers = []
         for call in self._calls:
             if call.answer is None:
-                text = END_UNKNOWN if call.original.id in self.known else not_run(why)
+                text = END_UNKNOWN if self._may_have_run(call) else not_run(why)
                 if call.is_begun:
                     text = ended_reading(why) if call.reads else ended_running(why)
                 call.answer, call.waits = CallAnswer(text, is_error=True), False
             answers.append((call.original, call.answer))
+            self._withdraw_left(call)
             waiting = self.dependencies.open_requests.pop(call.original.id, None)
             if waiting is not None:
                 _withdraw(waiting.question, why)
@@ -293,6 +301,8 @@ class StepCalls:
                 call.answer = known.answer
                 continue
             call.answer = self._early_answer(call, len(planned))
+            if call.answer is None and known is not None:
+                call.answer = left_refusal(known, self.dependencies.toolset.executor)
             if call.answer is not None:
                 self._withdraw_earlier(call)
                 continue
@@ -319,7 +329,25 @@ class StepCalls:
         """Return the reason to ask the user despite earlier approvals; empty if there is none."""
         if not self.is_signed:
             return UNSIGNED
-        return BEGUN_BEFORE if call.original.id in self.known else ""
+        return BEGUN_BEFORE if self._may_have_run(call) else ""
+
+    def _may_have_run(self, call: _StepCall) -> bool:
+        """Return True if a process that has ended started the call."""
+        known = self.known.get(call.original.id)
+        return known is not None and may_have_run(known, self.dependencies.toolset.executor)
+
+    def _note_request(self, call: _StepCall, pending: Any, *, within: bool = False) -> None:
+        """Record a request about a call or within it. It replaces the requests that an ended process left."""
+        self.dependencies.journal.ask(self.commit, call.original.id, pending.pending_id, within=within)
+        if self._withdraw_left(call, pending):
+            pending.caution = ". ".join(filter(None, [pending.caution, APPROVED_OTHER]))
+
+    def _withdraw_left(self, call: _StepCall, asked: Any = None) -> bool:
+        known = self.known.get(call.original.id)
+        if known is None or not known.requests:
+            return False
+        why = ANSWERED_WITHOUT if asked is None else ASKED_AGAIN
+        return self.dependencies.toolset.executor.withdraw_left(known.requests, why, asked)
 
     def _early_answer(self, call: _StepCall, planned: int) -> CallAnswer | None:
         """Return the answer of a call that cannot run, regardless of its tool; None if it can."""
@@ -382,9 +410,10 @@ class StepCalls:
             dependencies.open_requests[call.original.id] = OpenQuestion(
                 question, call.prepared, call.replaced
             )
+            asked = dependencies.reviewer.find_duplicate(question) or question  # from a dead process
+            self._note_request(call, asked)
             if dependencies.observer is not None:
-                duplicate = dependencies.reviewer.find_duplicate(question)  # from a dead process
-                dependencies.observer.asked(call.original.id, (duplicate or question).pending_id)
+                dependencies.observer.asked(call.original.id, asked.pending_id)
         questions = [question for _, question in to_ask]
         try:
             with dependencies.meter.waiting(), checking(self._check_stop):
@@ -516,7 +545,9 @@ class StepCalls:
         if why:
             call.answer = CallAnswer(why, is_error=True)
             return
-        dependencies.journal.begin(self.commit, call.original.id)
+        asks = call.prepared is not None and call.prepared.shows_doubt() and dependencies.carry_out is None
+        if not asks:  # else the start of the action of its request is recorded
+            dependencies.journal.begin(self.commit, call.original.id)
         call.is_begun = True
         result = run_until_stopped(partial(self._execute, call), dependencies.stop)
         # an abandoned call still runs, and its end is unknown
@@ -617,8 +648,9 @@ class StepCalls:
             return why
 
         notes = call.notes = CallNotes(
-            meter=dependencies.meter, stop=dependencies.stop, is_again=call.original.id in self.known,
+            meter=dependencies.meter, stop=dependencies.stop, is_again=self._may_have_run(call),
             among=self._lane_count, model=self.model, doubt=self._doubt(call),
+            on_ask=partial(self._note_request, call, within=True),
         )  # fmt: skip
         observation = (
             nullcontext()
@@ -671,13 +703,19 @@ class StepCalls:
 
 
 def left_answer(
-    known: KnownCall | None, question: Any | None, catch_up: Callable[[Any], object], *, reads: bool
+    known: KnownCall | None,
+    question: Any | None,
+    executor: ToolExecutor,
+    catch_up: Callable[[Any], object],
+    *,
+    reads: bool,
 ) -> CallAnswer:
     """Return the answer of an open call that does not run, because the user sent another message.
 
     Args:
         known: the journal's entry about the call.
-        question: this process's request about the call. It is withdrawn.
+        question: this process's request about the call. It is withdrawn, like the requests of ended processes.
+        executor: the executor of the call.
         catch_up: updates the request with decisions of other processes.
         reads: True if the call only reads. The journal does not record the start of such a call.
     """
@@ -691,7 +729,24 @@ def left_answer(
         text = not_run(UNDECIDED if is_open else APPROVED_BEFORE)
         if not is_open and question.status is not PendingStatus.APPROVED:
             text = refused(refusal(question))
-    return CallAnswer(text if known is None else END_UNKNOWN, is_error=True)
+    if known is not None:
+        text = END_UNKNOWN if may_have_run(known, executor) else text
+        executor.withdraw_left(known.requests, UNDECIDED)
+        return left_refusal(known, executor) or CallAnswer(text, is_error=True)
+    return CallAnswer(text, is_error=True)
+
+
+def left_refusal(known: KnownCall, executor: ToolExecutor) -> CallAnswer | None:
+    """Return the answer of a call that did not run if the user rejected its request after its process ended."""
+    reason = executor.reviewer.ledger.rejection(known.requests[-1]) if known.requests else None
+    if reason is None or may_have_run(known, executor):
+        return None
+    return CallAnswer(refused(reason or NO_REASON), is_error=True)
+
+
+def may_have_run(known: KnownCall, executor: ToolExecutor) -> bool:
+    """Return True if a call has started, as the journal or a request of its tool says."""
+    return known.is_begun or executor.reviewer.ledger.may_have_run(known.within)
 
 
 def _withdraw(question: Any, why: str) -> None:

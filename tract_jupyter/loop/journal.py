@@ -1,8 +1,9 @@
 """The journal of a step's calls: the calls of the reply, the started ones, and the answers of the ended ones.
 
 It stores only facts that the history does not have: a signature of the reply's calls, the start of a call that changes
-something, and the answer of a call that cannot be committed yet. The rows are in the table of script calls, are signed
-like these, and are deleted with the last answer. Rows without a valid signature of this user are ignored.
+something, its requests to the user, and the answer of a call that cannot be committed yet. The rows are in the table of
+script calls, are signed like these, and are deleted with the last answer. Rows without a valid signature of this user
+are ignored.
 """
 
 from __future__ import annotations
@@ -33,9 +34,24 @@ _REPLY: Final = -1
 
 
 class KnownCall(NamedTuple):
-    """A call that has started, with its answer if it has ended."""
+    """The entries about a call.
 
+    Attributes:
+        is_begun: True if it has started. The start of a call that asks by itself is the start of its request's action.
+        answer: the answer of a call that has ended.
+        before: the requests about the call before its start, by id.
+        within: the requests of the running call, by id.
+    """
+
+    is_begun: bool = False
     answer: CallAnswer | None = None
+    before: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
+
+    @property
+    def requests(self) -> tuple[str, ...]:
+        """All requests."""
+        return (*self.before, *self.within)
 
 
 class CallJournal:
@@ -51,8 +67,15 @@ class CallJournal:
         known: dict[str, KnownCall] = {}
         for row in self._signed_rows(commit):
             if row.position > _REPLY:
-                call_id, answer = json.loads(row.calls_json)
-                known[call_id] = KnownCall(None if answer is None else CallAnswer(*answer))
+                call_id, answer, *request = json.loads(row.calls_json)
+                call = known.get(call_id, KnownCall())
+                if not request:
+                    answer = None if answer is None else CallAnswer(*answer)
+                    known[call_id] = call._replace(is_begun=True, answer=answer)
+                elif request[1]:
+                    known[call_id] = call._replace(within=(*call.within, request[0]))
+                else:
+                    known[call_id] = call._replace(before=(*call.before, request[0]))
         return known
 
     def is_signed(self, commit: str, calls: Iterable[ToolCall]) -> bool:
@@ -83,6 +106,14 @@ class CallJournal:
             StoreError: the record cannot be stored, so the call must not start.
         """
         self._note(commit, [call_id, None])
+
+    def ask(self, commit: str, call_id: str, pending_id: str, *, within: bool) -> None:
+        """Record a request to the user, about a call or within it.
+
+        Raises:
+            StoreError: the record cannot be stored, so nothing may run for the request.
+        """
+        self._note(commit, [call_id, None, pending_id, within])
 
     def end(self, commit: str, call_id: str, answer: CallAnswer) -> None:
         """Record the answer of a call."""

@@ -509,6 +509,7 @@ class ToolLoop:
                 left_answer(
                     known.get(call.id),
                     self._question_of(call, toolset),
+                    self._executor() if toolset is None else toolset.executor,
                     self._reviewer(toolset).catch_up,
                     reads=toolset is not None and toolset.reads(call.name),
                 ),

@@ -71,7 +71,10 @@ from .tool_calls import undecided as undecided
 from .tool_descriptions import SELF as SELF
 from .tool_descriptions import SUPERVISOR as SUPERVISOR
 from .tool_descriptions import UNREVIEWED as UNREVIEWED
+from .turns import ANSWERED_WITHOUT as ANSWERED_WITHOUT
 from .turns import APPROVED_BEFORE as APPROVED_BEFORE
+from .turns import APPROVED_OTHER as APPROVED_OTHER
+from .turns import ASKED_AGAIN as ASKED_AGAIN
 from .turns import BEGUN_BEFORE as BEGUN_BEFORE
 from .turns import END_UNKNOWN as END_UNKNOWN
 from .turns import FAILED as FAILED
@@ -79,6 +82,7 @@ from .turns import FIGURES as FIGURES
 from .turns import IMAGES_OFF as IMAGES_OFF
 from .turns import INTERRUPTED as INTERRUPTED
 from .turns import LEFT_OUT as LEFT_OUT
+from .turns import NO_REASON as NO_REASON
 from .turns import NOT_ENDED as NOT_ENDED
 from .turns import NOT_SENDABLE as NOT_SENDABLE
 from .turns import NOTHING as NOTHING

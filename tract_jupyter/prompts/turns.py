@@ -32,6 +32,11 @@ IMAGES_OFF: Final = "the user has switched images off"
 BEGUN_BEFORE: Final = (
     "it began earlier, but the process ended, so it may have run already. Check before you approve"
 )
+ASKED_AGAIN: Final = "its process ended, and the resumed turn asks again"
+ANSWERED_WITHOUT: Final = "its process ended, and the resumed turn answered the call without it"
+APPROVED_OTHER: Final = (
+    "Your approval of the earlier request does not count, because its process ended and this request differs"
+)
 UNSIGNED: Final = (
     "its turn was interrupted, and the stored reply with this call lacks your signature: another user may have "
     "written or changed it. Check before you approve"
@@ -51,6 +56,7 @@ REPEATED: Final = (
 )
 REPEATED_AGAIN: Final = "not run: it was repeated again"
 NOT_ENDED: Final = "it began and did not end, so its outcome is unknown"
+NO_REASON: Final = "it was rejected, without a reason"
 TOO_MANY_CHOICES: Final = "other calls were chosen too many times; make the call that you need"
 
 

@@ -85,6 +85,7 @@ from .process import FROM_STORE as FROM_STORE
 from .process import has_ended as has_ended
 from .process import is_on_other_host as is_on_other_host
 from .process import is_running as is_running
+from .process import may_run_elsewhere as may_run_elsewhere
 from .process import naming_cells as naming_cells
 from .process import process_text as process_text
 from .process import this_cell as this_cell

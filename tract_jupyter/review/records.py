@@ -15,7 +15,7 @@ from tract_jupyter.review.process import has_ended
 from tract_jupyter.storage import now_text, to_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from datetime import datetime
 
     from tract_jupyter.review.pending import Pending
@@ -212,6 +212,30 @@ class Records:
         if last is None or unfinished is not None or stored.status not in set(PendingStatus):
             return PendingStatus.PENDING, unfinished
         return PendingStatus(stored.status), None
+
+    def may_have_run(self, pending_ids: Iterable[str]) -> bool:
+        """Return True if a process began to carry out one of these pendings, except by a rehearsal of changed code."""
+        with self._database.read() as connection:
+            for pending_id in pending_ids:
+                stored, decisions = (
+                    self._rows.get(connection, pending_id),
+                    self._decisions.of(connection, pending_id),
+                )
+                begun = [one for one in decisions if one.started_at is not None]
+                is_over = bool(begun) and begun[-1] is decisions[-1] and begun[-1].finished_at is not None
+                is_done = is_over and stored is not None and stored.status == PendingStatus.APPROVED
+                if is_done or any(one.finished_at is None or one.error is not None for one in begun):
+                    return True
+        return False
+
+    def rejection(self, pending_id: str) -> str | None:
+        """Return the user's reason if a pending of an ended process was rejected. None if not."""
+        with self._database.read() as connection:
+            stored = self._rows.get(connection, pending_id)
+            last = self._decisions.last(connection, pending_id)
+        if stored is None or last is None or stored.status != PendingStatus.REJECTED:
+            return None
+        return last.reason if Decision.of(last).is_personal and has_ended(stored.origin) else None
 
     def decided(self, channels: Collection[str]) -> list[tuple[StoredDecision, StoredPending]]:
         """Return the decisions from these channels, oldest first, each with its pending."""

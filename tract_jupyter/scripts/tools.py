@@ -14,7 +14,7 @@ from tract_jupyter import prompts
 from tract_jupyter.exceptions import ContentError
 from tract_jupyter.models import PendingStatus, check_limit, check_text, one_line
 from tract_jupyter.models.schema import stub_source
-from tract_jupyter.prompts import BEGUN_BEFORE, refused
+from tract_jupyter.prompts import refused
 from tract_jupyter.scripts.script import MAIN
 from tract_jupyter.toolkit import (
     DISCOVERY,
@@ -100,19 +100,15 @@ class _ScriptTools:
         executor = self._executor()
         reviewer = executor.reviewer
         pending = PendingScript.of(run, executor)
-        new_id, notes = pending.pending_id, call_context().notes
-        doubt = "" if notes is None else notes.doubt
-        if doubt or not reviewer.granted(pending) or pending.status.is_open:
-            with reviewer.claim(pending) as claimed:
-                if claimed is not pending:
-                    pending.discard()
-                pending = claimed
-                # an open request with its old id was never approved, and nothing ran
-                pending.caution = "" if doubt == BEGUN_BEFORE and pending.pending_id != new_id else doubt
-                note_question(pending)
-                reviewer.decide_now(pending)
-        else:
+        notes = call_context().notes
+        with reviewer.claim(pending) as claimed:
+            if claimed is not pending:
+                pending.discard()
+            pending = claimed
+            pending.caution = "" if notes is None else notes.doubt
             note_question(pending)
+            if pending.caution or not reviewer.granted(pending) or pending.status.is_open:
+                reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:
             pending.discard()
             return ToolResult("notebook_execute", success=False, error=refused(refusal(pending)), denied=True)

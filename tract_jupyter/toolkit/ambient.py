@@ -39,6 +39,7 @@ class CallNotes:
         among: number of calls that run in parallel, including this one.
         model: the provider's name of the calling model; empty if no model calls.
         is_left: whether the turn was stopped and no longer waits for the end of the call.
+        on_ask: called with each of these requests, before it is displayed or decided.
     """
 
     asked: list[Any] = field(default_factory=list)
@@ -50,6 +51,7 @@ class CallNotes:
     among: int = 1
     model: str = ""
     is_left: bool = False
+    on_ask: Callable[[Any], object] = bool
 
 
 class InLine(Protocol):

@@ -20,7 +20,7 @@ from tract_jupyter.exceptions import (
     UndecidedError,
 )
 from tract_jupyter.models import PendingStatus
-from tract_jupyter.prompts import CHANGED_SINCE, NO_PERMISSION, undecided
+from tract_jupyter.prompts import CHANGED_SINCE, NO_PERMISSION, NO_REASON, undecided
 from tract_jupyter.storage import current_trigger, is_order
 from tract_jupyter.toolkit.ambient import call_context, changed_context
 from tract_jupyter.toolkit.callers import USER, Permission, question, waiting
@@ -338,7 +338,7 @@ def refusal(pending: Pending) -> str:
     """Return why a request was not approved, for the actor of the request."""
     if pending.status is PendingStatus.EXPIRED:
         return f"no decision within {pending.timeout:g} s"
-    return pending.rejection_reason or "it was rejected, without a reason"
+    return pending.rejection_reason or NO_REASON
 
 
 def _call_settings(

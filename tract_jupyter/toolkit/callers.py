@@ -212,3 +212,4 @@ def note_question(pending: Any) -> None:
     notes = call_context().notes
     if notes is not None:
         notes.asked.append(pending)
+        notes.on_ask(pending)

@@ -6,6 +6,7 @@ Stubs, scripts, agents and MCP all use it. The module `toolkit.call` has its ste
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,7 @@ from tract_jupyter.exceptions import (
 )
 from tract_jupyter.operations import TOOL_PREFIX
 from tract_jupyter.prompts import CALLED_FROM_CODE, NOT_GRANTED, NOTHING_ABOVE
-from tract_jupyter.review import CHAT
+from tract_jupyter.review import CHAT, deciding, has_ended, may_run_elsewhere
 from tract_jupyter.toolkit.call import Call, RevertCall
 from tract_jupyter.toolkit.callers import (
     USER,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from tract_jupyter.llm import Cassette
-    from tract_jupyter.review import Reviewer
+    from tract_jupyter.review import Pending, Reviewer
     from tract_jupyter.toolkit.autonomy import LeveledPermission
     from tract_jupyter.toolkit.callers import PermissionOf
     from tract_jupyter.toolkit.delegation import Delegation
@@ -411,6 +412,37 @@ class ToolExecutor:
         """
         call = Call(self, name, actor, profile, permission)
         return call.prepare(arguments, doubt) or call
+
+    def withdraw_left(self, pending_ids: Iterable[str], why: str, asked: Pending | None = None) -> bool:
+        """Withdraw the open requests of a call that an ended process left.
+
+        Args:
+            pending_ids: the requests of the call.
+            why: the reason.
+            asked: the new request of the call. An approval stays if this request or the code that it runs can use it.
+
+        Returns:
+            True if a user's approval was withdrawn, and nothing ran for it.
+        """
+        tract, reviewer = self.top.tract, self.reviewer
+        is_approved = False
+        for stored in filter(None, map(reviewer.ledger.get, pending_ids)):
+            if not has_ended(stored.origin) or (asked is not None and stored.pending_id == asked.pending_id):
+                continue
+            with suppress(TractError):  # another process may decide at the same time
+                left = tract.operations.as_shown(stored)
+                decision = left.unfinished
+                is_unused = decision is not None and decision.started_at is None
+                if asked is not None and is_unused:
+                    is_same = stored.identity == asked.identity
+                    if is_same or stored.operation != asked.operation:
+                        continue
+                if decision is not None and may_run_elsewhere(decision.claimed_by):
+                    continue
+                with deciding("automatic", "nobody"):
+                    left.reject(why)
+                is_approved = is_approved or is_unused
+        return is_approved
 
     def is_barred(self, tool: ToolDefinition, actor: str, profile: ToolProfile | None) -> bool:
         """Return True if no approval can allow a call: not in the profile, locked, or denied."""

@@ -14,7 +14,7 @@ from tract_jupyter.prompts import BEGUN_BEFORE, UNREVIEWED
 from tract_jupyter.review import outcome_text
 from tract_jupyter.toolkit.ambient import call_context
 from tract_jupyter.toolkit.call import refusal
-from tract_jupyter.toolkit.callers import AGENT, USER
+from tract_jupyter.toolkit.callers import AGENT, USER, note_question
 from tract_jupyter.toolkit.definitions import ToolDefinition, Traits
 from tract_jupyter.toolkit.results import ToolResult
 
@@ -141,6 +141,7 @@ class _Proposing:
         )
         # `propose` refuses a proposal that was carried out before, because it is active
         pending.caution = "" if doubt == BEGUN_BEFORE else doubt
+        note_question(pending)
         if pending.status is PendingStatus.PENDING:
             self._reviewer.decide_now(pending)
         if pending.status is not PendingStatus.APPROVED:

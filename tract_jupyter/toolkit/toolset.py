@@ -82,6 +82,11 @@ class Toolset:
         return f"<Toolset {self.profile.name!r} of {self.actor}: {', '.join(self.tools())}>"
 
     @property
+    def executor(self) -> ToolExecutor:
+        """The executor of the tools."""
+        return self._executor
+
+    @property
     def reviewer(self) -> Asking:
         """The reviewer of the tools' tract, which asks the user about calls."""
         return self._executor.reviewer
