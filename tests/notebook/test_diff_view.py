@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.cpu import cpu_seconds
 from tests.notebook.outline import stands_alone
 from tract_jupyter.context import diff_contexts
 from tract_jupyter.models import CompiledContext, Message, Priority, ToolCall
@@ -158,6 +159,15 @@ def test_gaps_are_counted():
     remarks = [line.text for line in lines if line.sign == "@"]
     assert remarks == ["⋮ 17 equal lines", "⋮ 43 equal lines", "⋮ 26 equal lines"]
     assert [line.text for line in lines if line.sign in "+-"] == ["20", "x", "70", "y"]
+
+
+def test_the_words_of_hostile_lines_are_compared_in_bounded_time():
+    old = "".join(chr(0x2200 + n % 150) for n in range(4_000))
+    new = "".join(sign + chr(0x2500 + n % 120) for n, sign in enumerate(old[:2_000]))
+    with cpu_seconds() as seconds:
+        lines = diff_lines("\n".join([old] * 20), "\n".join([new] * 20))
+    assert seconds[0] < 10  # difflib needs two minutes
+    assert [line.text for line in lines] == [old] * 20 + [new] * 20
 
 
 def test_a_word_within_a_long_paragraph_is_marked():

@@ -89,6 +89,7 @@ from .context import commit_text as commit_text
 from .diff import DiffResult as DiffResult
 from .diff import MessageDiff as MessageDiff
 from .diff import show_delta as show_delta
+from .line_diff import BoundedMatcher as BoundedMatcher
 from .line_diff import unified_diff as unified_diff
 from .merge import Action as Action
 from .merge import Conflict as Conflict

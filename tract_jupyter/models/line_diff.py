@@ -11,16 +11,22 @@ if TYPE_CHECKING:
 _MOST_STEPS: Final = 5_000_000  # about half a second
 
 
-class _BoundedMatcher(SequenceMatcher[str]):
+class BoundedMatcher(SequenceMatcher[str]):
     """A comparison with a limit of steps. After it, all other lines count as replaced."""
 
-    _steps = 0
+    a: Sequence[str]
+    b2j: dict[str, list[int]]
+
+    def __init__(self, before: Sequence[str], after: Sequence[str], most_steps: int = _MOST_STEPS) -> None:
+        super().__init__(None, before, after)
+        self._steps_left = most_steps
 
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> Match:
-        self._steps += sum(1 + len(self.b2j.get(line, ())) for line in self.a[alo:ahi])
-        if self._steps > _MOST_STEPS:
+        """Return the longest match in parts of the texts; an empty one after the limit."""
+        self._steps_left -= sum(1 + len(self.b2j.get(line, ())) for line in self.a[alo:ahi])
+        if self._steps_left < 0:
             return Match(alo, blo, 0)
         return super().find_longest_match(alo, ahi, blo, bhi)
 
@@ -38,7 +44,7 @@ def unified_diff(
 
     `old` and `new` name the texts. `end` ends the lines that are not lines of the texts.
     """
-    groups = list(_BoundedMatcher(None, before, after).get_grouped_opcodes(context))
+    groups = list(BoundedMatcher(before, after).get_grouped_opcodes(context))
     if groups:
         yield f"--- {old}{end}"
         yield f"+++ {new}{end}"

@@ -9,6 +9,7 @@ from itertools import accumulate, groupby, pairwise, zip_longest
 from typing import TYPE_CHECKING, TypeVar
 
 from tract_jupyter.models import (
+    BoundedMatcher,
     Priority,
     brief_repr,
     counted,
@@ -34,6 +35,7 @@ _SAMPLE = 80  # lines of each side if there are too many to compare
 _LINE = 4_000
 _BEFORE = 200
 _ALIKE = 0.35  # below this share of equal words, marks confuse more than they help
+_MOST_STEPS = 100_000  # of comparing the words of two lines, about 10 ms
 _WORDS = re.compile(r"\w+\s*|\s+|[^\w\s]\s*")
 Shown = TypeVar("Shown", bound=str)
 Piece = tuple[bool, str]
@@ -125,7 +127,7 @@ def _steps(x: list[str], y: list[str]) -> list[tuple[bool, str, str]]:
     x_rest, y_rest = x[start : len(x) - end], y[start : len(y) - end]
     inner = [
         (tag != "equal", "".join(x_rest[i:i_end]), "".join(y_rest[j:j_end]))
-        for tag, i, i_end, j, j_end in SequenceMatcher(None, x_rest, y_rest).get_opcodes()
+        for tag, i, i_end, j, j_end in BoundedMatcher(x_rest, y_rest, _MOST_STEPS).get_opcodes()
     ]
     head, tail = "".join(x[:start]), "".join(x[len(x) - end :])
     return [(False, head, head), *inner, (False, tail, tail)]
