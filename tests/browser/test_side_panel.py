@@ -179,3 +179,16 @@ def test_an_error_is_fixed_changed_and_run_by_keyboard_alone(open_lab, model, sc
     run(lab, "open-panel")
     side(lab).get_by_text("Nothing waits for you").wait_for()
     screenshot(lab, "side-notebook")
+
+
+def test_an_approved_script_that_runs_does_not_wait(open_lab, model):
+    code = "import pathlib, time\nwhile not pathlib.Path('go').exists():\n    time.sleep(0.01)"
+    model.reply().call("notebook_execute", code=code, backend="kernel", notebook_id="user").end()
+    lab = chat.start(open_lab, model)
+    status = lab.page.locator(".jp-tract-waiting")
+    status.get_by_text("Tract: 1 waiting").wait_for()
+    lab.output(1).locator(".q [data-action=approve][aria-disabled=false]").click()
+    status.wait_for(state="hidden")
+    (lab.path.parent / "go").touch()
+    model.reply("Done.").end()
+    chat.end(lab)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 _DELAY: Final = 0.05
 _TURN_DELAY: Final = 0.25
 """Seconds between a change and its display."""
+_COUNT_DELAY: Final = 1.0
+"""Seconds between two counts of open requests."""
 _MOST_FOLLOW_UPS: Final = 20
 _LONGEST: Final = 20_000
 _TITLE: Final = 200
@@ -107,8 +109,8 @@ class SidePanel:
             self.stir()
 
     def turn_moved(self) -> None:
-        """Show the running turn again, if a page shows the panel, and the number of open requests if there were any."""
-        if self._pages or self._count:
+        """Show the running turn again, if a page shows the panel."""
+        if self._pages:
             self.stir(_TURN_DELAY)
 
     @property
@@ -153,6 +155,9 @@ class SidePanel:
         if self._state is None and not self._notebook.has_pages:
             return
         with self._lock:
+            if self._timer is not None and self._timer.interval > delay:
+                self._timer.cancel()
+                self._timer = None
             if self._timer is None:
                 context = self._context.copy()
                 self._timer = start_timer(delay, context.run, self._refresh)
@@ -166,6 +171,8 @@ class SidePanel:
                 self._draw()
             else:
                 self._close_widgets()
+        if self._count:  # no message says that an approved action begins
+            self.stir(_COUNT_DELAY)
 
     def _tell_count(self) -> None:
         tract = self._notebook.opened
