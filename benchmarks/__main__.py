@@ -1,4 +1,8 @@
-"""`python -m benchmarks [NAME]`. A row over its target is only marked, because a slow machine is not a failure."""
+"""`python -m benchmarks [NAME]`. A row over its target is only marked, because a slow machine is not a failure.
+
+`python -m benchmarks counts` runs the groups whose rows are counts, `python -m benchmarks times` all others. Only the
+others need a machine that does nothing else.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from typing import TYPE_CHECKING
 from benchmarks.places import temporary_home
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from benchmarks.timing import Row
 
 GROUPS = (
@@ -36,12 +42,13 @@ GROUPS = (
     "endpoint",
     "proof",
 )
+COUNTS = ("fuzz", "kill", "storm", "damage", "proof")
 SEPARATE = ("notebook_cells", "outside_agents", "outside_waits")
 """Groups that run by name, or by the part before `_`: they need JupyterLab's extension, or install programs."""
-# smaller sizes for a run of all groups
+# smaller sizes for a run of many groups
 _SHORTER: dict[str, tuple[object, ...]] = {
     "review": ((1_000, 4_000),),
-    "llm": ((100, 1_000), 500),
+    "llm": ((100, 500), 500),
     "runs": ((1_000, 4_000), 40),
     "analysis": ((1_000, 5_000),),
     "store": ((1_000, 10_000),),
@@ -55,21 +62,28 @@ _SHORTER: dict[str, tuple[object, ...]] = {
 
 
 def main(wanted: list[str]) -> int:
-    """Run the named groups and their parts, or all groups. Return 2 for an unknown group."""
+    """Run the named groups and their parts, or many groups. Return 2 for an unknown group."""
+    many = {"": GROUPS, "counts": COUNTS, "times": [group for group in GROUPS if group not in COUNTS]}
+    if short := many.get(" ".join(wanted)):
+        _run(short, _SHORTER)
+        return 0
     groups = (*GROUPS, *SEPARATE)
     named = [[group for group in groups if f"{group}_".startswith(f"{name}_")] for name in wanted]
     if [] in named:
         unknown = wanted[named.index([])]
         print(f"no group {unknown!r}; there are: {', '.join(groups)}", file=sys.stderr)
         return 2
-    _print_head()
-    for name in dict.fromkeys(chain(*named)) if wanted else GROUPS:
-        print(f"{name}:", flush=True)
-        size = () if wanted else _SHORTER.get(name, ())
-        with temporary_home():  # one for each group: two groups use the same names and seeds
-            for row in import_module(f"benchmarks.{name}").rows(*size):
-                _print_row(row)
+    _run(dict.fromkeys(chain(*named)), {})
     return 0
+
+
+def _run(groups: Iterable[str], sizes: dict[str, tuple[object, ...]]) -> None:
+    _print_head()
+    for name in groups:
+        print(f"{name}:", flush=True)
+        with temporary_home():  # one for each group: two groups use the same names and seeds
+            for row in import_module(f"benchmarks.{name}").rows(*sizes.get(name, ())):
+                _print_row(row)
 
 
 _LAYOUT = "{:<66} {:>10} {:<9} {:>7} {:>7}  {}"

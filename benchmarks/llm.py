@@ -64,8 +64,8 @@ def rows(sizes: tuple[int, ...] = SIZES, steps: int = _LONG) -> Iterator[Row]:
         name = f"a step after {size:,} others, model and all, time of the processor"
         yield Row(name, value, "ms", _STEP_MS, growth.of("step", value))
     yield Row(
-        f"replaying {SIZES[-1]:,} steps from a cassette",
-        _replay(SIZES[-1]),
+        f"replaying {sizes[-1]:,} steps from a cassette",
+        _replay(sizes[-1]),
         "s",
         _REPLAY_SECONDS,
     )

@@ -90,6 +90,15 @@ def forker() -> Iterator[Forker]:
     made.close()
 
 
+@pytest.fixture(scope="session")
+def launch_warm() -> Iterator[Callable[..., Any]]:
+    """Starts a kernel that is forked from a process that has imported what kernels import from other packages."""
+    from tests import warm
+
+    with warm.started() as launch:
+        yield launch
+
+
 @pytest.fixture
 def admin_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The administrator's file of this process, not made yet."""

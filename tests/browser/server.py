@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.error import URLError
 from urllib.request import ProxyHandler, Request, build_opener
 
+from tests import warm
+
 if TYPE_CHECKING:
     from types import TracebackType
 
@@ -175,7 +177,7 @@ class LabServer:
             port = probe.getsockname()[1]
         return [
             sys.executable,
-            "-m",
+            warm.__file__,
             "jupyterlab",
             *OPTIONS,
             *self._options,

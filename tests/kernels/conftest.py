@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from jupyter_client.provisioning import local_provisioner
 
 from tests.kernels.kernel import Kernel
 from tests.kernels.outcome import Outcome
 from tract_jupyter import Tract
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from tests.kernels.rows import Row
 
@@ -38,9 +39,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture
-def kernel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kernel]:
+def kernel(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    launch_warm: Callable[..., Any],
+) -> Iterator[Kernel]:
     """The kernel of a row, with an operation `write` that asks, and whose action `go` writes a line into a file."""
     row: Row = request.param
+    monkeypatch.setattr(local_provisioner, "launch_kernel", launch_warm)
     made = Kernel(row.python(), tmp_path, subshells=row.subshells)
     try:
         version = made.run("import ipykernel; print(ipykernel.__version__)").text

@@ -17,6 +17,7 @@ from IPython.core.completer import provisionalcompleter
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from jupyter_client.manager import start_new_kernel
+from jupyter_client.provisioning import local_provisioner
 from traitlets.config import Config
 
 from tests.review import scripted
@@ -155,11 +156,12 @@ class Kernel:
 
 
 @pytest.fixture(scope="module")
-def kernel(tmp_path_factory):
+def kernel(tmp_path_factory, launch_warm):
     """A kernel with the extension, in a separate folder. The tests of a file share it."""
     folder = tmp_path_factory.mktemp("kernel")
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # jupyter_client leaves its sockets to the collector
+        patch.setattr(local_provisioner, "launch_kernel", launch_warm)
         patch.setenv("JUPYTER_DATA_DIR", str(folder / "data"))
         patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))

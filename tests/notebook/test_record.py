@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 from jupyter_client.manager import start_new_kernel
+from jupyter_client.provisioning import local_provisioner
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError
 
@@ -37,11 +38,12 @@ SHOW = "print(p.status, p.decision.channel, p.decision.decided_by)"
 
 
 @contextmanager
-def kernels(folder, data_dir):
+def kernels(folder, data_dir, launch):
     """A function that starts kernels in one folder with the secret of `data_dir`."""
     folder.mkdir()
     with ExitStack() as stack:
         patch = stack.enter_context(pytest.MonkeyPatch.context())
+        patch.setattr(local_provisioner, "launch_kernel", launch)
         patch.setenv("JUPYTER_DATA_DIR", str(data_dir))
         patch.setenv("JUPYTER_RUNTIME_DIR", str(folder / "runtime"))
         patch.setenv("IPYTHONDIR", str(folder / "ipython"))
@@ -61,9 +63,9 @@ def kernels(folder, data_dir):
 
 
 @pytest.fixture
-def start(tmp_path, data_dir):
+def start(tmp_path, data_dir, launch_warm):
     """A function that starts kernels, which can have a user."""
-    with kernels(tmp_path / "live", data_dir) as start_one:
+    with kernels(tmp_path / "live", data_dir, launch_warm) as start_one:
         yield start_one
 
 
@@ -89,10 +91,10 @@ def record(kernel):
 
 
 @pytest.fixture(scope="module")
-def lock_and_secret(tmp_path_factory):
+def lock_and_secret(tmp_path_factory, launch_warm):
     """The lock file and the secret of a user's kernel."""
     folder = tmp_path_factory.mktemp("recorded")
-    with kernels(folder / "live", folder / "data") as start:
+    with kernels(folder / "live", folder / "data", launch_warm) as start:
         lock = record(start())
     assert ran(folder / "live") == "3-5 "
     return (
@@ -117,8 +119,9 @@ def lock(tmp_path, data_dir, lock_and_secret):
 
 
 @pytest.fixture
-def headless(tmp_path, monkeypatch):
+def headless(tmp_path, monkeypatch, launch_warm):
     """A function that runs a notebook without a user in a separate folder."""
+    monkeypatch.setattr(local_provisioner, "launch_kernel", launch_warm)
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
 
