@@ -457,7 +457,7 @@ class Backups:
         return sorted(found, key=lambda record: record.made)
 
     def _needed(self) -> set[str]:
-        """Return all hashes in journals, also in those of other users."""
+        """Return the hashes in all journals. Other users may have written some of them."""
         found: set[str] = set()
         for path in self._entries("changes"):
             with suppress(OSError):
