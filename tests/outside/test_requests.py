@@ -64,7 +64,7 @@ def test_a_replacement_at_many_places_takes_little_memory(chat, known, user, tmp
     chat(known(prompts=[[["ask", {"call": about}]]]))
     (request,) = user.requests
     assert len(request.code[0].code) < 250_000  # not five billion
-    assert "occurs many times, and only the first change is shown" in request.why
+    assert "occurs many times, and the diff shows only the first change" in request.why
 
 
 def test_codex_sends_the_diff_and_the_arguments_in_an_earlier_message(chat, known, user, log):

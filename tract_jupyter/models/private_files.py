@@ -52,8 +52,8 @@ def make_private_folder(folder: Path) -> None:
 def why_exposed(file: Path) -> str:
     """Return why other users can read or replace a file, with the remedy; empty if they cannot.
 
-    The rules are ssh's: the file belongs to this user or root, only its owner has permissions, and no folder
-    above it is writable for all users.
+    The file belongs to this user or root, only its owner has permissions, and no folder above it is writable for all
+    users. Unlike ssh, this accepts folders of other owners or with write permission for a group: containers have them.
 
     Raises:
         OSError: the file or a folder cannot be examined.

@@ -58,7 +58,7 @@ class ExpectedFile(NamedTuple):
         if self.was_there:
             return "The file has this content already"
         if self.is_cut:
-            return "The text that it replaces occurs many times, and only the first change is shown"
+            return "The text that it replaces occurs many times, and the diff shows only the first change"
         if len(self.contents) > 1:
             return "The text that it replaces occurs several times, and it may replace only the first"
         is_hidden = self.before is None and os.path.lexists(self.path)
