@@ -19,6 +19,7 @@ _HASH = re.compile(r"\b[0-9a-f]{8,64}(?:-[0-9a-f]{4}){0,3}\b")
 _CUT_HASH = re.compile(r"\b[0-9a-f]{1,7} …")
 _QUOTED = re.compile(r"( name: )'(<id \d+>)'$", re.MULTILINE)  # YAML quotes a short hash of digits only
 _SIZE = re.compile(r"(sha256 <id \d+>), [\d,]+ characters")
+_MEASURED = re.compile(r"\b\d+\.\d{6,}\b")
 _SECONDS = re.compile(r"\b\d+(\.\d+)? (ms|s)\b")
 
 
@@ -44,6 +45,7 @@ def stable(text: str, *paths: Path) -> str:
     for path in paths:
         text = text.replace(str(path), "<folder>")
     text = _CELL.sub("<cell>", _WHEN.sub("<time>", _TIME.sub("<time>", text)))
+    text = _MEASURED.sub("<measured>", text)
     numbers: dict[str, int] = {}
     text = _HASH.sub(lambda found: f"<id {numbers.setdefault(found[0][:8], len(numbers) + 1)}>", text)
     text = _QUOTED.sub(r"\1\2", text)

@@ -338,7 +338,8 @@ READ_ONLY = """
 import os, sys
 from tract_jupyter import Tract
 from tract_jupyter.exceptions import StoreReadOnlyError
-with Tract.open() as tract:  # imports everything, as another user may not read the interpreter's files
+import urllib.request  # Tract.open(path) imports it, and another user may not read the files of the interpreter
+with Tract.open() as tract:  # imports the rest
     tract.user("x"), tract.compile()
 if os.geteuid() == 0:  # permissions do not bind root
     os.setuid(65534)
