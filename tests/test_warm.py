@@ -1,4 +1,4 @@
-"""A forked kernel is as one of its own: it imports this package itself, its end is known, and another Python is started as usual."""
+"""Forked kernels: they import this package themselves, and their exit code is known. Other programs start as usual."""
 
 import signal
 import sys
