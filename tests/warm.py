@@ -70,6 +70,9 @@ class Kernel:
 def started():
     """Start the server. Yield a replacement for `launch_kernel` of jupyter_client, which forks kernels of this Python."""
     usual = local_provisioner.launch_kernel
+    if not hasattr(os, "pidfd_open"):  # not on Linux
+        yield usual
+        return
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, __file__, str(theirs.fileno())]
