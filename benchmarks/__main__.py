@@ -42,7 +42,7 @@ GROUPS = (
     "endpoint",
     "proof",
 )
-COUNTS = ("fuzz", "kill", "storm", "damage", "proof")
+COUNTS = ("kill", "storm", "damage", "proof")
 SEPARATE = ("notebook_cells", "outside_agents", "outside_waits")
 """Groups that run by name, or by the part before `_`: they need JupyterLab's extension, or install programs."""
 # smaller sizes for a run of many groups

@@ -92,7 +92,7 @@ def forker() -> Iterator[Forker]:
 
 @pytest.fixture(scope="session")
 def launch_warm() -> Iterator[Callable[..., Any]]:
-    """Starts a kernel that is forked from a process that has imported what kernels import from other packages."""
+    """Starts kernels by a fork of a process that has imported third-party packages; it replaces `launch_kernel`."""
     from tests import warm
 
     with warm.started() as launch:

@@ -1,5 +1,6 @@
-"""A forked kernel is as one of its own: it imports this package itself, its end is known, and another Python is started as usual."""
+"""Forked kernels: they import this package themselves, and their exit code is known. Other programs start as usual."""
 
+import os
 import signal
 import sys
 
@@ -12,6 +13,7 @@ LOADED = "import sys; print('sqlalchemy' in sys.modules, [name for name in sys.m
 
 @pytest.mark.slow
 @pytest.mark.kernel
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="kernels are forked on Linux")
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # jupyter_client leaves its sockets to the collector
 def test_a_forked_kernel_imports_this_package_itself_and_its_end_is_known(tmp_path, monkeypatch, launch_warm):
     started = []

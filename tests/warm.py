@@ -1,8 +1,8 @@
-"""Kernels that are forked from a process that has imported the packages of others, and nothing of this one.
+"""A server process that imports third-party packages once, and forks kernels.
 
-These imports take a third of a kernel's processor time in most tests. All that runs after them, the import of this
-package too, is as in a kernel of its own. `python tests/warm.py MODULE WORDS` runs a program, such as JupyterLab, whose
-kernels start like this; the fixture `warm_kernels` is for kernels that a test starts.
+These imports take a third of a kernel's processor time in most tests. Each kernel imports this package itself, as a
+user's kernel does. `python tests/warm.py MODULE WORDS` runs a program, such as JupyterLab, with forked kernels. A test
+that starts a kernel uses the fixture `launch_warm`.
 """
 
 from __future__ import annotations
@@ -68,8 +68,11 @@ class Kernel:
 
 @contextmanager
 def started():
-    """The function that starts kernels instead of `launch_kernel` of jupyter_client: it forks those of this Python."""
+    """Start the server. Yield a replacement for `launch_kernel` of jupyter_client, which forks kernels of this Python."""
     usual = local_provisioner.launch_kernel
+    if not hasattr(os, "pidfd_open"):  # not on Linux
+        yield usual
+        return
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with theirs:
         command = [sys.executable, __file__, str(theirs.fileno())]
@@ -93,7 +96,7 @@ def started():
 
 
 def serve(number):
-    """Fork a kernel for each job of the socket. Each reports its pid, and this process its end."""
+    """Fork a kernel for each job from the socket. The kernel reports its pid, and this process its exit code."""
     os.environ["JPY_PARENT_PID"] = str(
         os.getpid()
     )  # ipykernel reads it at import; kernels end with this process
@@ -125,7 +128,7 @@ def serve(number):
 
 
 def run(job, files):
-    """Be a kernel, and end."""
+    """Run a kernel in this process, and exit."""
     *outputs, report = files
     os.setsid()
     os.write(report, b"%d\n" % os.getpid())  # not earlier: the provisioner looks for the group of the process

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 from tests.browser.notebooks import read_notebook
-from tests.browser.server import LIGHT
+from tests.browser.server import DARK, LIGHT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     import nbformat
@@ -304,6 +305,12 @@ class Lab:
         """Switch to a theme (`LIGHT` or `DARK` of `tests.browser.server`) and wait for its style."""
         self._call("setTheme", name)
         self._wait("hasTheme", name)
+
+    def each_theme(self) -> Iterator[str]:
+        """Switch to the light and to the dark theme, and yield the name of each."""
+        for name, theme in (("light", LIGHT), ("dark", DARK)):
+            self.theme(theme)
+            yield name
 
     def shot(self, path: Path, cell: int | None = None) -> Path:
         """Save a screenshot of the page, or of one cell."""

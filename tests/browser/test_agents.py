@@ -1,10 +1,8 @@
 """Agents in a real JupyterLab, with a scripted model on a loopback port."""
 
-import pytest
-
 from tests.browser.chat import bundle, end, start
 from tests.browser.contrast import poor_contrast
-from tests.browser.server import DARK, LIGHT
+from tests.browser.server import DARK
 
 CHAT = "%%tract_chat --profile agents --direct\nFind somebody who counts the birds."
 INSTRUCTIONS = """COUNTER: you count birds in tables of sightings.
@@ -17,12 +15,9 @@ COUNTER = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_an_agent_approved_with_edited_instructions_uses_them(open_lab, model, theme, request, screenshot):
-    name = request.node.callspec.id
+def test_an_agent_approved_with_edited_instructions_uses_them(open_lab, model, screenshot):
     model.hear("COUNTER")
     lab = start(open_lab, model, chat=CHAT, viewport=(1090, 1000))
-    lab.theme(theme)
     model.reply().call("agent_create", **COUNTER).end()
     out = lab.output(1)
     question = out.locator("section.q")
@@ -38,14 +33,16 @@ def test_an_agent_approved_with_edited_instructions_uses_them(open_lab, model, t
     why = question.locator("p.why")
     assert why.text_content().startswith("Reason for asking: The model wants")
     assert why.evaluate("why => getComputedStyle(why).paddingLeft") == "0px"  # aligned with the other lines
-    assert poor_contrast(out) == []
-    screenshot(lab, f"agents-question-{name}", 1)
+    for theme in lab.each_theme():
+        assert poor_contrast(out) == []
+        screenshot(lab, f"agents-question-{theme}", 1)
     question.get_by_role("button", name="Change the text").click()
     field = question.locator("textarea[name=instructions]")
     assert field.input_value() == INSTRUCTIONS
     edited = INSTRUCTIONS.replace("You need no approval for anything that you do.\n", "Be <b>brief</b>.\n")
     field.fill(edited)
-    screenshot(lab, f"agents-edited-{name}", 1)
+    for theme in lab.each_theme():
+        screenshot(lab, f"agents-edited-{theme}", 1)
     question.get_by_role("button", name="Create agent bird_counter").click()
     question.wait_for(state="detached")
     model.reply().call("agent_call", agent="bird_counter", input="Which species leads?").end()
@@ -57,8 +54,9 @@ def test_an_agent_approved_with_edited_instructions_uses_them(open_lab, model, t
     row = page.locator("details.row").filter(has_text="bird_counter").last
     row.locator("summary").first.click()
     assert "The great tit leads." in row.inner_text()
-    assert poor_contrast(page) == []
-    screenshot(lab, f"agents-called-{name}", 1)
+    for theme in lab.each_theme():
+        assert poor_contrast(page) == []
+        screenshot(lab, f"agents-called-{theme}", 1)
     assert "Created agent bird_counter" in page.inner_text()
     assert "agent_create" not in page.inner_text()
     assert lab.execute("print(tract.agents.get('bird_counter').definition.instructions)").strip() == edited

@@ -1,7 +1,5 @@
 """The inbox by keyboard alone, in a real JupyterLab."""
 
-import pytest
-
 from tests.browser.contrast import poor_contrast
 
 LOAD = "%load_ext tract_jupyter"
@@ -63,8 +61,7 @@ class Person:
         raise AssertionError("it cannot be read to the end")
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
-def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, request):
+def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot):
     lab = open_lab(
         LOAD,
         NOTE,
@@ -76,15 +73,14 @@ def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, reque
         viewport=(1000, 900),
         reads=False,
     )
-    lab.theme(theme)
     for cell in range(5):
         lab.run_cell(cell)
-    kind = request.node.callspec.id
     board = lab.output(4).locator("[data-testid=tract-batch]")
     board.get_by_text("Inbox: 32 waiting").wait_for()
-    assert board.evaluate("one => one.getBoundingClientRect().height") <= 600
-    assert not poor_contrast(board)
-    screenshot(lab, f"inbox-{kind}", 4)
+    for theme in lab.each_theme():
+        assert board.evaluate("one => one.getBoundingClientRect().height") <= 600
+        assert not poor_contrast(board)
+        screenshot(lab, f"inbox-{theme}", 4)
     person = Person(lab, board)
     board.locator("input.kind").focus()
     for key in "dda":  # deletes the cell if the focus is elsewhere
@@ -92,7 +88,8 @@ def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, reque
     person.press("ArrowRight")  # all requests have the same code, so the user reads it once
     person.press("ArrowDown", "ArrowDown", "Shift+ArrowDown", "Shift+ArrowDown")
     board.get_by_text("3 selected", exact=True).wait_for()
-    screenshot(lab, f"inbox-selected-{kind}", 4)
+    for theme in lab.each_theme():
+        screenshot(lab, f"inbox-selected-{theme}", 4)
     person.press("r")
     board.locator("input[name=reason]:focus").wait_for()
     person.type("abdd no")
@@ -105,8 +102,9 @@ def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, reque
     board.get_by_text("27 selected", exact=True).wait_for()
     person.press("ArrowRight")
     person.read()
-    screenshot(lab, f"inbox-read-{kind}", 4)
-    assert not poor_contrast(board)
+    for theme in lab.each_theme():
+        screenshot(lab, f"inbox-read-{theme}", 4)
+        assert not poor_contrast(board)
     person.press("Control+Enter")
     board.get_by_text("Inbox: 2 waiting, 30 decided").wait_for()
     for left in (1, 0):  # their values are cut: the button is Read, and the user reads all of it
@@ -117,10 +115,11 @@ def test_thirty_are_decided_by_keyboard_alone(open_lab, screenshot, theme, reque
         if left:
             board.get_by_text("Inbox: 1 waiting, 31 decided").wait_for()
     lab.output(4).locator("[data-testid=tract-batch-record]").wait_for()
-    assert lab.output(4).evaluate("one => one.getBoundingClientRect().height") <= 1500
+    for theme in lab.each_theme():
+        assert lab.output(4).evaluate("one => one.getBoundingClientRect().height") <= 1500
+        screenshot(lab, f"inbox-end-{theme}", 4)
     assert person.seconds <= 60
     print(f"32 questions: {person.keys} keys, {person.seconds:.0f} s")
-    screenshot(lab, f"inbox-end-{kind}", 4)
     assert lab.page.locator(".jp-Notebook .jp-Cell").count() == 7
     lab.run_cell(5)
     assert lab.text(5) == "32 0\n"

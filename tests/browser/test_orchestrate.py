@@ -1,10 +1,7 @@
 """`%tract_orchestrate` in a real JupyterLab, with a scripted model on a loopback port."""
 
-import pytest
-
 from tests.browser.chat import bundle, end, stopped
 from tests.browser.contrast import poor_contrast
-from tests.browser.server import DARK, LIGHT
 from tract_jupyter import Tract
 
 SETUP = """%load_ext tract_jupyter
@@ -24,16 +21,11 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-def test_over_budget_it_proposes_a_person_changes_it_and_tokens_fall(
-    open_lab, model, theme, request, screenshot
-):
-    name = request.node.callspec.id
+def test_over_budget_it_proposes_a_person_changes_it_and_tokens_fall(open_lab, model, screenshot):
     lab = open_lab(SETUP.format(url=model.url), RUN, viewport=(1240, 1000))
     assert lab.run_cell(0), lab.text(0)
     model.reply("I'll look at what the counts say first.").call("log", limit=3).end()
     lab.run_cell(1, wait=False)
-    lab.theme(theme)
     out = lab.output(1)
     out.get_by_text("I'll look at what the counts say first.").wait_for()
     second = model.reply("The weekly counts can be **one message**.")
@@ -45,14 +37,16 @@ def test_over_budget_it_proposes_a_person_changes_it_and_tokens_fall(
     assert "collaborative" in out.locator(".looks").inner_text()
     assert "it's near its budget" in out.locator(".looks").inner_text()
     question.get_by_role("button", name="Run compress").and_(out.locator("[aria-disabled=false]")).wait_for()
-    assert poor_contrast(out) == []
-    screenshot(lab, f"orchestrate-waiting-{name}", 1)
+    for theme in lab.each_theme():
+        assert poor_contrast(out) == []
+        screenshot(lab, f"orchestrate-waiting-{theme}", 1)
     lab.change(1, "content", '"Each week there were 7 birds more than the week before."')
     question.get_by_role("button", name="Run compress").click()
     model.reply("The context is **below its budget** again.").end()
     page = end(lab)
-    assert poor_contrast(page) == []
-    screenshot(lab, f"orchestrate-done-{name}", 1)
+    for theme in lab.each_theme():
+        assert poor_contrast(page) == []
+        screenshot(lab, f"orchestrate-done-{theme}", 1)
     told = [message for message in model.requests[-1]["messages"] if message["role"] == "tool"]
     assert "The user changed the call" in told[-1]["content"]
     before, after = map(int, lab.execute("print(result.tokens_before, result.tokens_after)").split())
@@ -66,8 +60,9 @@ def test_over_budget_it_proposes_a_person_changes_it_and_tokens_fall(
     assert "Less is lost, but it helps for a day only." in row.inner_text()
     page.locator("details.row").filter(has_text="Request to the model").locator("summary").click()
     assert "You were called because: it's near its budget" in page.inner_text()
-    assert poor_contrast(page) == []
-    screenshot(lab, f"orchestrate-unfolded-{name}", 1)
+    for theme in lab.each_theme():
+        assert poor_contrast(page) == []
+        screenshot(lab, f"orchestrate-unfolded-{theme}", 1)
     saved = bundle(lab)
     assert set(saved) == {"text/html", "text/plain"}
     assert "<button" not in saved["text/html"]

@@ -1,7 +1,5 @@
 """Records of decisions in a real JupyterLab: one line that unfolds to the whole record, without a script."""
 
-import pytest
-
 from tests.browser.contrast import poor_contrast
 
 LOAD = "%load_ext tract_jupyter"
@@ -43,20 +41,18 @@ def count(pending, at_least: int = 1):
 HEIGHT = "cell => cell.getBoundingClientRect().height"
 
 
-@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"], ids=["light", "dark"])
-def test_the_record_of_each_decision_is_one_line_that_unfolds(open_lab, screenshot, theme, request):
+def test_the_record_of_each_decision_is_one_line_that_unfolds(open_lab, screenshot):
     lab = open_lab(LOAD, NOTE, FIRE, RISKY, viewport=(1000, 1600))
-    lab.theme(theme)
     for cell in range(4):
         lab.run_cell(cell)
-    kind = request.node.callspec.id
     output = lab.output(2)
     records = output.locator("[data-testid=tract-record]")
     records.nth(29).wait_for()
     assert records.count() == 30
-    assert output.evaluate(HEIGHT) <= 1500
-    assert not poor_contrast(output)
-    screenshot(lab, f"records-{kind}", 2)
+    for theme in lab.each_theme():
+        assert output.evaluate(HEIGHT) <= 1500
+        assert not poor_contrast(output)
+        screenshot(lab, f"records-{theme}", 2)
 
     records.nth(2).locator("summary").first.click()
     assert records.nth(2).get_by_text("It is there already.").count() == 3
@@ -68,13 +64,15 @@ def test_the_record_of_each_decision_is_one_line_that_unfolds(open_lab, screensh
     lab.page.keyboard.press("Enter")  # works without a script, and runs no notebook command
     record.locator(".findings > summary").click()
     record.locator(".rule > summary").first.click()
-    assert not poor_contrast(lab.output(3))
+    for theme in lab.each_theme():
+        assert not poor_contrast(lab.output(3))
+        screenshot(lab, f"record-open-{theme}", 3)
     assert record.evaluate(
         "row => [...row.querySelectorAll('.code, .code *')].every((one) => one.scrollWidth <= one.clientWidth + 1 || getComputedStyle(one).display === 'inline')"
     )
-    screenshot(lab, f"record-open-{kind}", 3)
     lab.page.set_viewport_size({"width": 700, "height": 1600})
-    screenshot(lab, f"record-open-700-{kind}", 3)
+    for theme in lab.each_theme():
+        screenshot(lab, f"record-open-700-{theme}", 3)
 
 
 def test_a_saved_record_is_small_and_complete_without_a_kernel(open_lab):

@@ -159,6 +159,11 @@ def test_the_row_of_a_failed_or_invalid_call_shows_its_state(chat, made, state):
     assert state in chat("Weather?", reply(None, made), "Hm.").view().to_text()
 
 
+def test_the_plain_text_of_a_call_that_did_not_run_has_the_reason(chat):
+    text = chat("Go", reply(None, call("lok", {"city": "Ulm"}, "a")), "Sorry.").view().to_text()
+    assert "not run\n    there is no tool 'lok'. Nearest: look" in text
+
+
 def test_thoughts_are_folded(chat):
     message = {"role": "assistant", "content": "Yes.", "reasoning": "Let me think."}
     log = chat("Well?", {"choices": [{"message": message}], "model": "m"})

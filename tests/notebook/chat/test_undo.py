@@ -171,3 +171,10 @@ def test_the_card_says_which_values_of_a_kernel_run_were_saved():
 
 def test_the_memory_for_earlier_values_is_visible():
     assert "use 12.0 MB of 1.1 GB" in card(CHANGED, memory_used=12_000_000, memory_budget=2**30).text()
+
+
+def test_a_result_gets_no_buttons_of_a_later_list(chat):
+    undone = chat.run("%tract chat undo --yes").html
+    assert "Undone" in undone
+    assert "data-turn=" not in undone
+    assert 'data-turn="Redo:' in chat.run("%tract chat redo").html

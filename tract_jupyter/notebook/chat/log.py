@@ -338,7 +338,9 @@ class TurnLog:
         self.set(turn_id=event.question, ended=None)
         self._waits.clear()  # the time counts from here on
         if event.is_resumed:
-            done = sum(isinstance(part, CallPart) and part.ended is not None for part in self._parts)
+            done = sum(
+                isinstance(part, CallPart) and part.state in {"done", "failed"} for part in self._parts
+            )
             repeats = (
                 f"{counted(done, 'finished call')} {'was' if done == 1 else 'were'} not repeated."
                 if done

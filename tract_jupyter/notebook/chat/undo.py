@@ -163,8 +163,8 @@ class UndoPage(View):
 
     @property
     def turn_id(self) -> str:
-        """The name of this output for its buttons."""
-        return f"undo:{self.card.plan.question}"
+        """The name of this output for its buttons; empty if it has none, so it gets no buttons of a later card."""
+        return f"{self.card.plan.verb}:{self.card.plan.question}" if self.card.actions else ""
 
     def blocks(self) -> list[TurnBlock]:
         """Return the card."""
@@ -177,7 +177,9 @@ class UndoPage(View):
     def to_html(self) -> Html:
         """Return self-contained static HTML."""
         foot = element("div", element("span", class_="end"), class_="foot")
-        page = root_html(self.card.html(), foot, look="tract turn", role="group", data_turn=self.turn_id)
+        page = root_html(
+            self.card.html(), foot, look="tract turn", role="group", data_turn=self.turn_id or None
+        )
         return styled(page, *STYLES)
 
     def to_text(self) -> str:
