@@ -57,6 +57,14 @@ def test_a_change_in_place_gives_a_new_object_to_all_names(adopt):
     assert namespace["df"] is namespace["view"] is namespace["held"]["k"][0] is frame
 
 
+def test_a_change_reaches_a_large_variable_that_the_code_does_not_name(adopt):
+    records = [{"number": number} for number in range(30_000)]
+    namespace = {"records": records, "last": records[-1]}
+    adopt("last['new'] = 1", namespace)
+    assert namespace["records"][-1] is namespace["last"]
+    assert namespace["last"] == {"number": 29_999, "new": 1}
+
+
 def test_a_kept_table_can_be_changed_in_place(adopt):
     namespace = {"df": pd.DataFrame({"a": [1, 2], "c": pd.Categorical(["x", "y"])})}
     change = adopt("df['b'] = 3.5\nnew = df.a", namespace)

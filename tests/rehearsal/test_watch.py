@@ -257,3 +257,18 @@ def test_large_and_deep_files_do_not_keep_the_small_ones_from_being_saved(worksp
     assert change.files == ("notes.txt",)
     change.undo()
     assert (workspace / "notes.txt").read_text() == "old"
+
+
+def test_an_object_in_a_large_variable_that_the_code_does_not_name_comes_back(run):
+    records = [{"number": number} for number in range(30_000)]
+    frame = pd.DataFrame({"tags": [["a"], ["b"]]})
+    namespace = {"records": records, "last": records[-1], "frame": frame, "tags": frame["tags"][0]}
+    change = run("last['new'] = 1; tags.append('new')", namespace)
+    assert sorted(change.variables) == ["frame", "last", "records", "tags"]
+    change.undo()
+    assert (namespace["records"][-1], list(namespace["frame"]["tags"])) == (
+        {"number": 29_999},
+        [["a"], ["b"]],
+    )
+    assert namespace["records"][-1] is namespace["last"]
+    assert namespace["frame"]["tags"][0] is namespace["tags"]

@@ -14,6 +14,9 @@ import warnings
 from array import array
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from types import (
@@ -27,6 +30,7 @@ from types import (
     NoneType,
 )
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 import xxhash
 
@@ -35,7 +39,7 @@ from tract_jupyter.rehearsal.files import is_installed
 from tract_jupyter.rehearsal.values import Encoder, Node, UnsafeValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 LOCAL: Final = "local "
 _INTERNAL: Final = re.compile(
@@ -51,9 +55,11 @@ _ANYTHING: Final = _ANY_ATTRIBUTE.union(
     ("globals", "locals", "vars", "exec", "eval", "get_ipython", "gc", "inspect")
 )
 _LONGEST_TEXT: Final = 10_000
-_MOST_OBJECTS: Final = 20_000
+_MOST_OBJECTS: Final = 2_000_000
 _MOST_OPAQUE: Final = 5_000
 _SCALARS: Final = frozenset({str, int, float, bool, complex, bytes, NoneType, type(...)})
+_CONTAINERS: Final = frozenset({list, dict, tuple, set})
+_CONSTANT: Final = _SCALARS | {date, datetime, time, timedelta, Decimal, Fraction, UUID, range}
 _STILL: Final = (ModuleType, type, BuiltinFunctionType, CodeType)
 _ITERABLES: Final[tuple[Any, ...]] = (
     [], (), "", "\xff", b"", bytearray(), set(), range(0), {}, {}.values(), {}.items(),
@@ -250,10 +256,17 @@ def touched(code: str, values: Mapping[str, Any]) -> set[str]:
     named = _with_functions(words & set(values), values)
     reached: set[int] = set()
     for name in named:
-        reached |= set(_reachable(values[name]))
-    shared = {
-        name for name in values if name not in named and not reached.isdisjoint(_reachable(values[name]))
-    }
+        reached.update(_reachable(values[name], reached))
+    if not reached:
+        return named
+    searched: set[int] = set()  # the objects of variables that share none with these
+    shared: set[str] = set()
+    for name in values.keys() - named:
+        found: set[int] = set()
+        if reached.isdisjoint(_reachable(values[name], searched, found)):
+            searched |= found
+        else:
+            shared.add(name)
     return named | shared
 
 
@@ -307,16 +320,21 @@ def _code_of(function: Any) -> CodeType | None:
 # ---- objects that a value refers to
 
 
-def _reachable(value: Any) -> Iterator[int]:
-    """Yield the ids of the objects that can change, which a value refers to."""
+def _reachable(
+    value: Any, searched: Collection[int] = frozenset(), seen: set[int] | None = None
+) -> Iterator[int]:
+    """Yield the ids of the objects that can change, which a value refers to, except those of `searched`.
+
+    `seen` receives the ids of all found objects.
+    """
+    seen = set() if seen is None else seen
     waiting: deque[Any] = deque([value])
-    seen: set[int] = set()
     while waiting and len(seen) < _MOST_OBJECTS:
         each = waiting.popleft()
-        if id(each) in seen:
+        if type(each) in _CONSTANT or id(each) in seen or id(each) in searched:
             continue
         try:
-            if type(each) in _SCALARS or _is_still(each):
+            if type(each) not in _CONTAINERS and _is_still(each):
                 continue
             members = _members(each)
         except Exception:  # noqa: BLE001 # the class of the value may raise anything, or lie
@@ -336,13 +354,18 @@ def _is_still(value: Any) -> bool:
 
 def _members(value: Any) -> Iterable[Any]:
     if isinstance(value, list | tuple | set | frozenset | deque):
-        return [] if set(map(type, value)) <= _SCALARS else list(value)
+        return _changeable(value)
     if isinstance(value, dict):
-        return [] if set(map(type, value.values())) <= _SCALARS else list(value.values())
+        return _changeable(value.values())
     if isinstance(value, FunctionType):
         return [*(value.__defaults__ or ()), *_cells(value)]
     parts = _parts_without_attributes(value)
     return _parts_of_object(value) if parts is None else parts
+
+
+def _changeable(values: Collection[Any]) -> Collection[Any]:
+    """Return the values; empty if none can change."""
+    return () if set(map(type, values)) <= _CONSTANT else values
 
 
 def _parts_without_attributes(value: Any) -> list[Any] | None:
@@ -373,7 +396,10 @@ def _parts_of_object(value: Any) -> Iterable[Any]:
     if library == "numpy":
         base = getattr(value, "base", None)
         is_owned = type(base).__module__ != "numpy"
-        return ([] if is_owned else [base]) + (value.ravel().tolist() if _has_objects(value) else [])
+        return [*([] if is_owned else [base]), *_objects_of(value)]
+    if library == "pandas" and type(value).__name__ in {"DataFrame", "Series"}:
+        columns = [column for _, column in value.items()] if value.ndim > 1 else [value]
+        return [part for column in columns for part in _objects_of(column)]
     if library in _OPAQUE_LIBRARIES or library in {"pandas", "polars", "pyarrow"}:
         return []
     kind = [type(value)] if _is_of_notebook(type(value)) else []
@@ -392,8 +418,11 @@ def _parts_of_iterator(value: Any) -> list[Any]:
     return [*parts, repr(value)] if all(type(part) in _SCALARS for part in parts) else parts
 
 
-def _has_objects(value: Any) -> bool:
-    return str(getattr(value, "dtype", "")) == "object" and getattr(value, "size", 0) < _MOST_OBJECTS
+def _objects_of(value: Any) -> Collection[Any]:
+    """Return the objects in an array or a series; empty if none can change."""
+    if str(getattr(value, "dtype", "")) != "object" or value.size >= _MOST_OBJECTS:
+        return ()
+    return _changeable((value.to_numpy() if _library(value) == "pandas" else value.ravel()).tolist())
 
 
 def is_fixed(value: Any) -> bool:
