@@ -323,7 +323,7 @@ def _code_of(function: Any) -> CodeType | None:
 def _reachable(
     value: Any, searched: Collection[int] = frozenset(), seen: set[int] | None = None
 ) -> Iterator[int]:
-    """Yield the ids of the objects that can change, which a value refers to, except those of `searched`.
+    """Yield the ids of the objects that a value refers to and that can change. Skip the ids in `searched`.
 
     `seen` receives the ids of all found objects.
     """

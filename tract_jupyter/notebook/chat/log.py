@@ -444,7 +444,7 @@ class TurnLog:
         if event.outcome is TurnOutcome.ERROR:
             named, done = self.turn.named, WORK_STAYS if self._has_work else ""
             remedy = f"{STAYS[:1].upper()}{STAYS[1:]}." if self._keeps_answer else f"{done}{self.turn.remedy}"
-            title = f"The {named} did not finish."
+            title = f"The {named} did not finish:"
             self.note(title, f"{event.note.rstrip('.')}. {remedy}", "no")
 
     @property
