@@ -58,9 +58,9 @@ class Page:
 def outputs(monkeypatch):
     """The displayed content: (type, data or None)."""
     made = []
-    place = "tract_jupyter.notebook.chat.widget"
-    monkeypatch.setattr(f"{place}.display", lambda content, **_: made.append(("live", content)))
-    monkeypatch.setattr(f"{place}.update_display", lambda data, **_: made.append(("static", data)))
+    place = "tract_jupyter.notebook"
+    monkeypatch.setattr(f"{place}.chat.widget.display", lambda content, **_: made.append(("live", content)))
+    monkeypatch.setattr(f"{place}.output.update_display", lambda data, **_: made.append(("static", data)))
     return made
 
 
