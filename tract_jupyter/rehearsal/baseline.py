@@ -331,10 +331,10 @@ def _reachable(
     waiting: deque[Any] = deque([value])
     while waiting and len(seen) < _MOST_OBJECTS:
         each = waiting.popleft()
-        if type(each) in _CONSTANT or id(each) in seen or id(each) in searched:
+        if id(each) in seen or id(each) in searched:
             continue
         try:
-            if type(each) not in _CONTAINERS and _is_still(each):
+            if type(each) in _CONSTANT or (type(each) not in _CONTAINERS and _is_still(each)):
                 continue
             members = _members(each)
         except Exception:  # noqa: BLE001 # the class of the value may raise anything, or lie

@@ -14,7 +14,8 @@ class Timer:
 
     due: ClassVar[list] = []
 
-    def __init__(self, _delay, run, arguments):
+    def __init__(self, interval, run, arguments):
+        self.interval = interval
         self._work = run, arguments
 
     def start(self):

@@ -30,7 +30,8 @@ class FrontEnd:
 def shown(monkeypatch):
     """The displays of the inbox: method and content."""
     outputs = []
-    monkeypatch.setattr("tract_jupyter.notebook.channels.CellOutput", Mock)  # panels of single requests
+    for name in ("CellOutput", "replace_widget"):  # panels of single requests
+        monkeypatch.setattr(f"tract_jupyter.notebook.channels.{name}", Mock())
     for name in ("display", "update_display"):
         place = f"tract_jupyter.notebook.output.{name}"
         monkeypatch.setattr(place, lambda what, _how=name, **_: outputs.append((_how, what)))
