@@ -39,7 +39,7 @@ from tract_jupyter.rehearsal.files import is_installed
 from tract_jupyter.rehearsal.values import Encoder, Node, UnsafeValueError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 LOCAL: Final = "local "
 _INTERNAL: Final = re.compile(
@@ -55,7 +55,7 @@ _ANYTHING: Final = _ANY_ATTRIBUTE.union(
     ("globals", "locals", "vars", "exec", "eval", "get_ipython", "gc", "inspect")
 )
 _LONGEST_TEXT: Final = 10_000
-_MOST_OBJECTS: Final = 2_000_000
+_MOST_OBJECTS: Final = 200_000
 _MOST_OPAQUE: Final = 5_000
 _SCALARS: Final = frozenset({str, int, float, bool, complex, bytes, NoneType, type(...)})
 _CONTAINERS: Final = frozenset({list, dict, tuple, set})
@@ -254,17 +254,16 @@ def touched(code: str, values: Mapping[str, Any]) -> set[str]:
     if words is None:
         return set(values)
     named = _with_functions(words & set(values), values)
-    reached: set[int] = set()
-    for name in named:
-        reached.update(_reachable(values[name], reached))
+    found: dict[int, Any] = {}
+    reached = {number for name in named for number in _reachable(values[name], found)}
     if not reached:
         return named
-    searched: set[int] = set()  # the objects of variables that share none with these
+    searched: dict[int, Any] = {}  # the objects of variables that share none of them
     shared: set[str] = set()
     for name in values.keys() - named:
-        found: set[int] = set()
-        if reached.isdisjoint(_reachable(values[name], searched, found)):
-            searched |= found
+        seen: dict[int, Any] = {}
+        if reached.isdisjoint(_reachable(values[name], seen, searched)):
+            searched |= seen
         else:
             shared.add(name)
     return named | shared
@@ -320,29 +319,29 @@ def _code_of(function: Any) -> CodeType | None:
 # ---- objects that a value refers to
 
 
-def _reachable(
-    value: Any, searched: Collection[int] = frozenset(), seen: set[int] | None = None
-) -> Iterator[int]:
+def _reachable(value: Any, seen: dict[int, Any], searched: Container[int] = ()) -> Iterator[int]:
     """Yield the ids of the objects that a value refers to and that can change. Skip the ids in `searched`.
 
-    `seen` receives the ids of all found objects.
+    `seen` receives all found objects by their ids. An id is unique only among living objects.
     """
-    seen = set() if seen is None else seen
-    waiting: deque[Any] = deque([value])
+    waiting = [value]
     while waiting and len(seen) < _MOST_OBJECTS:
-        each = waiting.popleft()
-        if id(each) in seen or id(each) in searched:
+        each = waiting.pop()
+        number = id(each)
+        if number in seen or number in searched:
             continue
         try:
-            if type(each) in _CONSTANT or (type(each) not in _CONTAINERS and _is_still(each)):
+            kind = type(each)
+            if kind in _CONSTANT or (kind not in _CONTAINERS and _is_still(each)):
                 continue
-            members = _members(each)
-        except Exception:  # noqa: BLE001 # the class of the value may raise anything, or lie
-            members = []
-        seen.add(id(each))
+            members = each.values() if kind is dict else _members(each)
+            if not _CONSTANT.issuperset(map(type, members)):
+                waiting += members
+        except Exception:  # noqa: BLE001, S110 # the class of the value may raise anything, or lie
+            pass
+        seen[number] = each
         if type(each) is not tuple:
-            yield id(each)
-        waiting.extend(members)
+            yield number
 
 
 def _is_still(value: Any) -> bool:
@@ -354,18 +353,13 @@ def _is_still(value: Any) -> bool:
 
 def _members(value: Any) -> Iterable[Any]:
     if isinstance(value, list | tuple | set | frozenset | deque):
-        return _changeable(value)
+        return value
     if isinstance(value, dict):
-        return _changeable(value.values())
+        return value.values()
     if isinstance(value, FunctionType):
         return [*(value.__defaults__ or ()), *_cells(value)]
     parts = _parts_without_attributes(value)
     return _parts_of_object(value) if parts is None else parts
-
-
-def _changeable(values: Collection[Any]) -> Collection[Any]:
-    """Return the values; empty if none can change."""
-    return () if set(map(type, values)) <= _CONSTANT else values
 
 
 def _parts_without_attributes(value: Any) -> list[Any] | None:
@@ -418,11 +412,12 @@ def _parts_of_iterator(value: Any) -> list[Any]:
     return [*parts, repr(value)] if all(type(part) in _SCALARS for part in parts) else parts
 
 
-def _objects_of(value: Any) -> Collection[Any]:
-    """Return the objects in an array or a series; empty if none can change."""
+def _objects_of(value: Any) -> list[Any]:
+    """Return the objects in an array or a series with the type `object`."""
     if str(getattr(value, "dtype", "")) != "object" or value.size >= _MOST_OBJECTS:
-        return ()
-    return _changeable((value.to_numpy() if _library(value) == "pandas" else value.ravel()).tolist())
+        return []
+    objects: list[Any] = (value.to_numpy() if _library(value) == "pandas" else value.ravel()).tolist()
+    return objects
 
 
 def is_fixed(value: Any) -> bool:

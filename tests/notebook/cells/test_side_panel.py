@@ -19,7 +19,8 @@ class Timer:
         self._work = run, arguments
 
     def start(self):
-        self.due.append(self._work)
+        if self.interval < 1:  # open requests are counted again and again
+            self.due.append(self._work)
 
     def cancel(self):
         self.due.clear()
