@@ -130,7 +130,9 @@ export class Session {
       const { outputs } = cell as ICodeCellModel;
       for (let index = 0; index < (outputs?.length ?? 0); index++) {
         const view = outputs.get(index).data[WIDGET] as JSONObject | undefined;
-        void (view?.model_id === transient.tract_widget && outputs.set(index, { output_type: 'display_data', data, metadata }));
+        if (view?.model_id === transient.tract_widget) {
+          outputs.set(index, { output_type: 'display_data', data, metadata });
+        }
       }
     }
   }

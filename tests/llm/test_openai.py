@@ -329,7 +329,7 @@ def test_an_answer_that_is_compressed_twice_is_not_unpacked():
     body = gzip.compress(gzip.compress(json.dumps(REPLY).encode()))
     for status, kind in ((200, "application/json"), (200, "text/event-stream"), (400, "application/json")):
         with provider(Answer(body, status, kind=kind, content_encoding="gzip, gzip")) as there:
-            assert "compressed" in str(refused(there))
+            assert "has the encoding 'gzip, gzip', which can fill the memory" in str(refused(there))
     with provider(Answer(gzip.compress(json.dumps(REPLY).encode()), content_encoding="gzip")) as there:
         assert client(there).chat(HELLO) == READ
 

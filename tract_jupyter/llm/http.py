@@ -523,11 +523,14 @@ class HTTPClient(ABC):
     def _bounded(self, response: httpx.Response) -> Iterator[bytes]:
         """Yield the bytes of a response, up to a limit.
 
-        httpx unpacks each received piece as a whole. Only these encodings have a small limit for its size.
+        httpx unpacks each received piece at once. With an encoding of `_ENCODINGS`, the result is at most about a
+        thousand times as large. With others, or with two of them, it can fill the memory.
         """
-        if response.headers.get("content-encoding", "identity").lower() not in _ENCODINGS:
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding.lower() not in _ENCODINGS:
             raise self._failures.error(
-                "the answer is compressed, and its size is not known before it is unpacked"
+                f"the answer has the encoding {brief_repr(encoding)}, which can fill the memory; let the server send "
+                "gzip, deflate or no encoding"
             )
         size = 0
         for part in response.iter_bytes():

@@ -200,7 +200,7 @@ def _schemes(addresses: tuple[str, ...] | list[str]) -> str:
 
 
 def _kind(ticket: Ticket) -> str:
-    """Return the name of the tool or operation. A server chooses the names of its tools, so no link is in it."""
+    """Return the name of the tool or operation. A server can choose a name with a link, so the link is broken."""
     pending = ticket.pending
     tool = getattr(pending, "tool_name", "")
     server, dot, name = str(tool or pending.operation).partition(".")

@@ -151,7 +151,7 @@ class FileWatch:
         return path in self._left_out or f"{self.workspace}/{path}".startswith(self._own_paths)
 
     def _listed(self) -> _Listing:
-        listing = _listed(self.workspace)
+        listing = _listing_of(self.workspace)
         own = [path for path in listing.files if self.is_own(path)]
         for path in own:
             del listing.files[path]
@@ -161,7 +161,7 @@ class FileWatch:
         now = self._listed()
         differing = list(self._differing(now))
         found: list[FileRecord] = []
-        moved: dict[Stamp | None, FileState] = {}
+        created: dict[Stamp, FileState] = {}
         with opened(self.workspace) as folder:
             for path in sorted(
                 self._saved.keys() | {path for path in differing if path not in self._before.files}
@@ -171,13 +171,13 @@ class FileWatch:
                     if before != after:
                         self._backups.store_below(folder, path, after)
                         found.append(FileRecord(path, before, after, is_created=before is None, at="after"))
-                        if before is None and after is not None:
-                            moved[now.files.get(path)] = after
+                        if before is None and after is not None and path in now.files:
+                            created[now.files[path]] = after
         lost: list[UndoItem] = []
         for path in differing:
             if path not in self._before.files or path in self._saved:
                 continue
-            state = None if path in now.files else moved.get(self._before.files[path])
+            state = None if path in now.files else created.get(self._before.files[path])
             if state is not None:  # the code gave the file another name, and its content is stored
                 found.append(FileRecord(path, state, None, at="after"))
             else:
@@ -334,7 +334,7 @@ class _Listing(NamedTuple):
         return not self.unread or self.unread.isdisjoint(_parents(path))
 
 
-def _listed(workspace: Path) -> _Listing:
+def _listing_of(workspace: Path) -> _Listing:
     """List a workspace, the upper folders first. Hidden folders are not read, and links are not followed."""
     files, folders, unread = listing = _Listing({}, set(), set())
     waiting = deque([""])

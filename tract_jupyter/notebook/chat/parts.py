@@ -431,12 +431,9 @@ class CallPart:
     @property
     def _why_not(self) -> str:
         """Return the reason why a call did not succeed, for plain text; empty if its title or the user says it."""
-        is_told = self.is_script or self.state not in {"failed", "stopped", "not run"}
-        return (
-            ""
-            if self.ended is None or is_told
-            else one_line(self.ended.text.removeprefix(not_run("")), _ERROR)
-        )
+        if self.ended is None or self.is_script or self.state not in {"failed", "stopped", "not run"}:
+            return ""
+        return one_line(self.ended.text.removeprefix(not_run("")), _ERROR)
 
     @property
     def _tokens(self) -> str:

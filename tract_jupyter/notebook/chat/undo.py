@@ -163,7 +163,10 @@ class UndoPage(View):
 
     @property
     def turn_id(self) -> str:
-        """The name of this output for its buttons; empty if it has none, so it gets no buttons of a later card."""
+        """The name of this output for its buttons.
+
+        Empty if it has none: with a name, it would get the buttons of a later list of the same turn.
+        """
         return f"{self.card.plan.verb}:{self.card.plan.question}" if self.card.actions else ""
 
     def blocks(self) -> list[TurnBlock]:
